@@ -58,6 +58,24 @@ class RunRecord:
         self.was_adopted = False
         """its agent had it already when it came"""
 
+    @property
+    def load(self) -> tuple[int, int]:
+        """Places and work that it takes."""
+        return self.places - self.lent_places, self.expected_us - self.lent_us
+
+    def lend(self) -> tuple[int, int]:
+        """It waits for other tasks. Return places and work that are free now."""
+        if self.lent_places:
+            return 0, 0
+        self.lent_places, self.lent_us = self.places, self.expected_us
+        return self.lent_places, self.lent_us
+
+    def take_back(self) -> tuple[int, int]:
+        """It continues. Return places and work that were free meanwhile."""
+        lent = self.lent_places, self.lent_us
+        self.lent_places = self.lent_us = 0
+        return lent
+
 
 class Orphan:
     """A run that an agent had when it came, and whose task has not claimed it."""
@@ -75,6 +93,16 @@ class Orphan:
     def load(self) -> tuple[int, int]:
         """Places and work that it takes."""
         return (0, 0) if self.is_blocked or self.result is not None else (1, self.expected_us)
+
+    def lend(self) -> tuple[int, int]:
+        """It waits for other tasks. Return places and work that are free now."""
+        freed, self.is_blocked = self.load, True
+        return freed
+
+    def take_back(self) -> tuple[int, int]:
+        """It continues. Return places and work that were free meanwhile."""
+        before, self.is_blocked = self.load, False
+        return (0, 0) if before[0] else self.load
 
 
 class Orphans:

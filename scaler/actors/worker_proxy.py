@@ -1,18 +1,20 @@
 """WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
-Written to by the balancer (assign), tasks (cancel) and its agent session (results, the agent is gone); sends to tasks,
-the balancer and, through the outbox, to the agent. It alone knows the tasks of its worker, so it gives them back when
-the worker is lost.
+Written to by the balancer (assign), tasks (cancel, adopt, a client asks where it is) and its agent session (results,
+the agent is gone); sends to tasks, the balancer and, through the outbox, to the agent. It alone knows the tasks of its
+worker, so it gives them back when the worker is lost.
+
+Must never: have the balancer count a run twice, or keep counting one that has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Hashable, Iterable, Mapping
+from enum import Enum
 
-from scaler.actors.accounted_worker import Membership, Outlook
-from scaler.actors.asked_worker import AskedWorker
-from scaler.actors.kit import ActorRef, handles
-from scaler.actors.messages.adoption import RunsLost
+from scaler.actors.explanations import explain_run
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
 from scaler.actors.messages.outputs import RunsSaid
 from scaler.actors.messages.peers import (
     CloseWorker,
@@ -24,9 +26,12 @@ from scaler.actors.messages.peers import (
     StopWorker,
 )
 from scaler.actors.messages.tasks import (
+    AmountsChanged,
+    AnswerOverdue,
     AssignTasks,
     BalancerRestarted,
     CancelRun,
+    ExplainRun,
     KeepResult,
     PlacesFreed,
     PlacesTaken,
@@ -44,9 +49,10 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
-from scaler.actors.policy import Offer
+from scaler.actors.policy import Needs, Offer
 from scaler.actors.policy.interface import NO_OFFER
-from scaler.actors.runs import Measured, Orphans, RunRecord, add_measured, order_of
+from scaler.actors.runs import Measured, Orphan, Orphans, RunRecord, add_measured, order_of
+from scaler.actors.takings import Takings
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
@@ -57,7 +63,9 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunOutput,
+    RunQuestion,
     RunResult,
+    RunStanding,
     RunUnblocked,
 )
 
@@ -65,10 +73,37 @@ _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """Only these runs measure how long tasks take: a run that was dropped from the queue took no time."""
 
 
-class WorkerProxy(AskedWorker):
-    """One worker. `runs` is in the order in which the worker takes them, within a priority.
+ANSWER_SECONDS = 0.2
+"""How long the agent has to say where a run is; then the client hears what is known here."""
+QUESTIONS_MOST = 256
+"""So many questions wait for the agent; others are answered at once."""
+
+
+class Membership(Enum):
+    """Whether the balancer may assign tasks to a worker."""
+
+    OUT = "out"
+    IN = "in"
+    LEAVING = "leaving"
+    """an assignment from before may be on its way"""
+
+
+class Outlook(Enum):
+    """Whether the worker takes tasks."""
+
+    WORK = "work"
+    DRAIN = "drain"
+    """it finishes its tasks, then its agent leaves"""
+    END = "end"
+
+
+class WorkerProxy(Actor):
+    """One worker. `_runs` is in the order in which the worker takes them, within a priority.
 
     Args:
+        name: of the worker.
+        index: its position at its agent.
+        outbox: leads to the agent.
         held: the runs that it had when its agent came: task and attempt.
         offer: what its node has.
     """
@@ -88,7 +123,17 @@ class WorkerProxy(AskedWorker):
         held: Iterable[tuple[TaskId, int]] = (),
         offer: Offer = NO_OFFER,
     ) -> None:
-        super().__init__(name, index, peer, outbox, balancer, held, offer)
+        self.name = name
+        self._index = index
+        self._peer = peer
+        self._outbox = outbox
+        self._balancer = balancer
+        self._runs: dict[TaskId, RunRecord] = {}
+        self._orphans = Orphans(held)
+        self._is_unsure = self._orphans.are_running
+        """whether it has runs of which it is not known what they take"""
+        self._offer = offer
+        self._takings = Takings()
         self._host = host
         self._queue_size = queue_size
         self._adoption = adoption
@@ -97,6 +142,8 @@ class WorkerProxy(AskedWorker):
         self._membership = Membership.OUT
         self._asked_back: list[tuple[TaskId, int]] = []
         """the tasks that were asked for in the last recall"""
+        self._questions: list[ExplainRun] = []
+        """those that the agent has not answered"""
 
     def on_start(self) -> None:
         self._join()
@@ -142,7 +189,7 @@ class WorkerProxy(AskedWorker):
             run.places += 1
             run.expected_us += expected_us
         else:
-            self._balancer.send(PlacesFreed(self.actor_ref, 1, expected_us, {}))
+            self._free(1, expected_us)
         if not self._peer.connection:
             self._leave_balancer()  # the news of that comes when other workers have had theirs
 
@@ -161,11 +208,11 @@ class WorkerProxy(AskedWorker):
         if run is not None and run.attempt == recall.attempt and not run.lent_places:
             self._outbox.put(self._peer, RecallRequest(recall.task_id, self._index, recall.attempt))
 
-    # Its runs
+    @handles(KeepResult)
+    def _keep_result(self, keep: KeepResult) -> None:
+        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
 
-    @property
-    def _takes_over(self) -> bool:
-        return self._outlook is not Outlook.END
+    # Its runs
 
     @handles(Batch[RunResult])
     def _finish(self, results: Batch[RunResult]) -> None:
@@ -235,22 +282,17 @@ class WorkerProxy(AskedWorker):
     @handles(Batch[RunBlocked])
     def _blocked(self, batch: Batch[RunBlocked]) -> None:
         for blocked in batch:
-            run = self._run_of(blocked)
-            if run is None:
-                self._orphan_changes(blocked, is_blocked=True)
-            elif not run.lent_places:
-                run.lent_places, run.lent_us = run.places, run.expected_us
-                self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
+            run = self._run_of(blocked) or self._orphans.find(blocked.task_id, blocked.attempt)
+            if run is not None:
+                self._free(*run.lend())
         if self._takings:
             self._tell_takings([blocked.task_id for blocked in batch])
 
     @handles(Batch[RunUnblocked])
     def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
         for unblocked in batch:
-            run = self._run_of(unblocked)
-            if run is None:
-                self._orphan_changes(unblocked, is_blocked=False)
-            else:
+            run = self._run_of(unblocked) or self._orphans.find(unblocked.task_id, unblocked.attempt)
+            if run is not None:
                 self._take_back(run)
         if self._takings:
             self._tell_takings([unblocked.task_id for unblocked in batch])
@@ -261,14 +303,97 @@ class WorkerProxy(AskedWorker):
         if known:
             self._outputs.send(RunsSaid(self.name, known))
 
-    def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput) -> RunRecord | None:
+    def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput | RunStanding) -> RunRecord | None:
         run = self._runs.get(news.task_id)
         return run if run is not None and run.attempt == news.attempt else None
 
-    def _take_back(self, run: RunRecord) -> None:
-        if run.lent_places:
-            self._balancer.send(PlacesTaken(self.actor_ref, run.lent_places, run.lent_us))
-            run.lent_places = run.lent_us = 0
+    # What the balancer counts
+
+    @property
+    def load(self) -> tuple[int, int]:
+        """How many places are taken, and by how much work."""
+        loads = [self._orphans.load, *(run.load for run in self._runs.values())]
+        return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
+
+    def _free(self, places: int, expected_us: int) -> None:
+        if places:
+            self._balancer.send(PlacesFreed(self.actor_ref, places, expected_us, {}))
+
+    def _take_back(self, run: RunRecord | Orphan) -> None:
+        places, expected_us = run.take_back()
+        if places:
+            self._balancer.send(PlacesTaken(self.actor_ref, places, expected_us))
+
+    def _add_takings(self, tasks: list[tuple[TaskReady, int]], needs: Mapping[Hashable, Needs]) -> None:
+        task_ids = []
+        for ready, _ in tasks:
+            if ready.task in needs:
+                task_ids.append(ready.spec.task_id)
+                self._takings.add(ready.spec.task_id, needs[ready.task], 1)
+        self._tell_takings(task_ids)
+
+    def _tell_takings(self, task_ids: Iterable[TaskId] | None = None) -> None:
+        """Tell the balancer what is taken and free now that was not before. `task_ids`: None: anything."""
+        changes = self._takings.changes(self._runs, task_ids)
+        was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
+        if changes or was_unsure is not self._is_unsure:
+            self._balancer.send(AmountsChanged(self.actor_ref, changes, self._is_unsure))
+
+    # Runs that the agent had when it came
+
+    @handles(AdoptRun)
+    def _adopt(self, adopt: AdoptRun) -> None:
+        """The task of such a run has come."""
+        task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
+        is_here = self._outlook is not Outlook.END and spec.task_id not in self._runs
+        orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
+        if orphan is None:
+            task.send(NotHeld())
+            return
+        run = RunRecord(task, spec, attempt, orphan.expected_us, adopt.account, self._peer.visit)
+        run.was_adopted = True
+        self._runs[spec.task_id] = run
+        if adopt.needs is not None:
+            self._takings.add(spec.task_id, adopt.needs, 0)
+        task.send(RunAdopted(self.actor_ref, attempt))
+        if orphan.result is not None:  # its place is free already
+            run.places = run.expected_us = 0
+            self._finish(Batch[RunResult]([orphan.result]))
+        elif orphan.is_blocked:
+            run.lend()
+        self._tell_takings([spec.task_id])
+
+    # Clients that ask where a run is
+
+    @handles(ExplainRun)
+    def _explain(self, asked: ExplainRun) -> None:
+        run = self._runs.get(asked.task_id)
+        if run is None:
+            return
+        if run.canceled or not self._peer.connection or len(self._questions) >= QUESTIONS_MOST:
+            self._explain_run(asked)
+            return
+        self._questions.append(asked)
+        self._outbox.put_alone(self._peer, RunQuestion(asked.task_id, self._index, run.attempt))
+        self.schedule(ANSWER_SECONDS, AnswerOverdue(asked))
+
+    @handles(Batch[RunStanding])
+    def _stands(self, batch: Batch[RunStanding]) -> None:
+        for standing in batch:
+            where = standing if self._run_of(standing) is not None else None
+            for asked in [asked for asked in self._questions if asked.task_id == standing.task_id]:
+                self._explain_run(asked, where)
+
+    @handles(AnswerOverdue)
+    def _overdue(self, overdue: AnswerOverdue) -> None:
+        if any(asked is overdue.asked for asked in self._questions):
+            self._explain_run(overdue.asked)
+
+    def _explain_run(self, asked: ExplainRun, where: RunStanding | None = None) -> None:
+        self._questions = [each for each in self._questions if each is not asked]
+        explain_run(asked, self.name, self._runs, not self._peer.connection, where)
+
+    # The agent is cut off, or back
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
@@ -301,10 +426,6 @@ class WorkerProxy(AskedWorker):
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
 
-    def _free(self, places: int, expected_us: int) -> None:
-        if places:
-            self._balancer.send(PlacesFreed(self.actor_ref, places, expected_us, {}))
-
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
         """The agent is cut off. Its tasks stay with it until it is known to be gone; it gets no new ones."""
@@ -326,9 +447,7 @@ class WorkerProxy(AskedWorker):
             self._membership = Membership.LEAVING
             self._balancer.send(WorkerLeft(self.actor_ref))
 
-    @handles(KeepResult)
-    def _keep_result(self, keep: KeepResult) -> None:
-        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
+    # Whether it takes tasks
 
     @handles(DrainWorker)
     def _drain(self, _drain: DrainWorker) -> None:

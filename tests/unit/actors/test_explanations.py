@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.asked_worker import ANSWER_SECONDS
 from scaler.actors.explanations import STEPS_MOST
 from scaler.actors.messages.tasks import FIRST_TRY
+from scaler.actors.worker_proxy import ANSWER_SECONDS
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.wire.columns import REASON_CHARACTERS
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors import worker_proxy
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages.adoption import AdoptRun
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, StopWorker
@@ -31,11 +32,11 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
 )
 from scaler.actors.policy import Needs
-from scaler.actors.worker_proxy import WorkerProxy
-from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
-from scaler.wire.messages.client import Task
+from scaler.actors.worker_proxy import ANSWER_SECONDS, WorkerProxy
+from scaler.ids import NO_CONNECTION, NO_ID, Connection, GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.common import OutputStream, Standing, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,
@@ -44,11 +45,14 @@ from scaler.wire.messages.worker import (
     RunCancel,
     RunOutput,
     RunResult,
+    RunStanding,
     RunTask,
     RunUnblocked,
 )
+from scaler.wire.reasons import CHILDREN
 from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 INDEX = 3
 SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
@@ -655,3 +659,82 @@ def test_runs_of_which_nobody_knows_what_they_take_are_unsure_until_their_tasks_
     scene.tell(BalancerRestarted())
     (joined,) = scene.balancer.take()
     assert (joined.taken, joined.is_unsure) == ((), False)
+
+
+# Clients that ask where a run is
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=300.0)
+
+
+class Asking:
+    """A client, and an agent that has its task and answers nothing by itself."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.client: SimulatedClient = simulation.client()
+        self.agent: SimulatedAgent = simulation.agent(1, slow)
+        (self.task_id,) = self.client.submit(1)
+        simulation.run()
+        self.agent.hang()
+        (self.run,) = self.agent.started
+
+    def ask(self, times: int = 1) -> None:
+        self.client.say(*[ExplainRequest(self.task_id, GraphId(NO_ID), 0)] * times)
+        self.simulation.run()
+
+    def answers(self) -> list[str]:
+        return [answer.sentence for answer in self.client.said(ExplainResponse)]
+
+    def say(self, standing: Standing, run_ms: int = 0, attempt: int | None = None, task: TaskId | None = None) -> None:
+        number = self.run.attempt if attempt is None else attempt
+        self.agent.say_alone(RunStanding(task or self.task_id, 0, number, standing, run_ms, 17))
+        self.simulation.run()
+
+
+@pytest.fixture
+def asking(simulation: Simulation) -> Asking:
+    return Asking(simulation)
+
+
+def test_each_who_has_asked_hears_the_answer_once(asking: Asking) -> None:
+    asking.ask(times=2)
+    assert asking.answers() == []
+    asking.say(Standing.RUNS, 61_000, task=TaskId(b"other---" * 2))
+    asking.say(Standing.RUNS, 61_000)
+    asking.say(Standing.RUNS, 62_000)
+    asking.simulation.advance(2 * ANSWER_SECONDS)
+    assert [sentence.partition("process ")[2] for sentence in asking.answers()] == ["17, and has for 61 s"] * 2
+
+
+def test_without_an_answer_the_client_hears_what_is_known(asking: Asking) -> None:
+    asking.ask()
+    asking.simulation.advance(2 * ANSWER_SECONDS)
+    (sentence,) = asking.answers()
+    assert "has it and nothing else" in sentence
+    asking.say(Standing.RUNS, 61_000)
+    assert len(asking.answers()) == 1
+
+
+def test_an_answer_about_another_attempt_says_nothing(asking: Asking) -> None:
+    asking.ask()
+    asking.say(Standing.RUNS, 61_000, attempt=asking.run.attempt + 1)
+    (sentence,) = asking.answers()
+    assert "61 s" not in sentence
+
+
+def test_a_run_that_waits_for_its_own_says_so_whatever_the_agent_says(asking: Asking) -> None:
+    asking.agent.wake()
+    asking.agent.suspend(asking.task_id)
+    asking.simulation.run()
+    asking.ask()
+    assert [answer.waits_for for answer in asking.client.said(ExplainResponse)] == [CHILDREN]
+
+
+def test_only_so_many_questions_wait(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_proxy, "QUESTIONS_MOST", 3)
+    asking.ask(times=5)
+    assert len(asking.answers()) == 2
+    asking.simulation.advance(2 * ANSWER_SECONDS)
+    assert len(asking.answers()) == 5

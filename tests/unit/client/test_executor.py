@@ -108,6 +108,7 @@ def test_without_a_scheduler_nobody_knows_what_has_begun(new_client: Callable[..
         scheduler.wait_for(Task)
     assert not future.cancel()
     client.disconnect()
+    assert not wait([future], 10).not_done, "its cancel comes by a callback, in another thread"
     assert future.cancelled()
 
 

@@ -74,8 +74,8 @@ def _stamp(path: str | os.PathLike[str]) -> Stamp | None:
 
 
 def _contents(name: str) -> Contents | None:
-    module = sys.modules.get(name)
-    if not isinstance(module, ModuleType):
+    module: Any = sys.modules.get(name)
+    if not issubclass(type(module), ModuleType):
         return None
     contents: Contents = {}
     _gather(vars(module), name, (), contents)
@@ -86,7 +86,10 @@ def _gather(namespace: Mapping[str, Any], module: str, place: tuple[str, ...], c
     for name, value in list(namespace.items()):
         here = (*place, name)
         contents[here] = id(value)
-        if isinstance(value, type) and value.__module__ == module and value.__name__ not in place:
+        # By their types: values may stand for others, and their attributes run code.
+        is_class = issubclass(type(value), type) and vars(value).get("__module__") == module
+        if is_class and id(value) not in contents:
+            contents[id(value)] = True
             _gather(vars(value), module, here, contents)
         for number, function in enumerate(_functions_in(value)):
             # The code itself: another one cannot have its address as long as it is kept.
@@ -102,7 +105,7 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
     if type(value) is FunctionType:
         yield value
         yield from _functions_in(vars(value).get("__wrapped__"))
-    elif isinstance(value, _WRAPPERS):
+    elif issubclass(type(value), _WRAPPERS):
         for name in ("fget", "fset", "fdel", "__func__", "func", "__wrapped__"):
             inner = getattr(value, name, None)
             if type(inner) is FunctionType:
@@ -124,7 +127,7 @@ def own_modules() -> dict[str, str]:
 def file_of(name: str) -> str:
     """Return the source file of a loaded module; empty if it has none, or is one of Python or Scaler."""
     module: Any = sys.modules.get(name)
-    file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
     if not isinstance(file, str) or not file.endswith(".py") or name.partition(".")[0] in _OTHERS:
         return ""
     return "" if file.startswith(_FOLDERS) and not _is_installed(file) else file

@@ -226,10 +226,15 @@ def test_looks_that_take_long_are_rare_and_one_that_fails_is_made_again(clock: S
 
 def test_modules_of_odd_kinds_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd:
-        def __getattr__(self, name: str) -> Any:
+        def __getattribute__(self, name: str) -> Any:
             raise RuntimeError(name)
 
+    bare: Any = ModuleType("bare_for_a_test")
+    bare.odd = Odd()
+    bare.circle = type("Circle", (), {"__module__": "bare_for_a_test"})
+    bare.circle.again = bare.circle.other = bare.circle
     monkeypatch.setitem(sys.modules, "odd_for_a_test", Odd())  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "bare_for_a_test", ModuleType("bare_for_a_test"))
+    monkeypatch.setitem(sys.modules, "bare_for_a_test", bare)
     assert not {"odd_for_a_test", "bare_for_a_test"} & own_modules().keys()
-    assert set(Versions().find_new({"odd_for_a_test": __file__})) == {"odd_for_a_test"}
+    files = {"odd_for_a_test": __file__, "bare_for_a_test": __file__}
+    assert Versions().find_new(files).keys() == files.keys()

@@ -316,8 +316,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         error = arrival.exception() if arrival is not None else None
         if error is not None:
             self._raw = None
-            text = headline_of(error)  # not the error, which will have the frames of those that read it
-            self._set_exception_unless_cancelled(error, lambda: text)
+            self._set_exception_unless_cancelled(error, partial(headline_of, error))
             return
         if self._arrival is not None and self._arrival.refusal is not None:
             self.refuse(self._arrival.refusal)
@@ -337,7 +336,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
             super().cancel()
             self.set_running_or_notify_cancel()
         else:
-            self._set_exception_unless_cancelled(error, lambda: headline_of(make_error()))
+            self._set_exception_unless_cancelled(error, partial(headline_of, error))
 
     def notify(self) -> None:
         """Do nothing: each waiter was woken alone."""

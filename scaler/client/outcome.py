@@ -38,6 +38,9 @@ _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.INTERNAL_ERROR: TaskFailedError,
     TaskStatus.TIMED_OUT: TimeoutError,
 }
+LINE_LENGTH = 200
+"""The most of an error's text that is shown in one line."""
+
 _EXCEPTIONS_ARE_PICKLED_BY = DefaultSerializer()
 
 
@@ -105,13 +108,18 @@ def headline(result: TaskResult, name: str) -> str:
             failure = TaskFailure.decode(result.payload)
         except ProtocolError:
             return f"task {name}"
-        return " ".join(f"{failure.type_name}: {failure.text} in {name}".split())
+        return f"{_in_one_line(failure.type_name, failure.text)} in {name}"
     return headline_of(read_error(result, name))
 
 
 def headline_of(error: BaseException) -> str:
     """Return an error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return _in_one_line(type(error).__name__, str(error))
+
+
+def _in_one_line(type_name: str, text: str) -> str:
+    line = " ".join(f"{type_name}: {text[:LINE_LENGTH]}".split())
+    return f"{line}..." if len(text) > LINE_LENGTH else line
 
 
 def missing_result() -> BaseException:

@@ -332,8 +332,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         if not self.done():
             self._outcome = value, error
             if error is not None:
-                text = headline_of(error)  # not the error, which will have the frames of those that read it
-                self._note_error(lambda: text)
+                self._note_error(partial(headline_of, error))
             self.set_result(None)  # type: ignore[arg-type]  # `result` returns the outcome
 
     def fail(self, make_error: MakeError) -> None:

@@ -15,11 +15,6 @@ logger = logging.getLogger("scaler.client")
 COUNTED_MOST = 10_000
 """The most errors that are kept in mind."""
 
-DESCRIBED_MOST = 4
-"""The most of them that could be the first one to name: the others were only counted."""
-
-TEXT_LENGTH = 300
-
 
 class LooseEnds:
     """The loose ends of one client.
@@ -32,7 +27,7 @@ class LooseEnds:
     def __init__(self, advice: str, is_nested: bool) -> None:
         self._advice = advice
         self._is_quiet = is_nested
-        self._unread: dict[bytes, Callable[[], str] | None] = {}
+        self._unread: dict[bytes, str] = {}
         self._read_graphs: set[bytes] = set()
         self.cancelled = 0
         """how many tasks were open at the end"""
@@ -44,8 +39,9 @@ class LooseEnds:
             key: of the task; or of its graph, whose nodes fail together.
             describe: says in one line what failed.
         """
-        if len(self._unread) < COUNTED_MOST and key not in self._read_graphs:
-            self._unread.setdefault(key, describe if len(self._unread) < DESCRIBED_MOST else None)
+        unread = self._unread
+        if not (self._is_quiet or len(unread) >= COUNTED_MOST or key in unread or key in self._read_graphs):
+            unread[key] = describe()
 
     def error_was_read(self, key: bytes, is_of_graph: bool = False) -> None:
         """Forget an error. The others of its graph need not be read."""
@@ -78,14 +74,12 @@ class LooseEnds:
             logger.warning("%s", _about(unread))
 
 
-def _about(unread: Mapping[bytes, Callable[[], str] | None]) -> str:
-    describe = next(filter(None, unread.values()), None)
-    first = describe()[:TEXT_LENGTH] if describe is not None else ""
+def _about(unread: Mapping[bytes, str]) -> str:
+    first = next(iter(unread.values()))
     if len(unread) == 1:
         return f"1 task has failed, and nobody has read its error: {first}"
     more = " or more" if len(unread) == COUNTED_MOST else ""
-    text = f"{len(unread):,}{more} tasks have failed, and nobody has read their errors"
-    return f"{text}; the first: {first}" if first else text
+    return f"{len(unread):,}{more} tasks have failed, and nobody has read their errors; the first: {first}"
 
 
 def ends_by_exception() -> bool:

@@ -18,6 +18,7 @@ import pytest
 from scaler import AsyncClient, Client
 from scaler.client.link import loose_ends
 from scaler.client.link.loose_ends import LooseEnds, ends_by_exception
+from scaler.client.outcome import headline_of
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
 
@@ -224,14 +225,14 @@ class TestErrors:
         ends = LooseEnds("", is_nested=False)
         for number in range(10):
             ends.error_came(bytes([number]), lambda: "first")
-        for number in range(loose_ends.DESCRIBED_MOST):
-            ends.error_was_read(bytes([number]))
-        ends.error_came(b"graph", lambda: "a" * 1000)
+        ends.say()
+        ends.say()
+        assert said.messages == ["5 or more tasks have failed, and nobody has read their errors; the first: first"]
+        ends.error_came(b"graph", lambda: headline_of(ValueError("a" * 1000)))
         ends.error_was_read(b"other graph", is_of_graph=True)
         ends.error_came(b"other graph", lambda: "other")
         ends.say()
-        ends.say()
-        assert said.messages == [f"2 tasks have failed, and nobody has read their errors; the first: {'a' * 300}"]
+        assert said.messages[1] == f"1 task has failed, and nobody has read its error: ValueError: {'a' * 200}..."
 
     def test_inside_of_a_task_nothing_is_said(self, said: pytest.LogCaptureFixture) -> None:
         ends = LooseEnds("", is_nested=True)

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import pytest
@@ -233,6 +234,15 @@ class TestErrors:
         ends.error_came(b"other graph", lambda: "other")
         ends.say()
         assert said.messages[1] == f"1 task has failed, and nobody has read its error: ValueError: {'a' * 200}..."
+
+    def test_the_last_of_many_is_named_too(self, said: pytest.LogCaptureFixture) -> None:
+        ends = LooseEnds("", is_nested=False)
+        for number in range(100):
+            ends.error_came(bytes([number]), partial(str, number))
+        for number in range(99):
+            ends.error_was_read(bytes([number]))
+        ends.say()
+        assert said.messages == ["1 task has failed, and nobody has read its error: 99"]
 
     def test_inside_of_a_task_nothing_is_said(self, said: pytest.LogCaptureFixture) -> None:
         ends = LooseEnds("", is_nested=True)

@@ -33,6 +33,7 @@ from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
 from scaler.wire.pipe import FAST_WINDOWS, Pipe
+from scaler.wire.schemas import load_schemas
 from scaler.wire.structs import RunOptions
 from scaler.wire.transfer import window_at
 from scaler.wire.transport import AddressInUseError
@@ -102,6 +103,7 @@ class SchedulerProcess:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         allow_many_files()
+        load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
         self._transport = open_transport(config.address, config.io_threads, config.frame_bytes, unread_bytes)
         try:

@@ -83,3 +83,9 @@ class _Schemas(dict[str, Any]):
 
 SCHEMAS = _Schemas()
 """by the name of the file"""
+
+
+def load_schemas(*names: str) -> None:
+    """Load schema files now: the library ends a process that can open no file when it comes to need one."""
+    for name in names:
+        SCHEMAS[name]

@@ -67,6 +67,29 @@ def test_a_scheduler_lets_nobody_else_connect_to_its_files_while_few_can_be_open
     assert list(tmp_path.iterdir()) == []
 
 
+WITHOUT_FILES = """
+import os, resource, sys
+from scaler.scheduler.scheduler import SchedulerProcess
+from scaler.settings import SchedulerConfig
+from scaler.wire.codec import prepare
+from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
+from scaler.wire.usual import OF_SCHEDULERS, preparing
+process = SchedulerProcess(SchedulerConfig(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, 4096))
+assert len(list(preparing(OF_SCHEDULERS))) == len(OF_SCHEDULERS)
+prepare(SCHEDULER_TO_MONITOR)
+os._exit(0)
+"""
+
+
+def test_a_scheduler_needs_no_more_files_for_its_messages_once_it_listens(tmp_path: Path) -> None:
+    """Strangers may have used them up by then, and Cap'n Proto aborts a process that cannot open a schema."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FILES, f"ipc://{tmp_path}/s"], capture_output=True, text=True, check=False
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 @contextlib.contextmanager
 def many_connections(door: Path) -> Iterator[None]:
     """Connect, one after the other, until the door is shut."""

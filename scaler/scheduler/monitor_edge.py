@@ -54,6 +54,7 @@ class MonitorEdge:
         """the number of the last message, by topic"""
         self.about = about
         self.descriptor = publisher.descriptor
+        self.monitor_descriptor = publisher.monitor_descriptor
         self.monitor: ActorRef | None = None
 
     # From viewers

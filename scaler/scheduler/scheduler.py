@@ -168,8 +168,7 @@ class SchedulerProcess:
         )
         edge = SchedulerEdge(self._listener, tree)
         if board is not None:
-            board.monitor = tree.monitor
-            shell.watch(board.descriptor, lambda: self._hear_viewers(board))
+            self._watch_viewers(board, tree)
         shell.watch(self._listener.descriptor, self._listener.expect)
         shell.watch(self._listener.monitor_descriptor, lambda: self._connections_changed(edge))
         if lifeline is not None:
@@ -198,6 +197,11 @@ class SchedulerProcess:
             return None
         about = About(self.address, __version__, time.time_ns() // 1000, self._config.per_worker_queue_size)
         return MonitorEdge(self._publisher, public_id(scheduler_id), about, ProcessGauges(self._shell.loop))
+
+    def _watch_viewers(self, board: MonitorEdge, tree: SchedulerTree) -> None:
+        board.monitor = tree.monitor
+        for descriptor in filter(None, (board.descriptor, board.monitor_descriptor)):
+            self._shell.watch(descriptor, lambda: self._hear_viewers(board))
 
     def _hear_viewers(self, board: MonitorEdge) -> None:
         self._look_at_files()

@@ -12,10 +12,12 @@ import os
 
 import zmq
 
-from scaler.endpoint import Endpoint
+from scaler.endpoint import TCP, Endpoint
+from scaler.wire import unread
 from scaler.wire.binding import bind, check_ipc_file, why_not
+from scaler.wire.cuts import CutMonitor
 from scaler.wire.private import new_private_address, remove_private_place
-from scaler.wire.sockets import HANDSHAKE_MS, give_up_after
+from scaler.wire.sockets import HANDSHAKE_MS, give_up_after, shut_down
 from scaler.wire.transport import AddressInUseError
 
 MESSAGES_KEPT = 200
@@ -23,6 +25,9 @@ MESSAGES_KEPT = 200
 
 SUBSCRIPTION_BYTES_MOST = 256
 """A viewer that sends more at once is hung up on."""
+
+VIEWER_BYTES_MOST = 1024 * 1024
+"""A viewer on TCP that has said more is hung up on: libzmq needs some fifty times as much for its subscriptions."""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 
@@ -56,6 +61,11 @@ class Publisher:
             raise kind(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self.descriptor = int(self._socket.getsockopt(zmq.FD))
+        self._viewers = _Viewers()
+        is_bounded = endpoint.scheme == TCP and unread.IS_POSSIBLE
+        self._monitor = CutMonitor(self._socket, [self._viewers]) if is_bounded else None
+        self.monitor_descriptor = None if self._monitor is None else self._monitor.descriptor
+        """readable when viewers come or go: `changes` sees to that"""
 
     def changes(self, most: int) -> list[tuple[bool, bytes]]:
         """Return who subscribed (True), or what nobody wants any more (False), since the last call, in order.
@@ -64,11 +74,20 @@ class Publisher:
         """
         changes: list[tuple[bool, bytes]] = []
         socket = self._socket
-        while len(changes) < most and int(socket.getsockopt(_EVENTS)) & _POLLIN:
+        while len(changes) < most:
+            self._hang_up_on_talkers()
+            if not int(socket.getsockopt(_EVENTS)) & _POLLIN:
+                break
             frames = socket.recv_multipart(_NOBLOCK)
             if len(frames) == 1 and frames[0][:1] in (b"\0", b"\1"):
                 changes.append((frames[0][0] == 1, frames[0][1:]))
         return changes
+
+    def _hang_up_on_talkers(self) -> None:
+        if self._monitor is not None:
+            self._monitor.lost()
+            for descriptor in self._viewers.talkers():
+                shut_down(descriptor)
 
     def send(self, topic: bytes, header: bytes) -> None:
         """Send a message to those who have subscribed to the topic, as far as they have room for it."""
@@ -79,6 +98,8 @@ class Publisher:
         """Close, and remove what was made in the file system. May be called again."""
         if self._socket.closed:
             return
+        if self._monitor is not None:
+            self._monitor.close()
         self._socket.close(linger=0)
         self._context.term()
         file = Endpoint.parse(self.address).file
@@ -89,10 +110,28 @@ class Publisher:
             remove_private_place(self.address)
 
 
+class _Viewers:
+    """The connections on TCP, by descriptor."""
+
+    def __init__(self) -> None:
+        self._descriptors: set[int] = set()
+
+    def open(self, descriptor: int) -> None:
+        self._descriptors.add(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        self._descriptors.discard(descriptor)
+
+    def talkers(self) -> list[int]:
+        """Return those that have said too much."""
+        return [each for each in self._descriptors if (unread.received_bytes(each) or 0) > VIEWER_BYTES_MOST]
+
+
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> zmq.Socket[bytes]:
     socket = context.socket(zmq.XPUB)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, MESSAGES_KEPT)
+    socket.setsockopt(zmq.RCVHWM, 1)  # else libzmq takes all that a viewer has said at once, however much that is
     socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # the second viewer of a topic is told of, too
     socket.setsockopt(zmq.MAXMSGSIZE, SUBSCRIPTION_BYTES_MOST)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)

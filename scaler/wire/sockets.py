@@ -171,7 +171,7 @@ def _is_made_up_by_router(connection: Connection) -> bool:
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
 
-def _shut_down(descriptor: int) -> None:
+def shut_down(descriptor: int) -> None:
     """Close a connection below ZeroMQ, which has no call for this."""
     with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
         copy.shutdown(unix.SHUT_RDWR)
@@ -241,7 +241,7 @@ class RouterSocket:
         if connection not in self._descriptors.known and self._has_descriptors:
             descriptor = int(header.get(zmq.SRCFD))
             if not _is_made_up_by_router(connection):
-                _shut_down(descriptor)
+                shut_down(descriptor)
                 return connection, b"", []  # which no codec accepts
             self._descriptors.add(connection, descriptor)
         if self._unread is not None and self._unread.counts:
@@ -288,7 +288,7 @@ class RouterSocket:
         """
         over = self._unread.look(resident_bytes) if self._unread is not None else []
         for descriptor in over:
-            _shut_down(descriptor)
+            shut_down(descriptor)
         return len(over)
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
@@ -299,7 +299,7 @@ class RouterSocket:
         """
         over = self._idle.look(lambda descriptor: any(each in peers for each in self._descriptors.of(descriptor)))
         for descriptor in over:
-            _shut_down(descriptor)
+            shut_down(descriptor)
         return len(over)
 
     def hang_up(self, connection: Connection) -> None:
@@ -309,7 +309,7 @@ class RouterSocket:
         """
         descriptor = self._descriptors.present(connection)
         if descriptor is not None:
-            _shut_down(descriptor)
+            shut_down(descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close. Messages have `linger_seconds` to leave. May be called again."""

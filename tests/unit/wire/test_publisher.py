@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from scaler.wire.publisher import MESSAGES_KEPT, Publisher
+from scaler.wire import unread
+from scaler.wire.publisher import MESSAGES_KEPT, VIEWER_BYTES_MOST, Publisher
 from scaler.wire.transport import AddressInUseError
+from tests.support.processes import free_address
 
 
 @pytest.fixture
@@ -141,3 +143,31 @@ def test_a_private_place_is_a_folder_that_only_its_user_can_enter() -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     publisher.close()
     assert not file.parent.exists()
+
+
+@pytest.mark.skipif(not unread.IS_POSSIBLE, reason="the system does not tell how much has come")
+def test_a_viewer_on_tcp_that_says_too_much_is_hung_up_on_and_others_hear_on(
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    publisher = Publisher(free_address())
+    honest = viewer(context, publisher, b"workers")
+    assert changes(publisher, 1) == [(True, b"workers")]
+    talker = context.socket(zmq.XSUB)
+    talker.setsockopt(zmq.SNDHWM, 0)
+    talker.setsockopt(zmq.RECONNECT_IVL, -1)
+    with talker.get_monitor_socket(zmq.EVENT_DISCONNECTED) as events:
+        talker.connect(publisher.address)
+        for number in range(10_000):
+            talker.send(b"\1%d" % number + b"x" * 190)
+        heard = 0
+        deadline = time.monotonic() + 60
+        while not events.poll(0) and time.monotonic() < deadline:
+            heard += len(publisher.changes(100))
+        assert events.poll(0)
+        talker.disable_monitor()
+    assert heard < 2 * VIEWER_BYTES_MOST / 190
+    publisher.send(b"workers", b"header")
+    assert honest.recv_multipart() == [b"workers", b"header"]
+    for each in (honest, talker):
+        each.close(linger=0)
+    publisher.close()

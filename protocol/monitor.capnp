@@ -182,7 +182,7 @@ struct StateTask {
   durationUs @13 :Data;          # UInt32 column: of its last run
   cpuUs @14 :Data;               # UInt32 column: processor time of its last run, if it was measured
   peakBytes @15 :Data;           # UInt64 column: most memory of its last run, if it was measured
-  reason @16 :List(Text);        # why it failed, or what it waits for
+  reason @16 :List(Text);        # why it failed; in task/ID also what it waits for, as in ExplainResponse
 }
 
 struct StateMove {

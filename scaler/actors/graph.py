@@ -20,7 +20,7 @@ from itertools import chain
 from scaler.actors.explanations import follow
 from scaler.actors.graph_node import Node, for_others, input_node
 from scaler.actors.graph_values import GraphValues
-from scaler.actors.graph_view import show_graph, tell_ended
+from scaler.actors.graph_view import find_nodes, show_graph, tell_ended
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.monitor import SayOpen
@@ -352,6 +352,7 @@ class GraphActor(Actor):
     @handles(SayOpen)
     def _say_open(self, say: SayOpen) -> None:
         show_graph(say.backlog, self._home.client_id, self._spec, self._nodes, self._running, self._open_count)
+        find_nodes(say.backlog, self.actor_ref, self._nodes, self._running)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

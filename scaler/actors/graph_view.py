@@ -12,7 +12,8 @@ from operator import attrgetter
 from typing import Protocol
 
 from scaler.actors.home import Home
-from scaler.actors.messages.monitor import Backlog, GraphEndedFor, GraphSeen, NodeSeen
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages.monitor import AskedNode, Backlog, GraphEndedFor, GraphSeen, NodeSeen
 from scaler.actors.task_states import READY, RUNNING, shown_state
 from scaler.ids import ClientId, ObjectId, TaskId, public_id
 from scaler.wire.messages.client import GraphTask
@@ -61,6 +62,15 @@ def show_graph(
     backlog.graphs.append(_seen(short_id, client_id, spec, statuses, tasks))
     if short_id in backlog.wants_nodes_of and len(nodes) <= NODES_MOST:
         backlog.nodes[short_id] = [_node(position, node, running) for position, node in enumerate(nodes)]
+
+
+def find_nodes(backlog: Backlog, graph: ActorRef, nodes: Sequence[Node], running: Container[TaskId]) -> None:
+    """Say which of the nodes that are no tasks yet are asked for."""
+    for position, node in enumerate(nodes[:NODES_MOST] if backlog.wants_tasks else ()):
+        if node.status is None and node.task_id not in running:
+            short_id = public_id(node.task_id)
+            if short_id in backlog.wants_tasks:
+                backlog.asked_nodes[short_id] = AskedNode(node.task_id, node.function_id, graph, position)
 
 
 def tell_ended(home: Home, spec: GraphTask, nodes: Sequence[Node]) -> None:

@@ -193,10 +193,9 @@ class Model:
     def _finish_counts(self, items: list[StateCount | StateWaiting], _: float) -> None:
         groups: tuple[dict[str, int], ...] = ({}, {}, {})
         self.waiting = []
-        address = self.scheduler.address if self.scheduler else ""
         for each in items:
             if isinstance(each, StateWaiting):
-                self.waiting.append(replace(each, sentence=each.sentence.replace("ADDRESS", address)))
+                self.waiting.append(each)
             elif each.group < len(groups):
                 groups[each.group][each.name] = each.amount
         self.ended, self.sent, self.received = groups

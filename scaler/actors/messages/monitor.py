@@ -89,6 +89,15 @@ class GraphEndedFor:
     nodes: list[NodeSeen]
 
 
+class AskedNode(NamedTuple):
+    """A node that a viewer looks at."""
+
+    task_id: TaskId
+    function_id: ObjectId
+    graph: ActorRef
+    position: int
+
+
 @dataclass
 class Backlog:
     """The tasks that no worker has, as the balancer counts them when it is asked."""
@@ -112,6 +121,8 @@ class Backlog:
     """of the graphs that were asked for, by short id"""
     wants_tasks: frozenset[bytes] = frozenset()
     """short ids of tasks that the monitor cannot find otherwise"""
+    asked_nodes: dict[bytes, AskedNode] = field(default_factory=dict)
+    """those of them that are nodes of graphs and no tasks yet"""
 
 
 @message

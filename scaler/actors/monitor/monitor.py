@@ -56,6 +56,7 @@ from scaler.actors.monitor.sources import Sources
 from scaler.actors.monitor.tasks import Tasks
 from scaler.actors.monitor.topics import TICKS, Subscriptions
 from scaler.ids import TaskId
+from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.monitor import RUN_ROW
 from scaler.wire.messages.worker import Part
 from scaler.wire.outcomes import FAILURES
@@ -178,6 +179,8 @@ class Monitor(Actor):
             due = frozenset(topic for topic in self._subscriptions.topics if self._ticks % TICKS[topic] == 0)
         self._watch_agents()
         self._follow()
+        for knows, question in self._tasks.questions(self.actor_ref, self.now()):
+            knows.send(question)
         if due or self._subscriptions.tasks or self._subscriptions.graphs:
             self.actor_ref.send(ShowDue(tuple(due), self._ask(due, not tick.number), not tick.number))
 
@@ -208,6 +211,7 @@ class Monitor(Actor):
 
     @handles(ShowDue)
     def _show(self, due: ShowDue) -> None:
+        self._tasks.found(due.backlog.asked_nodes)
         for topic in due.topics:
             found = self._makers[topic](due.backlog, due.is_first)
             if found is not None:
@@ -270,6 +274,10 @@ class Monitor(Actor):
             self._failures.add(moved, now_us)
         self._tasks.add(moved, now_us)
         self._follower.heard()
+
+    @handles(ExplainResponse)
+    def _explained(self, answer: ExplainResponse) -> None:
+        self._tasks.explained(answer, self._board.about.address)
 
     @handles(GraphEndedFor)
     def _graph_ended(self, ended: GraphEndedFor) -> None:

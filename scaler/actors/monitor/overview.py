@@ -50,7 +50,7 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions:
         about.queue_size,
         min(_UINT64_MOST, table.shared_bytes),
     )
-    return [state, *_counts(sources), *_waiting(backlog, functions)]
+    return [state, *_counts(sources), *_waiting(backlog, functions, about.address)]
 
 
 def _counts(sources: Sources) -> Iterator[StateCount]:
@@ -61,9 +61,10 @@ def _counts(sources: Sources) -> Iterator[StateCount]:
             yield StateCount(group, name, amount)
 
 
-def _waiting(backlog: Backlog, functions: Functions) -> Iterator[StateWaiting]:
+def _waiting(backlog: Backlog, functions: Functions, address: str) -> Iterator[StateWaiting]:
     for group in backlog.groups:
         reason, sentence = in_the_queue(group.room) if group.waiting else ("", "")
+        sentence = sentence.replace("ADDRESS", address)
         work_us, unmeasured = functions.work(group)
         waiting, running = group.waiting, group.running
         yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)

@@ -10,12 +10,16 @@ Must never: keep more tasks than its bound, or say more than its bound at once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from scaler.actors.events import SUBMITTED, TaskMoved
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages.monitor import AskedNode
+from scaler.actors.messages.tasks import ExplainNode, ExplainTask
 from scaler.actors.monitor.names import Names
 from scaler.actors.task_states import ASSIGNED
 from scaler.ids import ClientId, GraphId, TaskId, public_id
+from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.monitor import StateMove, StateTask
 from scaler.wire.messages.worker import RunResult
@@ -54,11 +58,11 @@ class _Record:
         self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
         self.duration_us = self.cpu_us = self.peak_bytes = 0
 
-    def measure(self, result: RunResult) -> None:
-        """Note what a run took."""
+    def measure(self, result: RunResult, now_us: int) -> None:
+        """Note what a run took that has ended now; the task may run again."""
         self.duration_us = result.duration_us
         if result.duration_us:
-            self.started_us = self.ended_us - result.duration_us
+            self.started_us = now_us - result.duration_us
         if result.profile:
             _, self.cpu_us, self.peak_bytes = PROFILE.unpack(result.profile)
         self.reason = result.failure or self.reason
@@ -75,6 +79,12 @@ class Tasks:
         """short ids that viewers have asked for, and the ids, if they are known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         """those of the tasks that were asked for, which were not said yet"""
+        self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
+        """the open ones that were asked for: who knows what they wait for, and, if that is a graph, the position there;
+        -1: it is the task itself
+        """
+        self._explained: set[bytes] = set()
+        """those of them of which it is not said yet"""
         self.followed: set[TaskId] = set()
         """the tasks whose usual moves are to be told"""
         self.moves = 0
@@ -88,11 +98,22 @@ class Tasks:
         known = {public_id(task_id): task_id for task_id in self._records} if is_new else {}
         self._asked = {each: self._asked.get(each) or known.get(each) for each in short_ids}
         self._moves = {each: moves for each, moves in self._moves.items() if each in self._asked}
+        self._where = {each: where for each, where in self._where.items() if each in self._asked}
+        self._explained.intersection_update(self._asked)
         self.followed.update(task_id for task_id in self._asked.values() if task_id is not None)
 
     def unknown(self) -> frozenset[bytes]:
-        """Return the short ids that were asked for and belong to no task that is known."""
-        return frozenset(each for each, task_id in self._asked.items() if task_id is None)
+        """Return the short ids that were asked for and belong to no task of which it is known where it is."""
+        records = {short_id: self._records.get(task_id) for short_id, task_id in self._asked.items() if task_id}
+        ended = {short_id for short_id, record in records.items() if record is not None and record.ended_us}
+        return frozenset(self._asked.keys() - self._where.keys() - ended)
+
+    def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask | ExplainNode]]:
+        """Yield whom to ask what the open tasks wait for that viewers look at. The answers come back by `explained`."""
+        for task_id, knows, position in self._where.values():
+            if not knows.is_stopped():
+                question = ExplainTask(asker, task_id, asked_at=now)
+                yield knows, question if position < 0 else ExplainNode(question, position)
 
     # What is heard
 
@@ -117,7 +138,7 @@ class Tasks:
             record.ended_us = now_us
             self.followed.discard(spec.task_id)
         if moved.result is not None:
-            record.measure(moved.result)
+            record.measure(moved.result, now_us)
         if self._asked:
             self._add_move(record, moved, now_us)
 
@@ -126,12 +147,34 @@ class Tasks:
         if short_id not in self._asked:
             return
         self._asked[short_id] = record.task_id
-        if not record.ended_us:
+        if record.ended_us:
+            self._where.pop(short_id, None)
+        else:
+            self._where[short_id] = record.task_id, moved.task, -1
             self.followed.add(record.task_id)
         moves = self._moves.setdefault(short_id, [])
         if len(moves) < MOVES_MOST:
             reason = record.reason
             moves.append(StateMove(short_id, now_us, moved.event, moved.state, record.worker, record.attempt, reason))
+
+    def found(self, nodes: Mapping[bytes, AskedNode]) -> None:
+        """These nodes of graphs were asked for, and are no tasks yet."""
+        for short_id, node in nodes.items():
+            if short_id in self._asked:
+                self._asked[short_id] = node.task_id
+                self.followed.add(node.task_id)
+                self._where[short_id] = node.task_id, node.graph, node.position
+                if node.task_id not in self._records:
+                    function = node.function_id
+                    self._add(node.task_id, self._names.short(function), self._names.of_function(function))
+
+    def explained(self, answer: ExplainResponse, address: str) -> None:
+        """Somebody has said what a task waits for."""
+        record = self._records.get(answer.task_id)
+        if record is not None and not record.ended_us:
+            record.state, record.worker = answer.state or record.state, answer.worker or record.worker
+            record.reason = answer.sentence.replace("ADDRESS", address)
+            self._explained.add(self._short(record))
 
     def saw(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
         """An agent saw a run of a task."""
@@ -180,7 +223,9 @@ class Tasks:
         task_id = self._asked.get(short_id)
         record = None if task_id is None else self._records.get(task_id)
         moves = self._moves.pop(short_id, [])
-        return [] if record is None or not (moves or is_first) else [self._item(record), *moves]
+        is_new = is_first or moves or short_id in self._explained
+        self._explained.discard(short_id)
+        return [self._item(record), *moves] if record is not None and is_new else []
 
     def _short(self, record: _Record) -> bytes:
         if not record.short_id:

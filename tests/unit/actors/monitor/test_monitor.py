@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from scaler.actors.events import EVERY_TASK
+from scaler.actors.explanations import STEPS_MOST
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.actors.monitor.outputs import SHOWN_MOST
-from scaler.ids import ObjectId, TaskId, public_id
-from scaler.wire.messages.client import Task
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
+from scaler.wire import reasons
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.monitor import (
     BIN_ROW,
@@ -39,8 +42,8 @@ from scaler.wire.messages.monitor import (
     StateWaiting,
 )
 from scaler.wire.messages.worker import AgentState, Part, RunOutput, RunTask
-from scaler.wire.structs import RunOptions
-from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, Simulation
+from scaler.wire.structs import RunOptions, TaskFailure
+from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 SHORT = public_id(FUNCTION_ID)
 
@@ -98,6 +101,10 @@ class Board:
         return next((found for found in reversed(messages) if found), [])
 
 
+Asked = tuple[SimulatedClient, TaskId, bytes, int]
+"""A task of a client, its graph and its position there, if it is a node."""
+
+
 @pytest.fixture
 def board() -> Board:
     return Board()
@@ -123,7 +130,7 @@ def counts(board: Board, group: int) -> dict[str, int]:
     return {count.name: count.amount for count in board.take(StateCount) if count.group == group and count.amount}
 
 
-def reasons(board: Board) -> dict[str, int]:
+def waiting_by_reason(board: Board) -> dict[str, int]:
     return {each.waits_for: each.waiting for each in board.take(StateWaiting) if each.waiting}
 
 
@@ -175,13 +182,13 @@ def test_why_tasks_wait(simulation: Simulation, board: Board) -> None:
     client.submit(3)
     board.want("scheduler", "clients")
     simulation.advance(1.0)
-    assert reasons(board) == {"no worker": 3}
+    assert waiting_by_reason(board) == {"no worker": 3}
     simulation.agent(1, long)
     client.submit(5)
     simulation.advance(1.0)
     (state,) = [item for _, items, _, _ in board.shown[-4:] for item in items if type(item) is StateScheduler]
     assert state.waiting + state.running == 8
-    assert reasons(board) == {"no room": state.waiting}
+    assert waiting_by_reason(board) == {"no room": state.waiting}
     simulation.advance(1.0)
     (shown,) = board.take(StateClient)
     assert (shown.open, shown.waiting) == (8, state.waiting)
@@ -198,7 +205,7 @@ def test_what_no_worker_can_take_and_what_waits_for_inputs_is_counted_apart(
     client.submit_graph([(), (0,), (1,)], [2])
     board.want("scheduler", "functions")
     simulation.advance(1.0)
-    said = reasons(board)
+    said = waiting_by_reason(board)
     assert (said["no worker can take it"], said["inputs"]) == (3, 2)
     assert said["no room"] > 10
     simulation.advance(1.0)
@@ -447,3 +454,130 @@ def test_a_failure_of_the_monitor_hurts_nobody(simulation: Simulation, board: Bo
     assert client.statuses() == [TaskStatus.SUCCESS] * 5
     assert board.take(StateScheduler)
     assert simulation.dispatcher.failures == 20
+
+
+def submit(simulation: Simulation, count: int, **options: Any) -> tuple[SimulatedClient, TaskId]:
+    client = simulation.client()
+    client.options = RunOptions(**options).encode()
+    return client, client.submit(count)[-1]
+
+
+def without_worker(simulation: Simulation) -> Asked:
+    return *submit(simulation, 1), NO_ID, 0
+
+
+def that_nobody_can_take(simulation: Simulation) -> Asked:
+    simulation.agent(1, long)
+    return *submit(simulation, 1, capabilities=(("gpu", 3),)), NO_ID, 0
+
+
+def that_is_taken(simulation: Simulation) -> Asked:
+    simulation.agent(3, long)
+    return *submit(simulation, 2, capabilities=(("gpu", 2),)), NO_ID, 0
+
+
+def without_room(simulation: Simulation) -> Asked:
+    simulation.agent(1, long)
+    return *submit(simulation, 3), NO_ID, 0
+
+
+def at_a_worker(simulation: Simulation) -> Asked:
+    simulation.agent(1, long)
+    return *submit(simulation, 1), NO_ID, 0
+
+
+def with_children(simulation: Simulation) -> Asked:
+    agent = simulation.agent(1, long)
+    client, task_id = submit(simulation, 1)
+    simulation.run()
+    agent.suspend(task_id)
+    return client, task_id, NO_ID, 0
+
+
+def cancelled(simulation: Simulation) -> Asked:
+    agent = simulation.agent(1, long)
+    client, task_id = submit(simulation, 1)
+    simulation.run()
+    agent.hang()
+    client.cancel(task_id)
+    return client, task_id, NO_ID, 0
+
+
+def before_a_retry(simulation: Simulation) -> Asked:
+    failure = TaskFailure("OSError", "no", "...", b"", ("Exception",)).encode()
+    simulation.agent(1, lambda _run: Outcome(TaskStatus.FAILED, failure))
+    client, task_id = submit(simulation, 1, retries=1, retry_on=("OSError",), retry_delay_ms=100_000)
+    simulation.advance(0.1)
+    return client, task_id, NO_ID, 0
+
+
+def with_another_scheduler(simulation: Simulation) -> Asked:
+    client, task_id = submit(simulation, 1)
+    simulation.run()
+    simulation.restart()
+    client.connect()
+    return client, task_id, NO_ID, 0
+
+
+def node_of_a_long_row(simulation: Simulation) -> Asked:
+    client = simulation.client()
+    length = STEPS_MOST + 2
+    graph_id = client.submit_graph([(), *((n,) for n in range(length - 1))], [length - 1])
+    return client, client.submitted[-1], graph_id, length - 1
+
+
+WAITING = {
+    reasons.NO_WORKER: without_worker,
+    reasons.NOT_ABLE: that_nobody_can_take,
+    reasons.TAKEN: that_is_taken,
+    reasons.NO_ROOM: without_room,
+    reasons.WORKER: at_a_worker,
+    reasons.CHILDREN: with_children,
+    reasons.CANCEL: cancelled,
+    reasons.RETRY: before_a_retry,
+    reasons.LAST_SCHEDULER: with_another_scheduler,
+    reasons.INPUTS: node_of_a_long_row,
+}
+QUEUED = (reasons.NO_WORKER, reasons.NOT_ABLE, reasons.TAKEN, reasons.NO_ROOM)
+BY_CLIENTS = {reasons.NO_SCHEDULER, reasons.WINDOW, reasons.TRANSFER, reasons.ENDED, reasons.UNKNOWN}
+
+
+def test_each_reason_that_the_scheduler_says_is_shown() -> None:
+    every = {value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)}
+    assert every == {*WAITING, *BY_CLIENTS, reasons.TURN}  # that one is over before anybody looks
+
+
+@pytest.mark.parametrize("reason", WAITING)
+def test_viewers_see_the_sentence_that_the_client_gets(
+    simulation: Simulation, board: Board, reason: reasons.Reason
+) -> None:
+    client, task_id, graph_id, position = WAITING[reason](simulation)
+    simulation.run()
+    board.want("scheduler", "functions", f"task/{public_id(task_id).hex()}")
+    simulation.advance(2.2)
+    client.say(ExplainRequest(task_id, GraphId(graph_id), position))
+    simulation.advance(0.1)
+    answer = client.said(ExplainResponse)[-1]
+    assert answer.waits_for == reason
+    groups = {each.waits_for: each.sentence for _, items, _, _ in board.shown for each in items if is_waiting(each)}
+    functions = {each.waits_for for _, items, _, _ in board.shown for each in items if type(each) is StateFunction}
+    shown = board.take(StateTask)[-1]
+    assert (shown.task, shown.state) == (public_id(task_id), answer.state)
+    address = "tcp://here:1"
+    sentence = answer.sentence.replace("ADDRESS", address)
+    assert without_times(shown.reason) == without_times(sentence)
+    if reason in QUEUED:
+        assert without_times(sentence).startswith(without_times(groups[reason]))
+        assert functions == {reason}
+    elif reason == reasons.INPUTS:
+        assert set(groups) == {reasons.INPUTS, reasons.NO_WORKER}
+    else:
+        assert groups == {}
+
+
+def is_waiting(item: object) -> bool:
+    return isinstance(item, StateWaiting) and item.waiting > 0
+
+
+def without_times(sentence: str) -> str:
+    return re.sub(r"; it has waited for .*|\d+ (s|min|h)\b", "", sentence)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.tasks import Tasks
 from scaler.actors.object_store import ObjectTable
+from scaler.actors.task_states import RETRIED
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus
 from tests.unit.actors.monitor.conftest import Move, task_id
@@ -40,3 +43,11 @@ def test_what_did_not_succeed_is_said_first(tasks: Tasks, ended: Move, monkeypat
         (public_id(task_id(1)), "failed"),
     ]
     assert total == 3
+
+
+def test_a_run_that_raised_before_a_retry_began_when_it_did(tasks: Tasks, ended: Move) -> None:
+    moved = ended(1, TaskStatus.FAILED, "OSError: no")
+    result = replace(moved.result, duration_us=3)
+    tasks.add(replace(moved, event=RETRIED, state="inactive", result=result), 1_000)
+    ((shown,), _) = tasks.items(is_first=False)
+    assert (shown.state, shown.started_us, shown.ended_us) == ("inactive", 997, 0)

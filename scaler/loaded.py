@@ -145,6 +145,9 @@ def words_of(source: bytes) -> frozenset[str]:
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
     """Return those of `own` that are among `names`, or that one of these names, and their packages."""
+    called: dict[str, list[str]] = {}
+    for name in own:
+        called.setdefault(name.rpartition(".")[2], []).append(name)
     found: dict[str, str] = {}
     todo = [name for name in names if name in own]
     while todo:
@@ -152,9 +155,11 @@ def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
         if name in found:
             continue
         found[name] = own[name]
-        words = _words_in(own[name], _stamp(own[name]))
-        todo += [other for other in own if other.rpartition(".")[2] in words]
-        todo += [package for package in [name.rpartition(".")[0]] if package in own]
+        for word in _words_in(own[name], _stamp(own[name])) & called.keys():
+            todo += called[word]
+        package = name.rpartition(".")[0]
+        if package in own:
+            todo.append(package)
     return found
 
 

@@ -211,6 +211,7 @@ struct InfoRequest {
   detailed @2 :Data;     # byte column: 1 = each worker is described too
   workers @3 :Data;      # UInt32 column: answer again whenever workers come, until so many are connected; 0 = answer once
   restart @4 :Data;      # byte column: 1 = before the answer, tell all agents to go on with fresh worker processes
+  leave @5 :List(Text);  # names of workers, separated by commas: before the answer, tell their agents to leave; empty: none
 }
 
 struct InfoResponse {

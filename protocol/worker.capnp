@@ -55,6 +55,7 @@ struct SchedulerToAgent {
       watchRequest @11 :WatchRequest;
       restartRequest @12 :RestartRequest;
       runQuestion @13 :RunQuestion;
+      leaveRequest @14 :LeaveRequest;
     }
   }
 }
@@ -220,6 +221,12 @@ struct WatchRequest {
 
 struct RestartRequest {
   # Go on with fresh worker processes: each of yours ends after the tasks that it has. What comes after this runs in fresh ones.
+  count @0 :UInt32;        # number of items
+  reason @1 :List(Text);   # for the log of the agent
+}
+
+struct LeaveRequest {
+  # Leave when the tasks that run have ended, however long that takes: begin with a DrainRequest.
   count @0 :UInt32;        # number of items
   reason @1 :List(Text);   # for the log of the agent
 }

@@ -1,5 +1,5 @@
 """Census: answers clients that ask who is there, and tells those that wait for workers when some have come. It tells
-all agents that a client wants fresh worker processes.
+all agents that a client wants fresh worker processes, and some that they are to leave.
 
 Written to by client sessions (requests) and the acceptor (workers came, sessions ended); sends to sessions and the
 balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only when it is
@@ -21,7 +21,7 @@ from scaler.process.report import Report
 from scaler.wire.capabilities import as_text
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
-from scaler.wire.messages.worker import RestartRequest
+from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
 """How many requests of one client may wait for workers. Further ones are answered once."""
@@ -82,9 +82,11 @@ class Census(Actor):
 
     def _take(self, peer: Peer, request: InfoRequest) -> None:
         """Answer a request, or put it off until its client has heard the answers before."""
-        if not (request.detailed or request.restart) or self._may_describe(peer):
+        if not (request.detailed or request.restart or request.leave) or self._may_describe(peer):
             if request.restart:
                 self._restart_workers()
+            if request.leave:
+                self._send_away(frozenset(request.leave.split(",")))
             self._answer_soon(peer, request)
             return
         self._look_later()
@@ -96,6 +98,11 @@ class Census(Actor):
     def _restart_workers(self) -> None:
         for peer in self._agents():
             self._outbox.put(peer, RestartRequest("a client asks for fresh worker processes"))
+
+    def _send_away(self, names: frozenset[str]) -> None:
+        for peer in self._agents():
+            if peer.identity is not None and not names.isdisjoint(peer.identity.worker_names):
+                self._outbox.put(peer, LeaveRequest("a client asks it to leave"))
 
     def _agents(self) -> list[Peer]:
         return [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
@@ -133,7 +140,7 @@ class Census(Actor):
     def _workers_came(self, _came: WorkersCame) -> None:
         for peer, waiting in list(self._waiting.items()):
             for request in list(waiting.values()):
-                self._answer_soon(peer, replace(request, detailed=0, restart=0))
+                self._answer_soon(peer, replace(request, detailed=0, restart=0, leave=""))
                 if request.workers <= self._directory.workers:
                     del waiting[request.number]
             if not waiting:

@@ -10,6 +10,7 @@ Must never: say anything but the hello before the welcome.
 from __future__ import annotations
 
 import logging
+import math
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -47,6 +48,7 @@ from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
     DrainRequest,
+    LeaveRequest,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
@@ -373,6 +375,12 @@ class SchedulerConnection(Actor):
             self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
         else:
             self._happened(states.LEAVE, leave.reason)
+
+    @handles(Batch[LeaveRequest])
+    def _asked_to_leave(self, requests: Batch[LeaveRequest]) -> None:
+        if self._is_up() and self._course.state is states.UP and self._drain is None:
+            logger.info("the cluster leaves when its tasks have ended: %s", requests[-1].reason)
+            self._leave(Leave(requests[-1].reason, math.inf))
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:

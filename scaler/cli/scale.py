@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 
@@ -12,6 +13,7 @@ from scaler.config import ConfigError, check_address
 from scaler.monitor.demand import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
+from scaler.scaling.owner import Owner
 from scaler.scaling.plan import Bounds
 from scaler.scaling.pool import Pool
 from scaler.scaling.program import TOPICS, Program
@@ -19,15 +21,16 @@ from scaler.version import __version__
 
 DESCRIPTION = """\
 Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.
-The command runs for as long as its cluster, and ends it when it gets SIGTERM, as scaler_cluster does. In it,
-{address} is the scheduler's, {n} the number of workers (--each) and {names} their names, which SCALER_WORKER_NAMES
-has as well.
-Clusters that others have started are counted, and left alone. Ctrl-C drains all that it has started.
+The command runs for as long as its cluster. In it, {address} is the scheduler's, {n} the number of workers (--each)
+and {names} their names, which SCALER_WORKER_NAMES has as well. The scheduler tells a cluster to leave; it ends after
+the tasks that it runs.
+Clusters that others have started are counted, and left alone; those of a scaler_scale that is gone are taken over.
+Ctrl-C drains all that it has started.
 """
 EXAMPLES = """\
 examples:
   scaler_scale tcp://10.0.0.1:2345 --max 16 --each 4 --up "scaler_cluster {address} --drain 600"
-  scaler_scale tcp://10.0.0.1:2345 --min 2 --max 64 --each 16 --up "srun -c 16 scaler_cluster {address} --drain 600"
+  scaler_scale tcp://10.0.0.1:2345 --min 2 --max 64 --each 16 --up "srun -c 16 scaler_cluster {address} --drain 30"
   scaler_scale tcp://10.0.0.1:2345 --max 8 --up "ssh node7 scaler_cluster {address} -wn {names}"
 """
 WORKERS_MOST = 1_000_000
@@ -69,9 +72,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--start-timeout",
         type=_SECONDS,
-        default=120.0,
+        default=math.inf,
         metavar="SECONDS",
-        help="end a command whose workers have not connected after this time (default: 120)",
+        help="end a command whose workers have not connected after this time (default: never; it may wait in a queue)",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
@@ -106,9 +109,10 @@ def main(argv: list[str] | None = None) -> None:
     bounds = Bounds(arguments.min, arguments.max, arguments.each, arguments.down_idle, arguments.start_timeout)
     try:
         address = check_address(arguments.address)
-        clusters = Clusters(arguments.up, address, arguments.each)
         amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
         pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
+        owner = Owner(address)
+        clusters = Clusters(arguments.up, address, arguments.each, owner)
         subscriber = Subscriber(arguments.monitor_address or address, TOPICS)
     except ConfigError as error:
         parser.error(str(error))
@@ -116,6 +120,7 @@ def main(argv: list[str] | None = None) -> None:
         Program(subscriber, clusters, bounds, pool, arguments.target, _say).run()
     finally:
         subscriber.close()
+        owner.close()
     sys.exit(0)
 
 

@@ -84,7 +84,10 @@ class Asked:
         detailed: whether the workers are described too.
         workers: how many to wait for.
         restart: whether all workers are to go on with fresh processes.
+        leave: names of workers whose clusters are to leave, separated by commas.
     """
+
+    leave = ""
 
     def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
         self.detailed = detailed

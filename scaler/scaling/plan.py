@@ -23,14 +23,14 @@ class Bounds:
         most: how many there are at most.
         each: how many one command brings.
         idle_seconds: after how long without a task a cluster is drained.
-        start_seconds: how long a started cluster is waited for; then it is drained, and another one may be started.
+        start_seconds: how long a started cluster is waited for; then it is ended, and another one may be started.
     """
 
     least: int
     most: int
     each: int = 1
     idle_seconds: float = 60.0
-    start_seconds: float = 120.0
+    start_seconds: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ class Plan:
         missing = target - workers - coming
         if missing <= 0:
             self._short_since = None
-            return Decision(drain=late if coming else late + self._left_over(now, workers - target))
+            is_young = any(
+                now - each.started_at < self._bounds.idle_seconds for each in absent if each.name not in late
+            )
+            return Decision(drain=late if is_young else late + self._left_over(now, workers - target))
         if self._short_since is None:
             self._short_since = now
         if workers >= self._bounds.least and now - self._short_since < SHORTAGE_SECONDS:

@@ -37,11 +37,15 @@ class Pool:
         asked = {amounts: number for text, number in wanted.items() if text and (amounts := from_asked(text))}
         asked = {amounts: number for amounts, number in asked.items() if self._at_once(dict(amounts))}
         n_asked = sum(self._workers(number, self._at_once(dict(amounts))) for amounts, number in asked.items())
-        n_able = sum(_has(dict(from_text(worker.agent.capabilities)), self._capabilities) for worker in workers)
+        n_able = sum(map(self.may_have, workers))
         if self._is_only_asked:
             return n_asked, n_able
         n_all = n_asked + wanted.get("", 0)
         return max((n_asked, n_able), (n_all, len(workers)), key=lambda pair: (pair[0] - pair[1], pair[0]))
+
+    def may_have(self, worker: Worker) -> bool:
+        """Return whether a worker has all that those of these clusters have."""
+        return _has(dict(from_text(worker.agent.capabilities)), self._capabilities)
 
     def _at_once(self, amounts: Mapping[str, int]) -> int:
         """Return how many such tasks one cluster runs at once."""

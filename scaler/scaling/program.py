@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from scaler.monitor.demand import wanted_by_capabilities
 from scaler.monitor.model import Model
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
-from scaler.scaling.plan import Bounds, Plan
+from scaler.scaling.plan import Bounds, Cluster, Plan
 from scaler.scaling.pool import Pool
 
-TOPICS = frozenset({"scheduler", "workers", "functions"})
+TOPICS = frozenset({"scheduler", "workers", "functions", "clients"})
 LOOK_SECONDS = 0.5
 RESTART_SECONDS = 10.0
 """Another scheduler needs some time until all workers have come back to it."""
 PAUSE_SECONDS, PAUSE_SECONDS_MOST = 2.0, 120.0
 """How long to wait after a command that failed; twice as long after each further one."""
+WAITING_SECONDS = 60.0
+"""A cluster that has not come for so long is said to wait."""
 
 
 class Program:
@@ -48,7 +50,10 @@ class Program:
         self._plan = Plan(bounds)
         self._pool = pool
         self._model = Model()
-        self._is_told = self._is_ending = False
+        self._n_signals = 0
+        self._is_ending = False
+        self._waiting: set[str] = set()
+        """clusters that were said to wait"""
         self._hold_until = 0.0
         self._pause_seconds = PAUSE_SECONDS
         self._is_heard = True
@@ -57,7 +62,7 @@ class Program:
         """Run until SIGINT, SIGTERM or SIGHUP; then drain all, and return when their commands have ended."""
         with self._hearing_signals():
             try:
-                while not self._is_told:
+                while not self._n_signals:
                     self._turn()
             finally:
                 self._drain_all()
@@ -65,9 +70,7 @@ class Program:
     @contextlib.contextmanager
     def _hearing_signals(self) -> Iterator[None]:
         def heard(*_signal: object) -> None:
-            self._is_told = True
-            if self._is_ending:
-                self._clusters.kill()
+            self._n_signals += 1
 
         before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -84,22 +87,30 @@ class Program:
         if self._model.restarts != restarts:
             self._say(f"another scheduler answers; its workers have {RESTART_SECONDS:.0f} s to come back")
             self._hold_until = now + RESTART_SECONDS
+            self._clusters.wait_again(now)
         self._note_ended(now)
-        if self._hears(now) and now >= self._hold_until:
-            self._decide(now)
+        if self._hears(now):
+            if not self._is_ending:
+                self._take_over(now)
+            self._clusters.tell(self._model.workers, now)
+            if not self._is_ending and now >= self._hold_until:
+                self._decide(now)
+        elif self._is_ending:
+            self._clusters.terminate()
 
     def _hears(self, now: float) -> bool:
         """Return whether the present state is known."""
         silent = self._model.silent_seconds(now)
         if (silent is None) != self._is_heard:
             self._is_heard = silent is None
+            self._clusters.wait_again(now)
             self._say(
                 "the scheduler is heard again" if self._is_heard else "the scheduler is silent: nothing is changed"
             )
         return self._is_heard and self._model.heads.keys() >= TOPICS
 
     def _note_ended(self, now: float) -> None:
-        for name, code, was_told in self._clusters.ended():
+        for name, code, was_told in self._clusters.ended(now):
             if was_told or code == 0:
                 self._say(f"{name} has ended")
                 self._pause_seconds = PAUSE_SECONDS
@@ -111,11 +122,20 @@ class Program:
         self._hold_until = now + self._pause_seconds
         self._pause_seconds = min(PAUSE_SECONDS_MOST, 2 * self._pause_seconds)
 
+    def _take_over(self, now: float) -> None:
+        model, head = self._model, self._model.heads["clients"]
+        if head.shown < head.total:  # an owner may be among those that are not shown
+            return
+        workers = [worker for worker in model.workers if self._pool.may_have(worker)]
+        for name in self._clusters.adopt(workers, (client.label for client in model.clients.values()), now):
+            self._say(f"{name} has lost the scaler_scale that has started it: taken over")
+
     def _decide(self, now: float) -> None:
         model = self._model
         staying = self._clusters.staying(model.workers)
         wanted, there = self._pool.look(wanted_by_capabilities(model, self._target_seconds), staying)
         clusters = self._clusters.look(staying)
+        self._say_who_waits(now, clusters)
         decision = self._plan.decide(now, wanted, there, clusters)
         for name in decision.drain:
             is_there = any(each.workers for each in clusters if each.name == name)
@@ -129,6 +149,12 @@ class Program:
                 return
             self._say(f"{self._reason(wanted, there)}: started {name}")
 
+    def _say_who_waits(self, now: float, clusters: Sequence[Cluster]) -> None:
+        waiting = {each.name for each in clusters if not each.workers and now - each.started_at >= WAITING_SECONDS}
+        for name in sorted(waiting - self._waiting):
+            self._say(f"{name} waits: its command runs, and no worker is there; in a queue it keeps its place")
+        self._waiting = waiting
+
     def _reason(self, wanted: int, there: int) -> str:
         target = self._plan.target(wanted)
         if target > wanted:
@@ -136,10 +162,13 @@ class Program:
         return f"{self._model.open_tasks:,} open tasks could use {wanted:,} workers, {there:,} are there"
 
     def _drain_all(self) -> None:
-        self._is_ending = True
+        self._is_ending, told = True, self._n_signals
         self._clusters.drain_all()
         if len(self._clusters):
             number = len(self._clusters)
             which = "1 cluster" if number == 1 else f"{number} clusters"
             self._say(f"waiting for {which} to end; a second Ctrl-C ends their commands at once")
-        self._clusters.wait()
+        while len(self._clusters):
+            if self._n_signals > told:
+                self._clusters.kill()
+            self._turn()

@@ -5,11 +5,13 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from tests.support.processes import marked
+from tests.support.slurm import slurm_in
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +35,10 @@ def mark() -> Iterator[str]:
     for pid in marked(mark):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A Slurm of one node and one core. Yields the environment that finds it."""
+    with slurm_in(tmp_path) as environment:
+        yield environment

@@ -3,93 +3,27 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.processes import REPOSITORY, command, free_address, wait_until
+from tests.support.processes import REPOSITORY, command
+from tests.support.slurm import port
 
 pytestmark = pytest.mark.more
 
 FILES = REPOSITORY / "examples" / "deploy"
 BIN = Path(sys.executable).parent
 
-SLURM = """\
-ClusterName=one
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-MpiDefault=none
-NodeName=localhost NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
-PartitionName=all Nodes=localhost Default=YES State=UP
-"""
-
 PROGRAM = """\
 from scaler import Client
 with Client() as client:
     print("sum", sum(client.map(abs, [(-number,) for number in range(100)])), client.info().workers > 0)
 """
-
-
-def port() -> str:
-    return free_address().rpartition(":")[2]
-
-
-@pytest.fixture
-def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A Slurm of one node, which is this machine. Yields the environment that finds it."""
-    if os.getuid() != 0 or not all(map(shutil.which, ("munged", "slurmctld", "slurmd", "sbatch"))):
-        pytest.skip("this needs root, and munge and slurm-wlm to be installed")
-    (tmp_path / "slurm.conf").write_text(SLURM.format(folder=tmp_path, ports=(port(), port())))
-    for name in ("state", "spool"):
-        (tmp_path / name).mkdir()
-    key = tmp_path / "munge.key"
-    key.write_bytes(os.urandom(1024))
-    key.chmod(0o600)
-    names = {"socket": "socket", "key-file": "key", "log-file": "log", "pid-file": "pid", "seed-file": "seed"}
-    places = [f"--{option}={tmp_path}/munge.{name}" for option, name in names.items()]
-    environment = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm.conf"), "PATH": f"{BIN}:{os.environ['PATH']}"}
-    running = []
-
-    def start(*arguments: str) -> None:
-        with (tmp_path / arguments[0]).open("wb") as log:
-            running.append(subprocess.Popen(arguments, stdout=log, stderr=log, env=environment))
-
-    try:
-        start("munged", "--force", "-F", *places)
-        wait_until((tmp_path / "munge.socket").exists, "munge listens")
-        start("slurmctld", "-D")
-        start("slurmd", "-D", "-N", "localhost")
-        wait_until(
-            lambda: b"idle" in subprocess.run(["sinfo"], env=environment, capture_output=True, check=False).stdout,
-            "the node is there",
-            100,
-            0.2,
-        )
-        yield environment
-    finally:
-        for process in reversed(running):
-            process.terminate()
-        for process in running:
-            process.wait(60)
 
 
 @pytest.mark.foreign

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,18 @@ from scaler import Client
 from tests.support.processes import Command, command, scheduler, wait_until
 
 UP = f"{sys.executable} -m scaler.cli.cluster {{address}} --drain 30 -ll WARNING"
+
+
+def noting() -> Callable[[str, str], None]:
+    """Pickled by value: the workers need not have this module."""
+
+    def note(log: str, gate: str) -> None:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write("begun\n")
+        while not Path(gate).exists():
+            time.sleep(0.01)
+
+    return note
 
 
 def finished(running: Command, number: int = signal.SIGINT) -> int:
@@ -69,3 +84,63 @@ def test_a_command_that_fails_is_tried_again_later() -> None:
         scale.wait_for("has ended with exit code 3; the next one starts in 2 s at the earliest")
         scale.wait_for("has ended with exit code 3; the next one starts in 4 s at the earliest")
         assert finished(scale) == 0
+
+
+@pytest.mark.more
+def test_a_cluster_whose_scaler_scale_was_killed_is_taken_over_and_no_other_one(tmp_path: Path) -> None:
+    options = ("--max", "4", "--up", UP)
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    with (
+        scheduler(None) as (address, _running),
+        Client(address) as client,
+        command("scale", address, *options, "--min", "1") as other,
+    ):
+        client.wait_for_workers(1, timeout=30)
+        with command("scale", address, *options, "--min", "2") as killed:
+            client.wait_for_workers(2, timeout=30)
+            futures = [client.submit(noting(), str(log), str(gate)) for _ in range(2)]
+            wait_until(lambda: log.exists() and log.read_text().count("begun") == 2, "both clusters work")
+            killed.process.kill()
+            with command("scale", address, *options, "--down-idle", "1") as second:
+                second.wait_for(f"{owner_of(killed)}-1 has lost the scaler_scale that has started it: taken over")
+                gate.touch()
+                assert [future.result(timeout=30) for future in futures] == [None, None]
+                second.wait_for(f"{owner_of(killed)}-1 is not needed any more: drained")
+                wait_until(lambda: client.info().workers == 1, "it has left")
+                assert owner_of(other) not in second.output
+                assert finished(second) == 0
+        assert log.read_text() == "begun\n" * 2
+        assert finished(other) == 0
+
+
+def owner_of(scale: Command) -> str:
+    """Return with what the names of its workers begin."""
+    return scale.wait_for(": started scale-").rpartition(" ")[2].strip().rpartition("-")[0]
+
+
+@pytest.mark.more
+@pytest.mark.foreign
+def test_a_job_keeps_its_place_in_slurms_queue_and_drains_as_others_do(slurm: dict[str, str], tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        return subprocess.run(arguments, env=slurm, check=True, capture_output=True, text=True).stdout
+
+    taken = run("sbatch", "--parsable", "--output=/dev/null", "--wrap", "sleep 600").strip()
+    wait_until(lambda: run("squeue", "-h", "-t", "RUNNING"), "the node is taken")
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    options = ("--max", "1", "--up", "srun --quiet -n 1 -c 1 scaler_cluster {address}")
+    with (
+        scheduler(None) as (address, _running),
+        Client(address) as client,
+        command("scale", address, *options, env=slurm) as scale,
+    ):
+        future = client.submit(noting(), str(log), str(gate))
+        job = wait_until(lambda: run("squeue", "-h", "-o", "%i", "-t", "PENDING").strip(), "it waits in the queue")
+        run("scancel", taken)
+        wait_until(log.exists, "the task runs")
+        assert run("squeue", "-h", "-o", "%i %T").split() == [job, "RUNNING"]
+        scale.signal(signal.SIGTERM)
+        scale.wait_for("the cluster leaves when its tasks have ended")
+        gate.touch()
+        future.result(timeout=30)
+        assert scale.end() == 0
+    assert log.read_text() == "begun\n"

@@ -92,6 +92,7 @@ from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
+    LeaveRequest,
     ProcessorNews,
     RecallRequest,
     RecallResponse,
@@ -989,7 +990,7 @@ class SimulatedAgent(SimulatedPeer):
         self.agent_id = agent_id
         self.agent_token = b"tok-" + agent_id[4:]
         self.watched: list[WatchRequest] = []
-        self.restarts = 0
+        self.restarts = self.leave_requests = 0
         """what the scheduler wants to be told of what this agent does"""
         self.agents = 0
         """how many agents the scheduler has, as it said last"""
@@ -1054,7 +1055,8 @@ class SimulatedAgent(SimulatedPeer):
             self.watched.append(item)
         else:
             self.restarts += kind is RestartRequest
-            assert kind in (HelloReply, HelloRequest, ProcessorNews, RestartRequest), item
+            self.leave_requests += kind is LeaveRequest
+            assert kind in (HelloReply, HelloRequest, LeaveRequest, ProcessorNews, RestartRequest), item
             super().on_item(item)
 
     def _say_where(self, question: RunQuestion) -> None:

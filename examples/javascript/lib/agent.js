@@ -194,6 +194,7 @@ export class Agent {
       objectInstruction: () => this.#instructed(fields),
       workerHeartbeatEcho: () => (this.#agents = fields.agents),
       disconnectResponse: () => this.#conversation.answered(fields.reason),
+      leaveRequest: () => this.leave(),
     };
     handlers[kind]?.();
   }

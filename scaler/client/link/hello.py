@@ -19,14 +19,16 @@ from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 
 
-def make_hello(client_id: ClientId, nest: TaskContext) -> ClientHello:
+def make_hello(client_id: ClientId, nest: TaskContext, label: str = "") -> ClientHello:
     """Return the hello of a client.
 
     Args:
         nest: the task that the client is inside of, if it is inside of one of this scheduler.
+        label: of one that runs no tasks, before that of this process. Its Python need not be that of the workers.
     """
-    versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
-    return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=_LABEL)
+    versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)
+    full_label = f"{label} {_LABEL}" if label else _LABEL
+    return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=full_label)
 
 
 def _label() -> str:

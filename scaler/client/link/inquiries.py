@@ -23,6 +23,7 @@ class Inquiry(Protocol):
     detailed: bool
     workers: int
     restart: bool
+    leave: str
 
     def hear(self, response: InfoResponse, workers: list[WorkerInfo]) -> bool:
         """Take an answer. Return whether it was the last one."""
@@ -80,4 +81,4 @@ class Inquiries:
 
 
 def _request(number: int, inquiry: Inquiry) -> InfoRequest:
-    return InfoRequest(number, inquiry.detailed, inquiry.workers, inquiry.restart)
+    return InfoRequest(number, inquiry.detailed, inquiry.workers, inquiry.restart, inquiry.leave)

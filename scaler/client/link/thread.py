@@ -63,6 +63,7 @@ class LinkThread:
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
         silence_seconds: how long a scheduler may be silent before a new connection is tried.
+        label: of a client that runs no tasks, for people who watch.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class LinkThread:
         timeout_seconds: float,
         heartbeat_seconds: float,
         silence_seconds: float | None = None,
+        label: str = "",
     ) -> None:
         self.address = address
         self.client_id = client_id
@@ -94,7 +96,7 @@ class LinkThread:
         self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
         self._connection = Connection(open_transport(address), self._inbox.descriptor)
         self._conversation = Conversation(
-            make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
+            make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label),
             self._connection,
             Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
             self._work,

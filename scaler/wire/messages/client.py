@@ -18,6 +18,7 @@ from scaler.wire.messages.columns import (
     Id,
     IdRow,
     Line,
+    Names,
     ObjectIdColumn,
     Options,
     PositionRow,
@@ -267,6 +268,8 @@ class InfoRequest:
     """answer again whenever workers come, until so many are connected; 0: answer once"""
     restart: U8 = 0
     """whether all agents are to go on with fresh worker processes, before the answer"""
+    leave: Names = ""
+    """the agents of these workers are to leave when their tasks have ended"""
 
 
 @message

@@ -83,6 +83,7 @@ from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
     DrainRequest,
+    LeaveRequest,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -206,6 +207,7 @@ SCHEDULER_TO_AGENT = Direction(
         WatchRequest,
         RestartRequest,
         RunQuestion,
+        LeaveRequest,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

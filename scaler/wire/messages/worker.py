@@ -291,6 +291,13 @@ class RestartRequest:
 
 
 @message
+class LeaveRequest:
+    """Leave when the tasks that run have ended, however long that takes."""
+
+    reason: Reason
+
+
+@message
 class AgentState:
     """What an agent and its workers do; unknown figures are 0. The rows are those of `messages/monitor.py`."""
 

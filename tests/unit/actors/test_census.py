@@ -173,6 +173,14 @@ def test_fresh_worker_processes_are_asked_of_all_agents_before_the_answer(simula
     assert [response.number for response in client.said(InfoResponse)] == [1]
 
 
+def test_the_agents_of_the_workers_that_are_named_are_asked_to_leave(simulation: Simulation) -> None:
+    client = simulation.client()
+    one, other = simulation.agent(2), simulation.agent(2)
+    ask(simulation, client, InfoRequest(1, leave=f"{names(one, 2)[1]},nobody"))
+    assert (one.leave_requests, other.leave_requests) == (1, 0)
+    assert [response.number for response in client.said(InfoResponse)] == [1]
+
+
 def test_one_client_cannot_have_the_agents_asked_without_end(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, restart=1) for number in range(1, 30)))

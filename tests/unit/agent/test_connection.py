@@ -21,6 +21,7 @@ from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
     DrainRequest,
+    LeaveRequest,
     RecallRequest,
     RecallResponse,
     RunTask,
@@ -207,6 +208,23 @@ def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
     assert DisconnectRequest("SIGTERM") not in bench.door.take()
     bench.wait(1.5)
     assert DisconnectRequest("SIGTERM") in bench.door.take()
+
+
+def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(bench: Bench) -> None:
+    bench.up()
+    running = bench.task()
+    bench.tell(Batch[RunTask]([running]))
+    bench.door.take()
+    for _ in range(2):
+        bench.tell(Batch[LeaveRequest]([LeaveRequest("a client asks")]))
+    assert bench.door.take() == [DrainRequest("a client asks")]
+    for _ in range(40):
+        bench.wait(4)
+        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
+    assert DisconnectRequest("a client asks") not in bench.door.take()
+    bench.finish(running)
+    bench.wait(1)
+    assert DisconnectRequest("a client asks") in bench.door.take()
 
 
 def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:

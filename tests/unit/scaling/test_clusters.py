@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from scaler.config import ConfigError
 from scaler.monitor.model_workers import Worker, workers_of
-from scaler.scaling.clusters import Clusters
+from scaler.scaling.clusters import AGAIN_SECONDS, GONE_SECONDS, Clusters
 from tests.support.monitored import BUSY, agent, row
 from tests.support.processes import wait_until
 
@@ -21,14 +22,41 @@ signal.pause()
 """
 
 
+OTHER = "scale-0123abcd"
+
+
+class Owner:
+    """Notes what it is told."""
+
+    name = "scale-89abcdef"
+
+    def __init__(self) -> None:
+        self.sent_away: list[set[str]] = []
+
+    def send_away(self, workers: Iterable[str]) -> None:
+        self.sent_away.append(set(workers))
+
+
 @pytest.fixture
-def clusters(tmp_path: Path) -> Iterator[Clusters]:
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+def clusters(tmp_path: Path, owner: Owner) -> Iterator[Clusters]:
     (tmp_path / "script.py").write_text(SCRIPT)
     command = f"{sys.executable} {tmp_path}/script.py {tmp_path}/said {{address}} {{n}} {{names}}"
-    clusters = Clusters(command, ADDRESS, 2)
+    clusters = Clusters(command, ADDRESS, 2, cast("Any", owner))
     yield clusters
     clusters.kill()
-    clusters.wait()
+    wait_for_end(clusters)
+
+
+def wait_for_end(clusters: Clusters, now: float = 0.0) -> list[tuple[str, int, bool]]:
+    """Return how they have ended."""
+    ended: list[tuple[str, int, bool]] = []
+    wait_until(lambda: ended.extend(clusters.ended(now)) or not len(clusters), "all have ended")
+    return ended
 
 
 def workers(*names: str, flags: int = 0, sent: int = 0, leaving: int = 0) -> list[Worker]:
@@ -65,19 +93,73 @@ def test_one_that_was_told_to_leave_counts_no_more(clusters: Clusters) -> None:
     clusters.drain(name)
     assert clusters.look(workers(*names)) == []
     assert [worker.name for worker in clusters.staying(workers("other", *names))] == ["other"]
-    clusters.wait()
-    assert clusters.ended() == [(name, -signal.SIGTERM, True)]
+    clusters.terminate()
+    assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
     assert [worker.name for worker in clusters.staying(workers("other", *names))] == ["other"], "not yet forgotten"
-    assert clusters.ended() == []
-    assert len(clusters) == 0
+    assert clusters.ended(0) == []
 
 
-def test_all_are_told_once(clusters: Clusters) -> None:
-    first, second = clusters.start(0), clusters.start(0)
-    clusters.drain(first)
+def test_the_scheduler_tells_it_to_leave_until_it_does_and_no_signal_reaches_its_command(
+    clusters: Clusters, owner: Owner
+) -> None:
+    name = clusters.start(0)
+    names = f"{name}-0", f"{name}-1"
+    clusters.tell(workers(*names), 0)
+    assert owner.sent_away == []
+    clusters.drain(name)
+    for now in (0.0, 1.0, AGAIN_SECONDS):
+        clusters.tell(workers(*names), now)
+    assert owner.sent_away == [set(names)] * 2
+    clusters.tell(workers(*names, leaving=1), 2 * AGAIN_SECONDS)
+    assert len(owner.sent_away) == 2
+    assert clusters.ended(2 * AGAIN_SECONDS) == []
+    clusters.tell([], 2 * AGAIN_SECONDS + GONE_SECONDS)  # its workers are gone, and its command runs on
+    assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
+
+
+def test_one_that_has_never_come_ends_with_its_command(clusters: Clusters, owner: Owner) -> None:
+    name = clusters.start(0)
     clusters.drain_all()
-    clusters.wait()
-    assert sorted(clusters.ended()) == sorted((name, -signal.SIGTERM, True) for name in (first, second))
+    clusters.tell(workers("other"), 0)
+    assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
+    assert owner.sent_away == []
+
+
+def test_after_a_silence_its_workers_have_time_to_come_back(clusters: Clusters) -> None:
+    name = clusters.start(0)
+    clusters.tell(workers(f"{name}-0"), 0)
+    clusters.drain(name)
+    clusters.wait_again(100)
+    clusters.tell([], 101)
+    assert not clusters.ended(101)
+    clusters.tell([], 100 + GONE_SECONDS)
+    wait_for_end(clusters)
+
+
+def test_those_whose_owner_is_gone_for_some_time_are_taken_over(clusters: Clusters, owner: Owner) -> None:
+    own = clusters.start(0)
+    there = workers(f"{own}-0", f"{OTHER}-1-0", f"{OTHER}-1-1", "scale-no", "scale-00000000-1-0")
+    labels = [f"{OTHER} a@b", "scale-00000000 a@b", "c@d"]
+    assert clusters.adopt(there, labels, 0) == []
+    assert clusters.adopt(there, labels[1:], 1) == []
+    assert clusters.adopt(there, labels, 5) == [], "it is back"
+    assert clusters.adopt(there, labels[1:], 6) == []
+    assert clusters.adopt(there, labels[1:], 6 + GONE_SECONDS) == [f"{OTHER}-1"]
+    assert clusters.adopt(there, labels[1:], 7 + GONE_SECONDS) == []
+    assert [(each.name, each.workers) for each in clusters.look(there)] == [(own, 1), (f"{OTHER}-1", 2)]
+    clusters.drain(f"{OTHER}-1")
+    clusters.tell(there, 20)
+    assert owner.sent_away == [{f"{OTHER}-1-0", f"{OTHER}-1-1"}]
+    clusters.tell(workers(f"{own}-0"), 21)
+    assert clusters.ended(21) == [(f"{OTHER}-1", 0, True)]
+
+
+def test_those_whose_owner_is_there_again_are_given_back(clusters: Clusters) -> None:
+    there = workers(f"{OTHER}-1-0")
+    clusters.adopt(there, [], 0)
+    assert clusters.adopt(there, [], GONE_SECONDS) == [f"{OTHER}-1"]
+    clusters.adopt(there, [OTHER], GONE_SECONDS + 1)
+    assert clusters.look(there) == []
 
 
 @pytest.mark.parametrize(
@@ -91,9 +173,9 @@ def test_all_are_told_once(clusters: Clusters) -> None:
 )
 def test_a_command_that_cannot_be_read_is_refused(command: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        Clusters(command, ADDRESS, 1)
+        Clusters(command, ADDRESS, 1, cast("Any", Owner()))
 
 
 def test_one_that_cannot_be_run_is_an_error_of_its_own() -> None:
     with pytest.raises(FileNotFoundError, match="no/such/program"):
-        Clusters("no/such/program", ADDRESS, 1).start(0)
+        Clusters("no/such/program", ADDRESS, 1, cast("Any", Owner())).start(0)

@@ -43,6 +43,15 @@ def test_one_that_does_not_come_is_ended_and_another_one_started() -> None:
     assert plan.decide(30, 0, 0, [late]) == Decision(start=1, drain=["late"])
 
 
+def test_one_that_waits_in_a_queue_is_waited_for_and_keeps_no_idle_one_from_its_end() -> None:
+    plan = Plan(Bounds(1, 4, idle_seconds=10))
+    waiting = cluster("waiting", 0)
+    assert plan.decide(1e6, 0, 0, [waiting]) == NOTHING
+    idle = [cluster("a"), cluster("b")]
+    plan.decide(1e6, 2, 2, [waiting, *idle])
+    assert plan.decide(1e6 + 10, 0, 2, [waiting, *idle]).drain == ["a"]
+
+
 def test_one_that_has_come_before_is_expected_back() -> None:
     plan = Plan(Bounds(1, 4, start_seconds=30))
     assert plan.decide(0, 0, 1, [cluster("a")]) == NOTHING
@@ -68,7 +77,7 @@ def test_a_task_begins_the_time_anew() -> None:
     assert plan.decide(21, 0, 1, [cluster("a")]).drain == ["a"]
 
 
-def test_nothing_is_drained_while_others_are_awaited() -> None:
+def test_nothing_is_drained_while_others_have_just_been_started() -> None:
     plan = Plan(Bounds(0, 9, each=2, idle_seconds=10))
     plan.decide(0, 0, 2, [cluster("a", 2)])
     assert plan.decide(20, 0, 2, [cluster("a", 2), cluster("b", 0, started_at=15)]) == NOTHING

@@ -7,7 +7,7 @@ from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 
 class Asked:
     def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
-        self.detailed, self.workers, self.restart = detailed, workers, restart
+        self.detailed, self.workers, self.restart, self.leave = detailed, workers, restart, ""
         self.heard: list[tuple[int, list[str]]] = []
         self.errors: list[BaseException] = []
 

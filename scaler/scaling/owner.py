@@ -1,0 +1,76 @@
+"""Owner: the client by which a `scaler_scale` is known while it lives, and by which it tells clusters to leave.
+
+The names of its clusters begin with its own name, and that is the label of its client. So another `scaler_scale` sees
+which clusters have lost theirs. Must never: wait for the scheduler.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable
+
+from scaler.client.link.thread import LinkThread
+from scaler.client.presence import Asked
+from scaler.ids import ClientId, random_id
+from scaler.wire.messages.client import InfoResponse, WorkerInfo
+
+TIMEOUT_SECONDS, HEARTBEAT_SECONDS = 60.0, 2.0
+_NAME = re.compile(r"scale-[0-9a-f]{8}")
+_WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
+
+
+class _Leave(Asked):
+    """Asks that workers leave. What comes of it, their agents say."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__()
+        self.leave = ",".join(names)
+
+    def hear(self, response: InfoResponse, workers: list[WorkerInfo]) -> bool:
+        return self.take(response, workers)
+
+    def fail(self, _make_error: Callable[[], BaseException]) -> None:
+        pass  # they stay, so they are told again
+
+
+class Owner:
+    """This `scaler_scale`, as the scheduler knows it.
+
+    Args:
+        address: of the scheduler.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.name = f"scale-{uuid.uuid4().hex[:8]}"
+        self._link = self._new_link()
+
+    def _new_link(self) -> LinkThread:
+        client_id = ClientId(random_id())
+        return LinkThread(self._address, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
+
+    def send_away(self, workers: Iterable[str]) -> None:
+        """Have the clusters of these workers leave when what they run has ended. Must be said again until they do."""
+        self.look()
+        self._link.inquire(_Leave(workers))
+
+    def look(self) -> None:
+        """See to it that the client is there: a scheduler may have refused it, as after an upgrade."""
+        if self._link.is_closed:
+            self._link = self._new_link()
+
+    def close(self) -> None:
+        """Say goodbye."""
+        self._link.close()
+
+
+def owners_in(labels: Iterable[str]) -> set[str]:
+    """Return the names of the owners among the labels of clients."""
+    return {found.group() for found in map(_NAME.match, labels) if found}
+
+
+def owned(worker: str) -> tuple[str, str] | None:
+    """Return the cluster of a worker and its owner, by its name; None if no `scaler_scale` has started it."""
+    found = _WORKER.fullmatch(worker)
+    return (found[1], found[2]) if found else None

@@ -20,14 +20,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
+from scaler.client import task_log
 from scaler.client.arrival import Arrival, FutureLink
-from scaler.client.asked_future import AskedFuture
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.condition import LeanCondition
-from scaler.client.explanation import ANSWER_SECONDS, late
+from scaler.client.explanation import ANSWER_SECONDS, Story, late, tell
+from scaler.client.link.outputs import Taker
 from scaler.client.outcome import cancelled, error_key, headline, headline_of, read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
+from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
 from scaler.wire.messages.client import TaskResult
@@ -78,7 +80,7 @@ _INTERNAL = frozenset(
 )
 
 
-class ScalerFuture(AskedFuture[T], ResultArgument):
+class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
     A large result (more than 16 KiB) stays with the scheduler until it is asked for. If the scheduler dies before, the
@@ -221,15 +223,45 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
                 break
         return self.cancelled()
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether it has ended without a result: it failed or was cancelled. Nothing is unpickled for that."""
-        return self.done() and (self.cancelled() or self._exception is not None)
+    def explain(self) -> str:
+        """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
+        return self.story().sentence
 
-    @property
-    def concern(self) -> str:
-        """Why nothing of its client goes on, as a sentence; empty: nothing is known to be wrong."""
-        return self._link.concern
+    def story(self) -> Story:
+        """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
+        self._link.check_process()
+        return tell(self._link, self.task_id, self.name, self, ANSWER_SECONDS)
+
+    def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
+        """Return what the task has written so far: on standard output, on standard error, and by `logging`.
+
+        It is a sequence of lines with time, worker and task name, those of earlier tries too, and says how many lines
+        were left out. The scheduler keeps the last lines of each task for a while (docs/howto/output.md).
+
+        Args:
+            timeout: how many seconds to wait for the scheduler; None: for ever.
+
+        Raises:
+            TimeoutError: if it did not answer in time.
+            DisconnectedError: if the client is disconnected.
+        """
+        self._link.check_process()
+        return task_log.ask(self._link, self.task_id, timeout)
+
+    def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
+        """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
+
+        None: it has said nothing yet, or the scheduler has forgotten it (docs/howto/progress.md).
+
+        Args:
+            timeout: how many seconds to wait for the scheduler; None: for ever.
+
+        Raises:
+            TimeoutError: if it did not answer in time.
+            DisconnectedError: if the client is disconnected.
+        """
+        self._link.check_process()
+        return task_log.ask_progress(self._link, self.task_id, timeout)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""
@@ -247,6 +279,22 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         if self.done() and self._outcome is None and self._is_stored():
             return asyncio.get_running_loop().run_in_executor(None, self.result).__await__()
         return asyncio.wrap_future(self).__await__()
+
+    # For other calls and progress bars
+
+    def ask_report(self, taker: Taker) -> None:
+        """Have `taker` get what the task has reported last, in the link's thread, and do not wait for it."""
+        self._link.read_output(self.task_id, taker, report=True)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended without a result: it failed or was cancelled. Nothing is unpickled for that."""
+        return self.done() and (self.cancelled() or self._exception is not None)
+
+    @property
+    def concern(self) -> str:
+        """Why nothing of its client goes on, as a sentence; empty: nothing is known to be wrong."""
+        return self._link.concern
 
     def settle(self, value: Any) -> None:
         """End with a value that needs no task, before the future is given out."""

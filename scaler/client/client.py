@@ -8,7 +8,6 @@ of a call before all of it was checked.
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -218,12 +217,7 @@ class Client(Caller):
             SerializeObjectError: if it cannot be serialised.
             DisconnectedError: if the client is disconnected.
         """
-        core = self._core
-        core.link.check_open()
-        reference, instruction = core.store(obj, name)
-        weakref.finalize(reference, core.release, instruction.object_id).atexit = False
-        core.link.hold(instruction)
-        return reference
+        return self._core.send_object(obj, name)
 
     def story(self, task: ScalerFuture[Any] | bytes) -> Story:
         """Return what is known of a task of this client: state, worker, what it waits for, why earlier tries ended.

@@ -6,6 +6,7 @@ client, which then could not be collected, or send a part of a call before all o
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -16,13 +17,15 @@ from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
+from scaler.client.calls.repeated import Repeated
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun, MapStream
+from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import JSON_SERIALIZER, Serializer
+from scaler.serialization import JSON_SERIALIZER, DefaultSerializer, Serializer
 from scaler.shipped import Shipped
 
 T = TypeVar("T")
@@ -96,7 +99,8 @@ class Core(CallMaker):
     ) -> list[Any]:
         """Run one task for each item and return the results."""
         self._check_map(timeout)
-        run = MapRun(self.functions.get(fn), terms, self.serializer, self.link, timeout, return_exceptions)
+        function, repeated = self.functions.get(fn), self._repeated(items)
+        run = MapRun(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated)
         return run.run(items, progress)
 
     def map_unordered(
@@ -111,8 +115,17 @@ class Core(CallMaker):
         """Run one task for each item and yield the results as they come."""
         self._check_map(timeout)
         check_number("window", window, 1)
-        function = self.functions.get(fn)
-        return MapStream(function, terms, self.serializer, self.link, timeout, return_exceptions, window).stream(items)
+        function, repeated = self.functions.get(fn), self._repeated(items)
+        run = MapStream(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated, window)
+        return run.stream(items)
+
+    def _repeated(self, items: Iterable[Sequence[Any]]) -> Repeated | None:
+        """Return what sends the large values of several items once. Others than lists and tuples may fill one buffer
+        again and again, and other serializers need not do the same each time.
+        """
+        if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
+            return Repeated(items, self.send_object, self.packer.pack_values)
+        return None
 
     def _check_map(self, timeout: float | None) -> None:
         self.link.check_open()
@@ -147,6 +160,16 @@ class Core(CallMaker):
             for future in futures.values():
                 future.cancel()
             raise
+
+    def send_object(
+        self, obj: object, name: str | None, kind: type[ObjectReference] = ObjectReference
+    ) -> ObjectReference:
+        """Send an object, which is stored until its reference is gone and no task uses it."""
+        self.link.check_open()
+        reference, instruction = self.store(obj, name, kind)
+        weakref.finalize(reference, self.release, instruction.object_id).atexit = False
+        self.link.hold(instruction)
+        return reference
 
     def release(self, object_id: ObjectId) -> None:
         """Release a stored object whose reference is gone."""

@@ -20,6 +20,7 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.calls.items import check_item, name_of_item, of_item
+from scaler.client.calls.repeated import Repeated
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
@@ -56,6 +57,7 @@ class MapRun:
         terms: how its tasks run.
         timeout: seconds from the start to the end, or None.
         return_exceptions: whether the exception of a failed task is its result.
+        repeated: packs arguments of which several tasks may have the same; None: each is packed for its task alone.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class MapRun:
         link: LinkThread,
         timeout: float | None = None,
         return_exceptions: bool = False,
+        repeated: Repeated | None = None,
     ) -> None:
         self._function = function
+        self._repeated = repeated
         self._terms = terms
         self._serializer = serializer
         self._link = link
@@ -118,6 +122,7 @@ class MapRun:
             self._link.abandon(self)
             raise
         finally:
+            self._repeated = None  # an error that the user keeps would keep its objects
             if self._progress is not None:
                 self._progress.finish(self._done, self._failed)
         return self._results
@@ -146,11 +151,12 @@ class MapRun:
         batch: list[Entry] = []
         prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
         make, terms, add = self._function.entry, self._terms, batch.append
+        pack = None if self._repeated is None else self._repeated.pack
         for index, item in islice(rest, most):
             if type(item) is not tuple:
                 check_item(index, item)
             try:
-                entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1)
+                entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1, pack)
             except (SerializeObjectError, TypeError) as error:
                 raise of_item(error, index) from error.__cause__
             add(entry)
@@ -169,6 +175,8 @@ class MapRun:
     def _count_bytes(self, index: int, entry: Entry) -> None:
         """Count the memory that a task takes until it has ended."""
         size_bytes = len(entry[0].payload) + sum(size_of(instruction.frames) for instruction in entry[3])
+        if self._repeated is not None:
+            size_bytes += self._repeated.take_bytes()
         if size_bytes > COUNTED_BYTES:
             self._open_bytes[index] = size_bytes
             self._open_bytes_sum += size_bytes
@@ -297,9 +305,10 @@ class MapStream(MapRun):
         link: LinkThread,
         timeout: float | None,
         return_exceptions: bool,
+        repeated: Repeated | None,
         window: int,
     ) -> None:
-        super().__init__(function, terms, serializer, link, timeout, return_exceptions)
+        super().__init__(function, terms, serializer, link, timeout, return_exceptions, repeated)
         self._window = min(window, WINDOW_TASKS)
         self._ready: deque[tuple[int, Any]] = deque()
         self._large: LargeValues[int] = LargeValues()
@@ -326,6 +335,7 @@ class MapStream(MapRun):
                     self._wait(self._submitted - self._done - 1)
                     self._collect()
         finally:  # also when the reader has enough
+            self._repeated = None
             for index in self._large.end():
                 self._link.forget_result(self._object_of(index))
             self._link.abandon(self)
@@ -345,6 +355,8 @@ class MapStream(MapRun):
 
     def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
         prefix: Any = self._id_prefix
+        make, terms = self._function.entry, self._terms
+        pack = None if self._repeated is None else self._repeated.pack
         while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES:
             found = next(rest, None)
             if found is None:
@@ -352,7 +364,7 @@ class MapStream(MapRun):
             index, item = found
             check_item(index, item)
             try:
-                entry = self._function.entry(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, self._terms)
+                entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 0, pack)
             except (SerializeObjectError, TypeError) as error:
                 raise of_item(error, index) from error.__cause__
             self._count_bytes(index, entry)

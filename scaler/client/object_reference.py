@@ -50,6 +50,12 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         )
 
 
+class OwnReference(ObjectReference):
+    """A reference to an object of which each task gets a copy of its own, to change as it likes."""
+
+    __slots__ = ()
+
+
 def check_stored(reference: ObjectReference) -> None:
     """Raise `MissingObjects` if the client of a reference has forgotten its object."""
     stored = reference._stored  # noqa: SLF001 - a method would be a name on the user's `dir()`

@@ -58,7 +58,7 @@ def length(data: bytes, _number: int) -> int:
 
 def as_an_argument(client: Client) -> None:
     data = bytes(20 * MB)
-    client.map(length, [(data, number) for number in range(40)])
+    wait([client.submit(length, data, number) for number in range(40)])
 
 
 def as_an_object(client: Client) -> None:
@@ -105,7 +105,7 @@ PAIRS: dict[str, tuple[Way, Way]] = {
     "waiting for each result": (Way("`submit(...).result()`, 1,000 times", one_by_one), Way("`map`", mapped(1_000))),
     "submit or map": (Way("20,000 `submit`, then `wait`", submitted), Way("`map`", mapped(20_000))),
     "tiny calls": (Way("50,000 calls, a task each", in_tasks_of(1)), Way("100 calls in a task", in_tasks_of(100))),
-    "large argument": (Way("20 MB as an argument of 40 tasks", as_an_argument), Way("`send_object`", as_an_object)),
+    "large argument": (Way("20 MB as an argument of 40 `submit`", as_an_argument), Way("`send_object`", as_an_object)),
     "function with data": (
         Way("a `partial` of 20 MB, 20 times `submit`", each_for_itself),
         Way("`map`: it is pickled once", all_at_once),

@@ -173,6 +173,31 @@ def test_arrays_of_numpy_can_be_changed(client: Client) -> None:
         client.submit(add_one, client.send_object(array)).result(30)
 
 
+def add_one(array: Any, number: int) -> tuple[float, float]:
+    before = float(array.sum())
+    array += number
+    return before, float(array[0])
+
+
+def in_a_task(array: Any) -> list[tuple[float, float]]:
+    """Map with a value that this task has changed, and change it meanwhile."""
+    array[:] = 2
+    ends = Client().map_unordered(add_one, [(array, number) for number in range(6)], window=1)
+    first = next(ends)
+    array[:] = 9
+    return sorted([first, *ends])
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("size", [20_000, 1_000_000])
+def test_the_tasks_of_a_map_that_have_the_same_array_change_their_own(client: Client, size: int) -> None:
+    numpy = pytest.importorskip("numpy")
+    array = numpy.ones(size)
+    assert client.map(add_one, [(array, number) for number in range(20)]) == [(size, 1.0 + n) for n in range(20)]
+    assert array.sum() == size
+    assert client.submit(in_a_task, array).result(60) == [(2.0 * size, 2.0 + n) for n in range(6)]
+
+
 OF_A_COMMAND = """
 import sys
 from scaler import Client, SerializeObjectError

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.snapshot import Freeze
-from scaler.client.object_reference import ObjectReference, check_stored
+from scaler.client.object_reference import ObjectReference, OwnReference, check_stored
 from scaler.errors import SerializeObjectError
 from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
 from scaler.serialization import (
@@ -51,6 +51,10 @@ class PackedArguments(NamedTuple):
     object_ids: bytes = b""
     objects: Sequence[ObjectInstruction] = ()
     references: Sequence[ObjectReference] = ()
+
+
+Pack: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], PackedArguments]
+"""Packs positional and keyword arguments."""
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:
@@ -178,7 +182,7 @@ class ArgumentPacker:
         block = _small_block(named, packed)
         if block is not None:
             return PackedArguments(block)
-        objects, own = [], set()
+        objects, own = [], {reference.object_id for reference in references if type(reference) is OwnReference}
         for index, frames in _too_large(packed):
             object_id = ObjectId(self._new_id())
             instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", self._freeze(frames))

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from scaler import task_context
 from scaler.amounts import call_of
-from scaler.client.calls.arguments import ArgumentPacker, check_needed, is_of_one_process
+from scaler.client.calls.arguments import ArgumentPacker, Pack, check_needed, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.edits import Edits
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
@@ -114,11 +114,13 @@ class Function:
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         terms: Terms = NO_TERMS,
         together: int = 0,
+        pack: Pack | None = None,
     ) -> Entry:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
 
         Args:
             together: 1 if its result is of use only with those of others.
+            pack: packs arguments that may need a pickler; None: that of the client.
 
         Raises:
             TypeError: if the function does not take these arguments.
@@ -130,7 +132,7 @@ class Function:
         block = self._plain_block(arguments) if not keywords else None
         if block is None:
             try:
-                block, object_ids, objects, references = self._pack_values(arguments, keywords)
+                block, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
             except SerializeObjectError as error:
                 raise SerializeObjectError(self.about(str(error))) from error.__cause__
         else:

@@ -64,8 +64,10 @@ class CallMaker:
         priority, name, run_options, account = self.terms(options)
         return priority, name, options_of_call(run_options, function), account
 
-    def store(self, obj: Any, name: str | None) -> tuple[ObjectReference, ObjectInstruction]:
-        """Return a reference to an object as it is now, and what creates that at the scheduler.
+    def store(
+        self, obj: Any, name: str | None, kind: type[ObjectReference] = ObjectReference
+    ) -> tuple[ObjectReference, ObjectInstruction]:
+        """Return a reference of this kind to an object as it is now, and what creates that at the scheduler.
 
         Raises:
             TypeError: if the name is not a `str`.
@@ -81,7 +83,7 @@ class CallMaker:
         object_id = ObjectId(self.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
         self.stored_ids.add(object_id)
-        reference = ObjectReference(name, object_id, size_of(frames), self.stored_ids)
+        reference = kind(name, object_id, size_of(frames), self.stored_ids)
         return reference, ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
 
     def serialised(self, obj: Any) -> Frames:

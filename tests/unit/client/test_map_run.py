@@ -74,6 +74,59 @@ def test_large_arguments_and_results(client: Client, scheduler: FakeScheduler) -
     scheduler.wait_for(ObjectInstruction, 10, lambda instruction: instruction.kind == InstructionKind.DELETE)
 
 
+def first_and(data: bytes, number: int) -> int:
+    return data[0] + number
+
+
+def objects_said(scheduler: FakeScheduler, least: int) -> list[ObjectInstruction]:
+    """Return what was stored and is larger than a function."""
+    return [each for each in scheduler.of(ObjectInstruction) if size_of(each.frames) > least]
+
+
+MAPS = [
+    lambda client, items: client.map(first_and, items),
+    lambda client, items: client.starmap(first_and, items, return_exceptions=True),
+    lambda client, items: sorted(client.map_unordered(first_and, items)),
+]
+
+
+@pytest.mark.parametrize("run", MAPS)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_large_value_of_many_items_is_sent_once(
+    client: Client, scheduler: FakeScheduler, run: Callable[[Client, Any], list[int]], kind: Callable[[Any], Any]
+) -> None:
+    data = b"\1" * 100_000
+    assert run(client, kind([(data, number) for number in range(100)])) == list(range(1, 101))
+    (stored,) = objects_said(scheduler, 99_999)
+    deleted = scheduler.wait_for(ObjectInstruction, where=lambda each: each.kind == InstructionKind.DELETE)
+    assert [each.object_id for each in deleted] == [stored.object_id], "when the map is over"
+
+
+@pytest.mark.parametrize("run", MAPS)
+def test_a_generator_may_fill_one_buffer_again_and_again(
+    client: Client, scheduler: FakeScheduler, run: Callable[[Client, Any], list[int]]
+) -> None:
+    buffer = bytearray(100_000)
+
+    def items() -> Iterator[tuple[Any, int]]:
+        for number in range(10):
+            buffer[0] = number
+            yield buffer, number
+
+    assert run(client, items()) == list(range(0, 20, 2))
+    assert len(objects_said(scheduler, 99_999)) == 10
+
+
+def test_a_map_that_fails_keeps_none_of_its_large_values(client: Client, scheduler: FakeScheduler) -> None:
+    data = b"\1" * 100_000
+    with pytest.raises(TypeError) as caught:
+        client.map(first_and, [(data, 1), (data, "x")])
+    (stored,) = objects_said(scheduler, 99_999)
+    scheduler.wait_for(ObjectInstruction, where=lambda each: each.kind == InstructionKind.DELETE)
+    assert stored.object_id not in scheduler.objects
+    assert caught.value.__traceback__ is not None
+
+
 @pytest.mark.parametrize("bad", [3, "ab", {1: 2}, None])
 def test_an_item_that_is_no_tuple_leaves_nothing_running(client: Client, scheduler: FakeScheduler, bad: Any) -> None:
     scheduler.answers_tasks = False

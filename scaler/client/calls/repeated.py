@@ -1,0 +1,95 @@
+"""Repeated: the large values that several calls of one map have, which are sent once for all of these.
+
+Used by maps whose items are a list or a tuple: these hold their values, so that one is known by its identity. All calls
+get it as it was when the first of them was made; a task may change its array, so each gets a private mapping. Must
+never: take one value for another, or keep many that no further call has.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scaler.client.calls.arguments import Pack, PackedArguments
+from scaler.client.object_reference import ObjectReference, OwnReference
+from scaler.serialization import OUT_OF_BAND_BYTES
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""The most bytes of such values that are kept for further calls, except for those of the last one."""
+
+
+class Repeated:
+    """Packs the arguments of the calls of one map.
+
+    Args:
+        items: of the map.
+        send: sends an object without a name, and returns a reference of this kind.
+        pack: packs arguments, of which some may be references.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Any],
+        send: Callable[[Any, None, type[ObjectReference]], ObjectReference],
+        pack: Pack,
+    ) -> None:
+        self._items = items
+        self._send = send
+        self._pack = pack
+        self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", None)
+        self._values: dict[int, Any] | None = None
+        """the values that several calls have, by identity; None: no call had a large one yet"""
+        self._left: Counter[int] = Counter()
+        """how many of their calls are still to be made"""
+        self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
+        self._sent_bytes = 0
+
+    def pack(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
+        """Return the arguments, serialised."""
+        if not any(map(self._is_large, arguments)):
+            return self._pack(arguments, keywords)
+        if self._values is None:
+            self._values = self._find()
+        packed = self._pack([self._in_place_of(argument) for argument in arguments], keywords)
+        self._let_go(len(arguments))
+        return packed
+
+    def take_bytes(self) -> int:
+        """Return how many bytes were sent since this was last asked."""
+        sent, self._sent_bytes = self._sent_bytes, 0
+        return sent
+
+    def _is_large(self, value: Any) -> bool:
+        if type(value) is bytes:
+            return len(value) > OUT_OF_BAND_BYTES
+        return type(value) is self._array and value.nbytes > OUT_OF_BAND_BYTES and not value.dtype.hasobject
+
+    def _find(self) -> dict[int, Any]:
+        """Return the large values that are there more than once."""
+        rows = (item for item in self._items if type(item) in (list, tuple))
+        large = [value for row in rows for value in row if self._is_large(value)]
+        self._left.update(map(id, large))
+        return {id(value): value for value in large if self._left[id(value)] > 1}
+
+    def _in_place_of(self, value: Any) -> Any:
+        key = id(value)
+        if self._values is None or key not in self._values:
+            return value
+        self._left[key] -= 1
+        reference = self._kept.pop(key, None)
+        if reference is None:
+            # Nobody can change bytes: all tasks of a worker process may have the same ones.
+            reference = self._send(value, None, ObjectReference if type(value) is bytes else OwnReference)
+            self._sent_bytes += reference.size
+        self._kept[key] = reference
+        return reference
+
+    def _let_go(self, most: int) -> None:
+        """Keep nothing that no further call has, and no more than is worth it; of the last call so many at most."""
+        for key in [key for key in self._kept if self._left[key] <= 0]:
+            del self._kept[key]
+        n_bytes = sum(reference.size for reference in self._kept.values())
+        while n_bytes > KEPT_BYTES and len(self._kept) > most:
+            n_bytes -= self._kept.popitem(last=False)[1].size

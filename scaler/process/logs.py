@@ -12,7 +12,10 @@ import logging
 import logging.config
 import os
 import select
+import stat
 import sys
+import time
+from typing import TextIO
 
 from scaler.config import ConfigError
 from scaler.settings import LoggingConfig
@@ -23,6 +26,8 @@ OURS = "scaler."
 """The loggers of Scaler are below this name."""
 TASK_OUTPUT = "scaler.task"
 """The logger of the prints of tasks; it ignores the level."""
+SLOW_READER_SECONDS = 0.2
+"""For so long a line of a task waits for a reader that is only slow."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 _DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
@@ -65,7 +70,7 @@ def have_one_place(config: LoggingConfig) -> bool:
 def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
     if path in {"/dev/stdout", "/dev/stderr"}:
         stream = sys.stdout if path == "/dev/stdout" else sys.stderr
-        return _StreamHandler(stream) if worker else _NeverWaits(stream)
+        return _NeverWaits(stream, SLOW_READER_SECONDS if worker else 0.0)
     name = f"{path}.{worker.replace('/', '_')}" if worker and not path.startswith("/dev/") else path
     try:
         return _FileHandler(name)
@@ -137,13 +142,21 @@ class _StreamHandler(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg
 
 
 class _NeverWaits(_StreamHandler):
-    """Writes to a stream while somebody reads it: that of a scheduler or an agent, which may not wait.
+    """Writes to a stream while somebody reads it: no scheduler, agent or task waits for a reader.
 
     A pipe that nobody reads and a terminal that is stopped (Ctrl-S) take no more. Then lines are left out, and the next
     one says how many.
+
+    Args:
+        wait_seconds: how long a line waits for a slow reader, unless the one before was left out.
     """
 
-    _lost = 0
+    def __init__(self, stream: TextIO, wait_seconds: float) -> None:
+        super().__init__(stream)
+        self._wait_seconds = wait_seconds
+        self._lost = 0
+        self._is_cut = False
+        """whether the last line that was written lacks its end"""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -155,22 +168,50 @@ class _NeverWaits(_StreamHandler):
             lines = f"{self.format(record)}{self.terminator}"
             if self._lost:
                 lines = f"scaler: {self._lost} lines are not here: nobody read this output{self.terminator}{lines}"
-            if _write_now(descriptor, lines.encode(errors="backslashreplace")):
-                self._lost = 0
-            else:
+            data = (self.terminator * self._is_cut + lines).encode(errors="backslashreplace")
+            written = _write_now(descriptor, data, 0.0 if self._lost else self._wait_seconds)
+            if not written:
                 self._lost += 1
+                return
+            self._is_cut = written < len(data)
+            self._lost = int(self._is_cut)
         except Exception:  # noqa: BLE001 - as of logging
             self.handleError(record)
 
 
-def _write_now(descriptor: int, data: bytes) -> bool:
-    """Write data as long as that need not wait, and return whether that was so from the beginning."""
-    for start in range(0, len(data), select.PIPE_BUF):
-        if not select.select((), (descriptor,), (), 0)[1]:
-            return start > 0
-        with contextlib.suppress(BlockingIOError):
-            os.write(descriptor, data[start : start + select.PIPE_BUF])
-    return True
+def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
+    """Write as much as there is room for within so many seconds, and return how much that was."""
+    deadline = time.monotonic() + seconds
+    own = _without_waiting(descriptor)
+    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    most = select.PIPE_BUF if is_pipe and own is None else len(data)  # as much as need not wait if there is room
+    to = descriptor if own is None else own
+    written = 0
+    try:
+        while written < len(data) and select.select((), (to,), (), max(0.0, deadline - time.monotonic()))[1]:
+            try:
+                written += os.write(to, data[written : written + most])
+            except BlockingIOError:  # another process was quicker
+                if time.monotonic() >= deadline:
+                    break
+    finally:
+        if own is not None:
+            os.close(own)
+    return written
+
+
+def _without_waiting(descriptor: int) -> int | None:
+    """Open a pipe or terminal once more so that it never waits, for this process alone; None if that is not possible.
+
+    Other processes write to it too: between a look whether there is room and the write it may become full.
+    """
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        return None
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:  # another system than Linux, or another user's
+        return None
 
 
 class _FileHandler(_SaysOnce, logging.FileHandler):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
 
 from scaler import AsyncClient, Client, Cluster, Scheduler
 from scaler.client.output_printer import OutputPrinter
-from tests.support.processes import complaints, wait_until
+from tests.support.processes import command, complaints, wait_until
 
 
 def speak(name: str) -> str:
@@ -155,6 +158,33 @@ def test_a_task_that_writes_very_much_ends_and_its_last_lines_are_there(address:
         assert len(log) + log.dropped == 20_000
         assert len(log) <= 1000
         assert str(log).startswith("(")
+
+
+@pytest.mark.more
+def test_a_task_that_writes_very_much_waits_for_no_reader_of_the_cluster(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/s"
+    program = [sys.executable, "-m", "scaler.cli.cluster", address, "-n", "2"]
+    with (
+        command("scheduler", address),
+        subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as cluster,
+        Client(address) as client,
+    ):
+        assert cluster.stdout is not None
+        try:
+            futures = [client.submit(flood, 5_000) for _ in range(4)]
+            assert [future.result(30) for future in futures] == [None] * 4
+            for future in futures:
+                log = future.logs()
+                assert log[-1].text == "line 4999"
+                assert len(log) + log.dropped == 5_000
+            unread = os.read(cluster.stdout.fileno(), 1 << 20).decode()
+            assert "nobody read this output" not in unread
+            wait([client.submit(speak, "you") for _ in range(4)], 30)
+            read = os.read(cluster.stdout.fileno(), 1 << 20).decode()
+            assert re.search(r"^scaler: [0-9]+ lines are not here: nobody read this output$", read, re.MULTILINE)
+            assert "hello you" in read
+        finally:
+            cluster.terminate()
 
 
 def test_a_cluster_can_keep_it_to_itself(tmp_path: Path) -> None:

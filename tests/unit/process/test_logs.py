@@ -5,6 +5,8 @@ import os
 import re
 import stat
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.process.logs import TASK_OUTPUT, have_one_place, set_up_logging
+from scaler.process.logs import SLOW_READER_SECONDS, TASK_OUTPUT, have_one_place, set_up_logging
 from scaler.settings import LoggingConfig
 
 
@@ -233,3 +235,47 @@ def test_output_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch)
     os.close(reader)
     assert lost == f"scaler: {3001 - len(lines)} lines are not here: nobody read this output"
     assert last.endswith("somebody reads again")
+
+
+def test_a_task_waits_for_no_reader_and_its_lines_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        set_up_logging(LoggingConfig(("/dev/stdout",)), worker="a")
+        logger = logging.getLogger("scaler.task")
+        begun = time.monotonic()
+        for _ in range(100):
+            logger.info("x" * 7000)
+        assert time.monotonic() - begun < 100 * SLOW_READER_SECONDS / 4, "it waits once"
+        *lines, cut = os.read(reader, 1 << 20).decode().split("\n")
+        assert {line[-7000:] for line in lines} == {"x" * 7000}
+        logger.info("somebody reads again")
+        assert os.read(reader, 1 << 20).decode().splitlines()[-2:][0].startswith("scaler: ")
+        logger.info("short")
+        [last] = os.read(reader, 1 << 20).decode().splitlines()
+        assert last.endswith("short")
+    os.close(reader)
+    assert len(cut) < 7100
+
+
+def test_a_reader_that_is_only_slow_gets_all_lines_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    read = b""
+
+    def read_slowly() -> None:
+        nonlocal read
+        while data := os.read(reader, 8192):
+            read += data
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=read_slowly)
+    thread.start()
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        set_up_logging(LoggingConfig(("/dev/stdout",)), worker="a")
+        for number in range(3000):
+            logging.getLogger("scaler.task").info("%d %s", number, "x" * 100)
+    thread.join()
+    os.close(reader)
+    assert [int(line.split()[-2]) for line in read.decode().splitlines()] == list(range(3000))

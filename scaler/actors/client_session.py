@@ -76,6 +76,10 @@ COME_BACK_SECONDS = 5.0
 SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
+BARE_GRAPHS_MOST = 65_536
+"""A client announces so many graphs at most before it sends a node of any of them. Their nodes follow at once, unless
+they wait behind large values."""
+
 
 class ClientSession(Session):
     """One client, its open tasks and graphs, and its objects.
@@ -111,6 +115,8 @@ class ClientSession(Session):
         self._adoption = services.adoption if is_back else None
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
+        self._bare: set[GraphId] = set()
+        """those that were announced, and of which no node has come yet"""
         self._awaited = Awaited()
         self._again: SaidAgain | None = None
         """after its session began anew, until it has said all again"""
@@ -202,7 +208,11 @@ class ClientSession(Session):
             graph = self._open_graph(spec.graph_id)
             if graph is not None:
                 graph.send(spec)  # it was sent again after a cut
-            elif self._again is not None and spec.node_count:
+                continue
+            if len(self._bare) >= BARE_GRAPHS_MOST:
+                continue  # its nodes, should they come, are refused
+            self._bare.add(spec.graph_id)
+            if self._again is not None and spec.node_count:
                 self._again.announce(spec)
             else:
                 self._start_graph(spec)
@@ -218,6 +228,7 @@ class ClientSession(Session):
     @handles(Batch[GraphNode])
     def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
         for graph_id, nodes in by_graph(batch).items():
+            self._bare.discard(graph_id)
             graph = self._open_graph(graph_id)
             if graph is not None:
                 graph.send(nodes)
@@ -262,6 +273,8 @@ class ClientSession(Session):
                 graph.send(CancelGraph())
             if self._again is not None:
                 self._again.forget(cancel.graph_id)
+                if graph is None:
+                    self._bare.discard(cancel.graph_id)
 
     @handles(GraphNodeDone)
     def _node_done(self, done: GraphNodeDone) -> None:
@@ -280,6 +293,7 @@ class ClientSession(Session):
                 self._ask_for_result(task_id)
         if self._graphs.get(ended.graph_id) is ended.graph:
             del self._graphs[ended.graph_id]
+            self._bare.discard(ended.graph_id)
 
     # Results for which its graphs wait
 
@@ -404,6 +418,7 @@ class ClientSession(Session):
         for graph_id, graph in self._graphs.items():
             if graph is failed.child:  # it has said itself which tasks fail with it
                 del self._graphs[graph_id]
+                self._bare.discard(graph_id)
                 return
         for task_id, task in self._tasks.items():
             if task is failed.child:

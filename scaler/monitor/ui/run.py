@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -24,6 +25,9 @@ from scaler.monitor.ui.store import Store
 from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
+SILENT_SECONDS = 10.0
+"""A connection that has not made a whole request in this time is closed, after twice this at the latest. aiohttp sees
+to later requests of a connection, after 75 s."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
 
 
@@ -121,12 +125,36 @@ async def _serve(
         loop.add_reader(lifeline, look)
     app = make_app(feed, Gate(place.token, config.host, config.names), not config.metrics_only, end.set)
     add_metrics(app)
+    spoken: set[Any] = set()
+
+    async def note(request: web.Request, _response: web.StreamResponse) -> None:
+        spoken.add(request.protocol)
+
+    app.on_response_prepare.append(note)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_SECONDS)
     await runner.setup()
     try:
         await web.SockSite(runner, place.listener).start()
+        silence = loop.create_task(_hang_up_on_silent(runner, spoken))
         ready(place)
         await end.wait()
+        silence.cancel()
     finally:
         await runner.cleanup()
     return 0
+
+
+async def _hang_up_on_silent(runner: web.AppRunner, spoken: set[Any]) -> None:
+    """Close connections that make no request, or half of one: each takes an open file.
+
+    Args:
+        spoken: the connections that have been answered; those that have gone are taken out.
+    """
+    before: set[Any] = set()
+    while runner.server is not None:
+        await asyncio.sleep(SILENT_SECONDS)
+        connections = set(runner.server.connections)
+        spoken &= connections
+        for connection in before & connections - spoken:
+            connection.force_close()
+        before = connections - spoken

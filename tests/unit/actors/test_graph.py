@@ -506,3 +506,29 @@ def test_statistics_count_nodes(simulation: Simulation) -> None:
     (graph,) = simulation.graphs()
     assert isinstance(graph, GraphActor)
     assert graph.statistics() == {"nodes": 4, "open_nodes": 4, "running_nodes": 1}
+
+
+def test_graphs_of_which_no_node_comes_are_bounded_and_others_go_on(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.client_session.BARE_GRAPHS_MOST", 3)
+    client = simulation.client()
+    simulation.agent(1)
+    graphs = [GraphId(bytes([number]) * 16) for number in range(10)]
+    tasks = [TaskId(bytes(each)) for each in graphs[:5]]
+    client.open = dict(zip(tasks, graphs, strict=False))
+    for each in graphs[5:]:  # these end at once
+        client.say(GraphTask(each, 0))
+        simulation.run()
+    client.say(*(GraphTask(each, 1) for each in graphs[:5]))
+    simulation.run()
+    assert len(simulation.graphs()) == 3
+    client.say(*(node(client, graph, task) for graph, task in zip(graphs, tasks, strict=False)))
+    simulation.advance(5.0)
+    assert client.statuses(tasks) == [TaskStatus.SUCCESS] * 3 + [TaskStatus.NOT_FOUND] * 2
+    client.say(GraphTask(graphs[5], 1), GraphTaskCancel(graphs[5]))
+    simulation.run()
+    client.say(*(GraphTask(each, 1) for each in graphs[6:10]))
+    simulation.run()
+    assert len(simulation.graphs()) == 3
+    leave_and_check(simulation, client)

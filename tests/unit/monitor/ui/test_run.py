@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import stat
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.ui import run
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.run import Place, is_loopback, run_ui, take_place
 from scaler.settings import UiConfig
@@ -93,3 +96,35 @@ def test_a_page_that_hears_nothing_any_more_because_of_an_error_ends(monkeypatch
     with pytest.raises(LookupError, match="nobody has thought of"):
         run_ui(UiConfig(SOMEWHERE, port=0), places.append)
     assert len(places) == 1
+
+
+def test_a_connection_that_makes_half_a_request_is_closed_and_one_that_was_answered_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "SILENT_SECONDS", 0.3)
+    asyncio.run(half_and_whole_requests())
+
+
+async def half_and_whole_requests() -> None:
+    config = UiConfig(SOMEWHERE, port=0)
+    place = take_place(config)
+    is_ready, (ours, theirs) = asyncio.Event(), socket.socketpair()
+    feed = Feed(Subscriber(SOMEWHERE))
+    serving = asyncio.create_task(run._serve(config, place, feed, lambda _place: is_ready.set(), theirs.fileno()))
+    await is_ready.wait()
+    at = place.listener.getsockname()
+    connections = [await asyncio.open_connection(*at) for _ in range(3)]
+    (silent, _), (half, begins), (whole, asks) = connections
+    begins.write(b"GET / HTTP/1.1\r\nHost: localhost")
+    for _ in range(2):
+        asks.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = await whole.readuntil(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        await whole.readexactly(int(answer.partition(b"Content-Length: ")[2].split()[0]))
+        assert [await asyncio.wait_for(each.read(), 60) for each in (silent, half)] == [b"", b""]
+    for _, writer in connections:
+        writer.close()
+    ours.close()
+    assert await serving == 0
+    theirs.close()
+    place.listener.close()

@@ -8,15 +8,34 @@ import sys
 import venv
 import zipfile
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 pytestmark = pytest.mark.processes
 
 CHECKOUT = Path(__file__).parents[2]
 COMMANDS = ("scaler_scheduler", "scaler_cluster", "scaler_worker")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def test_what_is_installed_with_the_package_has_a_first_and_a_last_version() -> None:
+    """A later major version, or a later year, may have changed what is used of it; nobody has tried it yet."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    of_users = {name: extras[name] for name in extras.keys() - {"dev", "more", "docs", "all", "examples"}}
+    assert of_users.keys() == {"dask", "graphblas", "joblib", "ray", "tqdm", "uvloop"}
+    for each in (*project["dependencies"], *chain(*of_users.values())):
+        version = each.partition(";")[0]
+        assert ">=" in version, each
+        assert ",<" in version, each
+    assert "aiohttp>=3.13.4,<4" in project["dependencies"], "earlier ones have known weaknesses"
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> str:

@@ -161,6 +161,7 @@ struct ClientHeartbeatEcho {
   # The answer to a heartbeat; a silent scheduler is taken for dead.
   count @0 :UInt32;           # number of items
   sentNs @1 :Data;            # UInt64 column: as it came
+  valueBytes @2 :Data;        # UInt64 column: the most bytes of one value that the scheduler takes now, 0 = not said
 }
 
 struct ClientResting {

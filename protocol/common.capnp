@@ -21,6 +21,7 @@ struct HelloReply {
   windowTasks @9 :Data;              # UInt32 column: how many open tasks the scheduler takes from this client, 0 = no limit
   windowBytes @10 :Data;             # UInt64 column: how many bytes of arguments of these, 0 = no limit
   account @11 :Data;                 # UInt32 column: to a client outside of tasks: the number of its account
+  valueBytes @12 :Data;              # UInt64 column: the most bytes of one value that the scheduler takes, 0 = not said
 }
 
 struct HelloRequest {
@@ -52,6 +53,7 @@ struct ObjectResponse {
   found @2 :Data;            # byte column: 1 = its frames follow, or its location; 0 = not stored
   frames @3 :Data;           # UInt32 column: how many of the message's payload frames belong to each item
   location @4 :List(Data);   # where its memory is on the client's machine, see README.md; empty: the frames follow
+  reason @5 :List(Text);     # not stored: why, as a sentence; empty: it was deleted, or never stored
 }
 
 struct ObjectInstruction {

@@ -176,6 +176,7 @@ struct WorkerHeartbeatEcho {
   count @0 :UInt32;           # number of items
   sentNs @1 :Data;            # UInt64 column: as it came
   agents @2 :Data;            # UInt32 column: how many agents the scheduler has; the agent says it to the next scheduler
+  valueBytes @3 :Data;        # UInt64 column: the most bytes of one value that the scheduler takes now, 0 = not said
 }
 
 struct ProcessorGone {

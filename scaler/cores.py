@@ -6,6 +6,9 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def usable_cores(root: Path = Path("/")) -> int:
@@ -25,11 +28,11 @@ def _quotas(root: Path) -> Iterator[float]:
     groups = root / "sys/fs/cgroup"
     for controllers, path in memberships(root / "proc/self/cgroup"):
         if not controllers:
-            yield from _along(groups, path, _quota_v2)
-            yield from _along(groups / "unified", path, _quota_v2)
+            yield from along(groups, path, _quota_v2)
+            yield from along(groups / "unified", path, _quota_v2)
         elif "cpu" in controllers.split(","):
             for mount in dict.fromkeys((controllers, "cpu", "cpu,cpuacct")):
-                yield from _along(groups / mount, path, _quota_v1)
+                yield from along(groups / mount, path, _quota_v1)
 
 
 def memberships(file: Path) -> Iterator[tuple[str, str]]:
@@ -45,8 +48,10 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
             yield controllers, path
 
 
-def _along(mount: Path, path: str, quota: Callable[[Path], float]) -> Iterator[float]:
-    """Yield the quotas from the mount down to the group. In a container the upper ones may be hidden."""
+def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
+    """Yield what `quota` returns for the group and those above it, up to the mount. In a container the upper ones may
+    be hidden: one for which it raises `OSError` or `ValueError` has none.
+    """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):
         if folder == mount.parent:

@@ -57,6 +57,34 @@ class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
     """
 
 
+class ObjectTooLargeError(ScalerError):
+    """A value is larger than those who must hold the whole of it have room for. It was not sent, or is not sent again.
+
+    The message says which value, its size, whose memory is short, how large a value may be there, and what to do: give
+    that process more memory, or send less. A value in a file that the workers can read is not sent, nor is one in
+    memory that they share (docs/howto/objects.md).
+
+    Attributes:
+        value (str): which value.
+        size (int): its bytes.
+        host (str): who has no room for it.
+        budget (int | None): the most bytes of one value there; None if that is not known.
+        cure (str): what to do.
+    """
+
+    def __init__(self, value: str, size: int, host: str, budget: int | None, cure: str) -> None:
+        super().__init__(value, size, host, budget, cure)
+        self.value, self.size, self.host, self.budget, self.cure = value, size, host, budget, cure
+
+    def __str__(self) -> str:
+        room = "has no room for it" if self.budget is None else f"takes at most {self.budget:,} bytes for one value"
+        return f"{self.value} is too large: it has {self.size:,} bytes, and {self.host} {room}: {self.cure}"
+
+    def said_of(self, value: str) -> ObjectTooLargeError:
+        """Return the same error with another description of the value."""
+        return ObjectTooLargeError(value, self.size, self.host, self.budget, self.cure)
+
+
 class DisconnectedError(ScalerError):
     """The client is disconnected, or the scheduler refused it.
 

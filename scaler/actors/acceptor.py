@@ -91,6 +91,8 @@ class Limits:
     client_bytes: int = 128 * 1024 * 1024
     open_tasks: int = 4_000_000
     open_bytes: int = 4 * 1024 * 1024 * 1024
+    value_bytes: Callable[[], int] = int
+    """returns the most bytes of one value now; 0: there is no limit"""
 
 
 class Acceptor(Actor):
@@ -288,6 +290,7 @@ class Acceptor(Actor):
             self._paused_since,
             self._directory.attempt_times,
             self._directory.unstarted,
+            self._limits.value_bytes,
         )
 
     def _reply(self, peer: Peer, *, is_resumed: bool) -> None:
@@ -303,7 +306,7 @@ class Acceptor(Actor):
             self._census.send(WorkersCame())
         window = self._window() if is_client else (0, 0)
         account = self._directory.accounts.of(peer.key[1]) if is_client else 0
-        said = (1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window, account)
+        said = (1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window, account, limits.value_bytes())
         self._outbox.put_alone(peer, HelloReply(*said))
 
     def _window(self) -> tuple[int, int]:

@@ -250,8 +250,10 @@ class AgentSession(Session):
     @handles(Batch[WorkerHeartbeat])
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
+        services = self._services
         for heartbeat in batch:
-            self._outbox.put_alone(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, self._services.count_agents()))
+            echo = WorkerHeartbeatEcho(heartbeat.sent_ns, services.count_agents(), services.value_bytes())
+            self._outbox.put_alone(self._peer, echo)
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:

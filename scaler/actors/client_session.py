@@ -47,6 +47,7 @@ from scaler.actors.session import Services, Session
 from scaler.actors.task import TaskActor
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
 from scaler.serialization import Frames
+from scaler.wire.lost_frames import LostFrames
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -327,8 +328,12 @@ class ClientSession(Session):
                 self._store(instruction)
 
     def _store(self, instruction: ObjectInstruction) -> None:
-        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION
-        if is_function and (instruction.location or content_id(instruction.frames) != instruction.object_id):
+        # One that was lost on its way is only missing to this client: others may have the function.
+        frames = instruction.frames
+        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION and type(frames) is not LostFrames
+        if type(frames) is LostFrames:
+            logger.warning("%s: %s is not kept: %s", self._title, instruction.name or "an argument", frames.reason)
+        if is_function and (instruction.location or content_id(frames) != instruction.object_id):
             # Tasks that name it find no function, unless another client has stored the right one.
             why = "it has a location" if instruction.location else "its id is not the hash of its content"
             logger.warning("%s: a function is not kept: %s", self._title, why)
@@ -338,7 +343,7 @@ class ClientSession(Session):
                 instruction.object_id,
                 self._client_id,
                 instruction.name,
-                instruction.frames,
+                frames,
                 held=instruction.kind != InstructionKind.CREATE_FOR_TASK,
                 is_function=is_function,
                 location=instruction.location,
@@ -367,7 +372,7 @@ class ClientSession(Session):
         if self._again is not None and self._again.is_over(batch[-1], self._peer.pipe.arriving_bytes):
             self._again = None
         for heartbeat in batch:
-            self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
+            self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes()))
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:

@@ -44,6 +44,7 @@ from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
 from scaler.shared_memory import size_at
+from scaler.wire.lost_frames import LostFrames
 from scaler.wire.messages.common import ObjectResponse
 
 
@@ -151,7 +152,7 @@ class ObjectStore(Actor):
             stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._add(store)
-        elif stored.location and stored.supplier == store.owner:
+        elif (stored.location or type(stored.frames) is LostFrames) and stored.supplier == store.owner:
             self._store_again(stored, store)
         owner = store.owner
         if owner is None:
@@ -198,7 +199,7 @@ class ObjectStore(Actor):
             self._events.of_objects.send(ObjectFilled(store.object_id, stored.size_bytes))
         waiting, stored.waiting = stored.waiting, {}
         for peer in waiting:
-            self._outbox.put(peer, ObjectResponse(store.object_id, 1, stored.frames))
+            self._respond(peer, store.object_id, stored.frames, b"")
 
     def _ask_for(self, object_id: ObjectId, stored: StoredObject) -> None:
         if stored.source is not None:
@@ -276,14 +277,20 @@ class ObjectStore(Actor):
                 self._copies.add(fetch.object_id, fetch.host)
             own = stored.others.get(ClientId(fetch.peer.key[1])) if stored.others else None
             if own is not None:
-                self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, 1, own.frames, own.location))
+                self._respond(fetch.peer, fetch.object_id, own.frames, own.location)
             elif stored.location and fetch.by_value:
                 stored.waiting[fetch.peer] = None
                 if len(stored.waiting) == 1:
                     self._ask_for(fetch.object_id, stored)
             else:
-                frames, location = stored.frames, stored.location
-                self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, 1, frames, location))
+                self._respond(fetch.peer, fetch.object_id, stored.frames, stored.location)
+
+    def _respond(self, peer: Peer, object_id: ObjectId, frames: Frames, location: bytes) -> None:
+        if type(frames) is LostFrames:
+            response = ObjectResponse(object_id, 0, (), reason=frames.reason)
+        else:
+            response = ObjectResponse(object_id, 1, frames, location)
+        self._outbox.put(peer, response)
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, Protocol, TypeAlias
 
 from scaler.actors.events import PeerIdentity
@@ -70,6 +71,7 @@ class NewLine(Protocol):
         *,
         window_bytes: int,
         counts: defaultdict[type, int] | None,
+        room: Callable[[], float],
     ) -> Line: ...
 
 
@@ -80,18 +82,28 @@ class Lines:
         new_line: makes one.
         window_bytes: how much of large items may be on its way to one peer.
         counts: items written, by class.
+        value_bytes: returns the most bytes of one value now; 0: there is no limit.
     """
 
     def __init__(
-        self, new_line: NewLine, window_bytes: int = WINDOW_BYTES, counts: defaultdict[type, int] | None = None
+        self,
+        new_line: NewLine,
+        window_bytes: int = WINDOW_BYTES,
+        counts: defaultdict[type, int] | None = None,
+        value_bytes: Callable[[], int] = int,
     ) -> None:
         self._new_line = new_line
         self._window_bytes = window_bytes
         self._counts = counts
+        self._value_bytes = value_bytes
+
+    def _room(self) -> float:
+        """Return how many bytes of a large message are kept: a quarter more than its sender may know at the moment."""
+        return self._value_bytes() * 5 // 4 or inf
 
     def open(self, incoming: Direction, outgoing: Direction) -> Line:
         """Return a pipe of a new session."""
-        return self._new_line(incoming, outgoing, window_bytes=self._window_bytes, counts=self._counts)
+        return self._new_line(incoming, outgoing, window_bytes=self._window_bytes, counts=self._counts, room=self._room)
 
 
 class Peer:

@@ -49,7 +49,7 @@ class Services:
 
     __slots__ = (
         "acceptor", "adoption", "attempt_times", "balancer", "census", "count_agents", "events", "object_store",
-        "outbox", "outputs", "paused_since", "read_options", "unstarted",
+        "outbox", "outputs", "paused_since", "read_options", "unstarted", "value_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,7 @@ class Services:
         paused_since: Callable[[float], float],
         attempt_times: AttemptTimes,
         unstarted: Unstarted,
+        value_bytes: Callable[[], int],
     ) -> None:
         self.acceptor = acceptor
         self.balancer = balancer
@@ -81,6 +82,7 @@ class Services:
         self.paused_since = paused_since
         self.attempt_times = attempt_times
         self.unstarted = unstarted
+        self.value_bytes = value_bytes
 
 
 class Session(Actor):

@@ -79,7 +79,7 @@ class SchedulerTree:
         self.sent, self.received = Traffic(), Traffic()
         self.limits = limits
         self.clock = dispatcher.clock
-        lines = Lines(new_line, limits.window_bytes, self.sent.items)
+        lines = Lines(new_line, limits.window_bytes, self.sent.items, limits.value_bytes)
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()

@@ -54,6 +54,7 @@ from scaler.wire.messages.worker import (
     WorkerHello,
 )
 from scaler.wire.session import Session
+from scaler.wire.too_large import NO_LIMIT
 
 logger = logging.getLogger(__name__)
 
@@ -224,8 +225,9 @@ class SchedulerConnection(Actor):
         self._say_first_words(version)
 
     def _start_over(self, version: str) -> None:
+        on_their_way = self._door.session.pipe.on_their_way()
         self._door.begin()
-        self._holdings.start_over()
+        self._holdings.start_over(on_their_way)
         self._say_first_words(version)
 
     def _note_up(self, version: str) -> None:
@@ -324,6 +326,7 @@ class SchedulerConnection(Actor):
         elif reply.accepted:
             is_resumed = self._door.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
+            self._holdings.ledger.value_bytes = reply.value_bytes or NO_LIMIT
             dead_after_seconds = reply.timeout_milliseconds / 1000
             action = self._course.welcomed(reply.scheduler_id, is_resumed, self.now(), dead_after_seconds)
             self._do(action, reply.package_version)
@@ -343,6 +346,8 @@ class SchedulerConnection(Actor):
     def _echo(self, echos: Batch[WorkerHeartbeatEcho]) -> None:
         if self._is_up():
             self._agents = echos[-1].agents
+            if echos[-1].value_bytes:
+                self._holdings.ledger.value_bytes = echos[-1].value_bytes
             if echos[-1].sent_ns:  # else it only probes the connection
                 round_trip_us = int(self.now() * 1e6) - echos[-1].sent_ns // 1000
                 self._round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)

@@ -7,6 +7,7 @@ workers and the object cache for what is to be said. Must never: forget a result
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from scaler.actors.kit import ActorRef
@@ -23,6 +24,9 @@ PROCESSORS_REMEMBERED = 1024
 class Holdings:
     """The runs, results, requests and news of one agent.
 
+    Args:
+        address: of the scheduler.
+
     Attributes:
         ledger: the runs and their results.
         requested: objects that were asked for, and whether their location could not be opened.
@@ -30,10 +34,10 @@ class Holdings:
         closed: how many workers, the last ones, take no tasks; None: their number never changes.
     """
 
-    def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef) -> None:
+    def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef, address: str = "") -> None:
         self._workers = workers
         self._objects = objects
-        self.ledger = Ledger()
+        self.ledger = Ledger(f"the scheduler at {address}")
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
@@ -52,11 +56,14 @@ class Holdings:
         """Have the objects named that are here: what the scheduler wanted deleted may be lost with a connection."""
         self._objects.send(SayWhatIsKept())
 
-    def start_over(self) -> None:
+    def start_over(self, on_their_way: Sequence[Any]) -> None:
         """Keep everything for another scheduler: it adopts the runs and results, as far as its clients still want them,
         and has the others cancelled.
+
+        Args:
+            on_their_way: the large items that had left for the last one, wholly or in part, and have not arrived.
         """
-        self.ledger.keep_for_another()
+        self.ledger.keep_for_another(on_their_way)
         self.say_what_is_kept()
 
     def want_back(self) -> None:

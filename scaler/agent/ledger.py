@@ -21,8 +21,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from scaler.agent.tally import Tally
+from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, is_later
-from scaler.serialization import Frames
+from scaler.peer.course import TRIES_MOST
+from scaler.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import (
     HELD_MOST,
@@ -35,17 +37,27 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
+from scaler.wire.too_large import NO_LIMIT, RAISE_IT, died_of_it, without_result
 
 # Made once: these are on the way of each task, and `Batch[...]` is a call.
-_TASKS, _BLOCKED = Batch[RunTask], Batch[RunBlocked]
+_TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]
 
 OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
 
 
 class Ledger:
-    """The open tasks and results of an agent."""
+    """The open tasks and results of an agent.
 
-    def __init__(self) -> None:
+    Args:
+        scheduler: what to call the scheduler in errors.
+    """
+
+    def __init__(self, scheduler: str = "the scheduler") -> None:
+        self._scheduler = scheduler
+        self.value_bytes = NO_LIMIT
+        """the most bytes of one result that the scheduler takes"""
+        self._deaths: dict[tuple[TaskId, int], int] = {}
+        """on their way to how many schedulers, one after the other, kept results were when these ended"""
         self._open: dict[TaskId, RunTask] = {}
         """tasks at the workers, by id: the newest attempt of each"""
         self._at_worker: Counter[int] = Counter()
@@ -67,16 +79,39 @@ class Ledger:
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in their order."""
+        """Return the results that may not have arrived, in their order; one that is too large has failed its task."""
+        for run, result in self._kept.items():
+            if self._is_too_large(result):
+                self._kept[run] = self._refused(result, self.value_bytes, RAISE_IT)
         return list(self._kept.values())
+
+    def _is_too_large(self, result: RunResult) -> bool:
+        return size_of(result.frames) > self.value_bytes
 
     def waiting(self) -> Batch[RunBlocked]:
         """Return the tasks that wait for others."""
         return Batch[RunBlocked](self._waiting.values())
 
-    def keep_for_another(self) -> None:
-        """Another scheduler takes over. It numbers its attempts in another way."""
+    def keep_for_another(self, on_their_way: Iterable[Any] = ()) -> None:
+        """Another scheduler takes over. It numbers its attempts in another way.
+
+        A result that was on its way to several schedulers, one after the other, when they ended is given up.
+
+        Args:
+            on_their_way: the large items that had left for the last one, wholly or in part, and have not arrived.
+        """
         self._former = set(self._open)
+        kept, known = self._kept, self._deaths
+        left = {(item.task_id, item.attempt) for item in on_their_way if type(item) is RunResult}
+        self._deaths = {run: known.get(run, 0) + (run in left) for run in known.keys() | left if run in kept}
+        for run in [run for run, times in self._deaths.items() if times >= TRIES_MOST]:
+            del self._deaths[run]
+            kept[run] = self._refused(kept[run], None, died_of_it(TRIES_MOST))
+
+    def _refused(self, result: RunResult, budget: int | None, cure: str) -> RunResult:
+        """Return what a result becomes that is not sent."""
+        error = ObjectTooLargeError("its result", size_of(result.frames), self._scheduler, budget, cure)
+        return without_result(result, error)
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the workers, those of them that wait for others, results that are kept."""
@@ -180,12 +215,17 @@ class Ledger:
 
     # Results
 
-    def finish(self, results: Sequence[RunResult]) -> None:
-        """Some runs have ended, open ones or others; the results are kept."""
+    def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
+        """Some runs have ended, open ones or others; the results are kept. Returns them: of a run whose result is too
+        large for the scheduler, that it has failed.
+        """
+        are_as_before = True
         known, kept, at_worker, tally = self._open, self._kept, self._at_worker, self.tally
         waiting, former = self._waiting, self._former
         for result in results:
             task_id, attempt = result.task_id, result.attempt
+            if result.frames and self._is_too_large(result):
+                result, are_as_before = self._refused(result, self.value_bytes, RAISE_IT), False  # noqa: PLW2901
             kept[task_id, attempt] = result
             if waiting:
                 self.unblock(result)
@@ -199,6 +239,7 @@ class Ledger:
                 at_worker[task.worker] -= 1
             if former:
                 former.discard(task_id)
+        return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""

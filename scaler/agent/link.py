@@ -99,7 +99,7 @@ class Link(SchedulerConnection):
         can_begin_anew: bool = False,
         n_open: int | None = None,
     ) -> None:
-        holdings = Holdings(workers, objects)
+        holdings = Holdings(workers, objects, config.address)
         super().__init__(door, config, names, agent_token, holdings, end, capabilities)
         self._workers = workers
         self._objects = objects
@@ -223,7 +223,7 @@ class Link(SchedulerConnection):
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
         may_wait = self._course.state is UP and self._drain is None and may_wait_for_others(results, self._ledger)
-        self._ledger.finish(results)
+        results = self._ledger.finish(results)
         if self._outputs.owed:
             self._say(self._outputs.last_words(results))
         if self._devices is not None:

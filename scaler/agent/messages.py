@@ -133,9 +133,16 @@ class ObjectFound:
 
 @message
 class ObjectLost:
-    """The scheduler does not have the object either."""
+    """The scheduler does not have the object either, or there is no memory for it here."""
 
     object_id: ObjectId
+    reason: str = ""
+    """empty: it was deleted, or never stored"""
+
+    def sentence(self) -> str:
+        """Return what to say of a task that needs it."""
+        what = f"object {self.object_id.hex()} that the task needs is not "
+        return f"{what}here: {self.reason}" if self.reason else f"{what}stored any more"
 
 
 @message

@@ -75,14 +75,15 @@ class ObjectCache(Actor):
             elif response.found and response.frames and self._may_be_kept(response.object_id, response.frames):
                 self._take(response, waiting)
             else:
-                self._lost(response.object_id, waiting)
+                self._lost(response.object_id, waiting, response.reason)
 
     def _take(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
         try:
             stored = _store(response.object_id, response.frames)
         except MemoryError:
-            logger.error("there is no memory for an object of %d bytes: it is missing here", size_of(response.frames))  # noqa: TRY400 - one line says it
-            self._lost(response.object_id, waiting)
+            reason = f"its worker's host has no memory for its {size_of(response.frames):,} bytes"
+            logger.error("an object is missing here: %s", reason)  # noqa: TRY400 - one line says it
+            self._lost(response.object_id, waiting, reason)
         else:
             self._found(stored, waiting)
 
@@ -93,10 +94,10 @@ class ObjectCache(Actor):
         logger.warning("what arrived as the function %s is another one: it is not kept", object_id.hex())
         return False
 
-    def _lost(self, object_id: ObjectId, waiting: list[ActorRef]) -> None:
+    def _lost(self, object_id: ObjectId, waiting: list[ActorRef], reason: str) -> None:
         self._called.discard(object_id)
         for worker in waiting:
-            worker.send(ObjectLost(object_id))
+            worker.send(ObjectLost(object_id, reason))
 
     def _found(self, stored: StoredObject, waiting: list[ActorRef]) -> None:
         self._stored[stored.object_id] = stored

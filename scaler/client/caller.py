@@ -138,6 +138,7 @@ class Caller(ABC):
         Raises:
             TypeError: if `fn` is not callable or does not take these arguments.
             SerializeObjectError: if the function or an argument cannot be serialised.
+            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
             ConfigError: if two workers have the same name; it is a `ValueError`.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
@@ -251,6 +252,7 @@ class Caller(ABC):
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
             ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
             SerializeObjectError: if the function or an argument cannot be serialised.
+            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
             MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
@@ -344,6 +346,7 @@ class Caller(ABC):
             TypeError: if the graph is malformed, or a function does not take the arguments of its node.
             graphlib.CycleError: if nodes depend on each other in a circle.
             SerializeObjectError: if a function or a value cannot be serialised.
+            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
             MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
             BaseException: the exception of the first of `keys` that failed, if `block`.

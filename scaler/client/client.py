@@ -194,6 +194,7 @@ class Client(Caller):
             TypeError: if `fn` is not callable or does not take these arguments, the name is not a `str`, or `profiling`
                 is not a `bool`.
             SerializeObjectError: if the function or an argument cannot be serialised.
+            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
             MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
@@ -215,6 +216,7 @@ class Client(Caller):
         Raises:
             TypeError: if the name is not a `str`.
             SerializeObjectError: if it cannot be serialised.
+            ObjectTooLargeError: if it is larger than the scheduler has room for.
             DisconnectedError: if the client is disconnected.
         """
         return self._core.send_object(obj, name)

@@ -50,7 +50,7 @@ class Core(CallMaker):
         is_shared: bool,
         shipped: Shipped | None = None,
     ) -> None:
-        super().__init__(link.address, serializer, profiling, link.is_nested, shipped)
+        super().__init__(link.address, serializer, profiling, link.is_nested, shipped, link.limit)
         self.link = link
         self.seconds = seconds
         self.is_shared = is_shared

@@ -19,14 +19,13 @@ from typing import Any
 from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
-from scaler.client.calls.items import check_item, name_of_item, of_item
+from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
 from scaler.client.progress.reports import Reports
-from scaler.errors import SerializeObjectError
 from scaler.ids import ObjectId, random_id
 from scaler.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
@@ -157,7 +156,7 @@ class MapRun:
                 check_item(index, item)
             try:
                 entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1, pack)
-            except (SerializeObjectError, TypeError) as error:
+            except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
             add(entry)
             if entry[3] is not NO_OBJECTS:
@@ -365,7 +364,7 @@ class MapStream(MapRun):
             check_item(index, item)
             try:
                 entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 0, pack)
-            except (SerializeObjectError, TypeError) as error:
+            except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
             self._count_bytes(index, entry)
             self._link.submit(entry)

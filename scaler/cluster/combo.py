@@ -79,6 +79,9 @@ class SchedulerClusterCombo:
         frame_bytes: a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB.
         kept_bytes: the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its
             session begins anew, and tasks whose results are among them run again.
+        value_bytes: the most bytes of one argument, object, function or result, unless it lies in shared memory; a
+            larger one is refused with `ObjectTooLargeError` before it is sent; 0: four fifths of the memory that the
+            scheduler has free at the time.
         task_output_lines_per_second: the most lines written by tasks that a worker sends in a second, for future.logs()
             and viewers; a whole cluster sends twice as many; 0: none, they are in the log only.
         task_output_in_log: whether what tasks write is also in the log of their worker; off: only clients and viewers
@@ -135,6 +138,7 @@ class SchedulerClusterCombo:
         open_bytes: int = 4294967296,
         frame_bytes: int = 67108864,
         kept_bytes: int = 268435456,
+        value_bytes: int = 0,
         task_output_lines_per_second: int = 500,
         task_output_in_log: bool = True,
         task_output_retention_seconds: float = 600,

@@ -57,6 +57,7 @@ class Scheduler(ChildProcess):
         open_bytes: int = 4294967296,
         frame_bytes: int = 67108864,
         kept_bytes: int = 268435456,
+        value_bytes: int = 0,
         task_output_retention_seconds: float = 600,
     ) -> None:
         arguments = locals()

@@ -190,8 +190,7 @@ class InlineWorker(Actor):
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
         failed = self._backlog.take_out(self._objects.lost(lost.object_id, self._backlog))
-        text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
-        self._end(failed, TaskStatus.MISSING_OBJECTS, text)
+        self._end(failed, TaskStatus.MISSING_OBJECTS, lost.sentence())
         self._backlog.bring_back()
         self._go_on()
 

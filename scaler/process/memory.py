@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from scaler.cores import along, memberships
 
 LONGEST_PAUSE = 63
 """The most turns in a row that `SpareMemory` skips when there was nothing to give back."""
 
+VALUE_LEAST_BYTES = 1 << 20
+"""A value of so many bytes is never too large for the memory that is free."""
+
 _STATM = Path("/proc/self/statm")
+_NO_LIMIT = 2**62
 
 
 def resident_bytes() -> int:
@@ -23,6 +30,77 @@ def resident_bytes() -> int:
         return int(_STATM.read_bytes().split()[1]) * mmap.PAGESIZE
     except OSError:
         return 0
+
+
+def room_for_a_value(root: Path = Path("/")) -> int:
+    """Return how many bytes one value may have that this process has to hold: four fifths of what it has free."""
+    return max(VALUE_LEAST_BYTES, free_bytes(root) * 4 // 5)
+
+
+def free_bytes(root: Path = Path("/")) -> int:
+    """Return how much memory this process can still get: the least that its host, its control groups and its own limit
+    of address space leave. What the system does not tell has no limit.
+
+    Args:
+        root: where `proc` and `sys` are.
+    """
+    return max(0, min([_NO_LIMIT, *_left_by_host(root / "proc"), *_left_by_groups(root), *_left_by_limit(root)]))
+
+
+def _left_by_host(proc: Path) -> Iterator[int]:
+    """Yield what the host has, with what it can swap out; and what it still promises if it promises no more than it
+    has.
+    """
+    host = _numbers(proc / "meminfo")
+    if "MemAvailable" in host:
+        yield 1024 * (host["MemAvailable"] + host.get("SwapFree", 0))
+    if _text(proc / "sys/vm/overcommit_memory") == "2" and "CommitLimit" in host:
+        yield 1024 * (host["CommitLimit"] - host.get("Committed_AS", 0))
+
+
+def _left_by_groups(root: Path) -> Iterator[int]:
+    """Yield what each control group of this process leaves; a parent's limit counts for its children."""
+    groups = root / "sys/fs/cgroup"
+    for controllers, path in memberships(root / "proc/self/cgroup"):
+        if not controllers:
+            yield from along(groups, path, _left_v2)
+            yield from along(groups / "unified", path, _left_v2)
+        elif "memory" in controllers.split(","):
+            yield from along(groups / "memory", path, _left_v1)
+
+
+def _left_v2(group: Path) -> int:
+    most = int((group / "memory.max").read_text())  # "max" is no number: no limit
+    files = _numbers(group / "memory.stat")
+    used = int((group / "memory.current").read_text())
+    return most - used + files.get("inactive_file", 0) + files.get("active_file", 0)
+
+
+def _left_v1(group: Path) -> int:
+    most = int((group / "memory.limit_in_bytes").read_text())
+    files = _numbers(group / "memory.stat")
+    used = int((group / "memory.usage_in_bytes").read_text())
+    return most - used + files.get("total_inactive_file", 0) + files.get("total_active_file", 0)
+
+
+def _left_by_limit(root: Path) -> Iterator[int]:
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(root / "proc/self/statm").split()
+    if most != resource.RLIM_INFINITY and pages:
+        yield most - int(pages[0]) * mmap.PAGESIZE
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """Return the numbers in a file that has a name and a number in each line."""
+    rows = (line.replace(":", " ").split() for line in _text(file).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
 
 
 def _find_trim() -> Callable[[int], int] | None:

@@ -17,11 +17,29 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from scaler.process.memory import give_back_memory
+from scaler.errors import ObjectTooLargeError
+from scaler.process.memory import give_back_memory, room_for_a_value
+from scaler.serialization import Frames, size_of
 from scaler.settings import ClusterConfig
+from scaler.wire.too_large import SEND_LESS
 
 _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
+
+LOOK_BYTES = 64 * 1024 * 1024
+"""For a result of so many bytes it is looked whether there is memory for the copy that goes to the agent; the look
+takes a fraction of the copy's time."""
+
+
+def check_room(frames: Frames, worker: str) -> None:
+    """Raise `ObjectTooLargeError` if this host has no memory for the copy of a result that goes to the agent.
+
+    Args:
+        worker: the name of the worker that has run the task.
+    """
+    size = size_of(frames)
+    if size >= LOOK_BYTES and size > (room := room_for_a_value()):
+        raise ObjectTooLargeError("its result", size, f"the host of worker {worker}", room, SEND_LESS)
 
 
 class ProcessLimits:

@@ -37,7 +37,7 @@ from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, Ch
 from scaler.processor.devices import VisibleDevices, numbers_of
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
-from scaler.processor.limits import ProcessLimits
+from scaler.processor.limits import ProcessLimits, check_room
 from scaler.processor.meter import Meter
 from scaler.processor.outputs import TaskOutputs
 from scaler.processor.preparation import finder
@@ -78,7 +78,7 @@ class Processor:
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
         self.waiting = ProcessorTaskContext(birth, config.address, progress.words, *ways, limit_seconds=limit_seconds)
-        self._is_extra = birth.is_extra
+        self._worker, self._is_extra = birth.worker, birth.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
         self._devices = VisibleDevices()
@@ -213,8 +213,7 @@ class Processor:
         self._devices.show(())
 
     def _run(self, task: RunTask) -> RunResult:
-        status, payload, frames, failed = TaskStatus.SUCCESS, b"", NO_FRAMES, ""
-        meter: Meter | None = None
+        status, payload, frames, failed, meter = TaskStatus.SUCCESS, b"", NO_FRAMES, "", None
         started_ns, ended_ns = perf_counter_ns(), 0
         try:
             try:
@@ -237,6 +236,8 @@ class Processor:
                 self._may_interrupt = False
                 if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
                     payload, frames = frames[0], ()
+                else:
+                    check_room(frames, self._worker)
             except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()

@@ -23,7 +23,7 @@ from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
 from scaler.process.doors import Doors
 from scaler.process.files import OpenFiles, allow_many_files
-from scaler.process.memory import SpareMemory
+from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
@@ -46,8 +46,8 @@ SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler looks at its open files, and at its clock, so that it knows when it was stopped itself: half
-of the silence after which a connection that ends was not closed (`actors/session.py`)."""
+"""How often the scheduler looks at its open files, at the memory that is free, and at its clock, so that it knows when
+it was stopped itself: half of the silence after which a connection that ends was not closed (`actors/session.py`)."""
 
 UNREAD_SECONDS = 0.5
 """How often the scheduler looks whether it grows by what nobody reads; a look takes some 20 microseconds."""
@@ -130,6 +130,8 @@ class SchedulerProcess:
         """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
+        self._value_bytes = config.value_bytes or room_for_a_value()
+        """the most bytes of one value now"""
         files = (Endpoint.parse(each).file for each in (self.address, self.monitor_address) if each)
         self._doors = Doors([file for file in files if file is not None])
 
@@ -225,6 +227,7 @@ class SchedulerProcess:
             client_bytes=config.client_bytes,
             open_tasks=config.open_tasks,
             open_bytes=config.open_bytes,
+            value_bytes=lambda: self._value_bytes,
             rules=Rules(
                 waiting_most=config.max_number_of_tasks_waiting,
                 round_seconds=config.load_balance_seconds,
@@ -267,6 +270,7 @@ class SchedulerProcess:
     def _look_regularly(self) -> None:
         self._shell.turn()
         self._look_at_files()
+        self._value_bytes = self._config.value_bytes or room_for_a_value()
         self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
 
     def _look_at_files(self) -> None:

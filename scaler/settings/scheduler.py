@@ -171,6 +171,17 @@ class SchedulerConfig(Settings):
             least=1,
         ),
     )
+    value_bytes: int = field(
+        default=0,
+        metadata=entry(
+            "the most bytes of one argument, object, function or result, unless it lies in shared memory; a larger one "
+            "is refused with ObjectTooLargeError before it is sent",
+            "--value-bytes",
+            unit="bytes",
+            most=2**62,
+            default="four fifths of the memory that the scheduler has free at the time",
+        ),
+    )
     crash_limit: int = field(
         default=3,
         metadata=entry(

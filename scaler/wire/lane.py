@@ -70,6 +70,11 @@ class BulkLane:
         """Return all that has not left, or not wholly."""
         return (waiting.item for waiting in self.queue if not waiting.is_withdrawn)
 
+    @property
+    def departing(self) -> Any:
+        """The item that has left in part; None if there is none."""
+        return self.queue[0].item if self._departure is not None else None
+
     def is_followed_by(self, item: Any) -> bool:
         """Return whether the item must leave after something that is here."""
         if not self.queue:

@@ -1,4 +1,4 @@
-"""Lost content: what an item becomes when its header has come, and there was no memory for its content.
+"""Lost content: what an item becomes when its header has come, and there was no room for its content.
 
 Used by the pipe, for the items that one agent, client or task can do without: then a value that is too large ends its
 own task with an error, and not the session that brought it. Must never: make a success out of what did not arrive.
@@ -6,52 +6,41 @@ own task with an error, and not the session that brought it. Must never: make a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from scaler.errors import ProtocolError
+from scaler.errors import ObjectTooLargeError, ProtocolError
+from scaler.wire.lost_frames import LostFrames
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import ObjectResponse, TaskStatus
-from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT, Direction
+from scaler.wire.messages.common import ObjectInstruction, ObjectResponse
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    Direction,
+)
 from scaler.wire.messages.worker import RunResult
-
-
-class LostFrames(Sequence[Any]):
-    """The frames of a value that has come, of which none was kept. Whoever reads the value gets a `MemoryError`.
-
-    Args:
-        n_bytes: of the value, about.
-    """
-
-    def __init__(self, n_bytes: int) -> None:
-        self._n_bytes = n_bytes
-
-    def __len__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __getitem__(self, _index: Any) -> Any:
-        raise MemoryError(f"it has {self._n_bytes:,} bytes, and this process has no memory for them")
+from scaler.wire.too_large import SEND_LESS, without_result
 
 
 def _no_result(result: RunResult, n_bytes: int) -> RunResult:
-    reason = f"its result of {n_bytes:,} bytes is too large: the scheduler has no memory for it"
-    return replace(result, status=TaskStatus.INTERNAL_ERROR, payload=reason.encode(), failure=reason, frames=())
+    return without_result(result, ObjectTooLargeError("its result", n_bytes, "the scheduler", None, SEND_LESS))
 
 
-def _not_found(response: ObjectResponse, _n_bytes: int) -> ObjectResponse:
-    return replace(response, found=0, location=b"", frames=())
+def _not_found(response: ObjectResponse, n_bytes: int) -> ObjectResponse:
+    reason = f"its worker's host has no memory for its {n_bytes:,} bytes"
+    return replace(response, found=0, location=b"", frames=(), reason=reason)
 
 
-def _unreadable(response: ObjectResponse, n_bytes: int) -> ObjectResponse:
-    return replace(response, frames=LostFrames(n_bytes))
+def _unreadable(item: ObjectResponse | ObjectInstruction, n_bytes: int) -> ObjectResponse | ObjectInstruction:
+    return replace(item, frames=LostFrames(n_bytes))
 
 
 _INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
     (AGENT_TO_SCHEDULER, RunResult): _no_result,
+    (CLIENT_TO_SCHEDULER, ObjectInstruction): _unreadable,
     (SCHEDULER_TO_AGENT, ObjectResponse): _not_found,
     (SCHEDULER_TO_CLIENT, ObjectResponse): _unreadable,
 }

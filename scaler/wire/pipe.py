@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from math import inf
 from typing import Any, TypeAlias
 
 from scaler.errors import ProtocolError
@@ -41,6 +42,10 @@ _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
 
+def _any_room() -> float:
+    return inf
+
+
 class Pipe:
     """One side of a session.
 
@@ -50,6 +55,7 @@ class Pipe:
         window_bytes: how much of the large items may be on its way, at least `WINDOW_LEAST_BYTES`.
         counts: items written, by class (`Traffic.items`).
         on_heard: called with the items of each numbered message that the other side has heard, in order.
+        room: returns how many bytes a large message may have of which more than its header is kept here.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class Pipe:
         window_bytes: int = WINDOW_BYTES,
         counts: defaultdict[type, int] | None = None,
         on_heard: OnHeard | None = None,
+        room: Callable[[], float] = _any_room,
     ) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
@@ -69,6 +76,7 @@ class Pipe:
         self._fast_most = FAST_WINDOWS * window_bytes
         self._counts = counts
         self._on_heard = on_heard
+        self._room = room
         self._unsorted: list[Any] = []
         self.put = self._unsorted.append
         """queue an item"""
@@ -265,7 +273,7 @@ class Pipe:
 
     def _add_chunk(self, chunk: Chunk) -> list[Batch[Any]]:
         if self._arrival is None:
-            self._arrival = Arrival(chunk)
+            self._arrival = Arrival(chunk, self._room())
             self._n_arrivals += 1
         elif chunk.sizes:
             raise ProtocolError("a large message begins while another one is on its way")
@@ -327,6 +335,13 @@ class Pipe:
         self._small = deque((item, size) for item, size in self._small if type(item) is not kind)
         self._small_bytes = sum(size for _, size in self._small)
         return withdrawn
+
+    def on_their_way(self) -> list[Any]:
+        """Return the large items that have left, wholly or in part, and of which the other side has not heard all."""
+        bulk = (item for *_, items, _, is_bulk in self._kept if is_bulk for item in items)
+        large = [item for item in bulk if anatomy(type(item)).size(item) > LARGE_BYTES]
+        departing = self._bulk.departing
+        return large if departing is None else [*large, departing]
 
     def size_bytes(self) -> int:
         """Return about how many bytes wait, or are kept. Looks at each item that was put since the last time."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from scaler.endpoint import Endpoint
@@ -73,12 +74,13 @@ class Arrival:
 
     Args:
         chunk: the first one.
+        most_bytes: of a message that is larger, only the header is kept.
 
     Raises:
         ProtocolError: if it does not say which sizes the frames have.
     """
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, most_bytes: float = inf) -> None:
         n_parts = len(chunk.sizes) // _SIZE_BYTES
         if not 0 < n_parts <= PARTS_MOST:
             raise ProtocolError(f"a large message whose sizes take {len(chunk.sizes)} bytes")
@@ -86,8 +88,8 @@ class Arrival:
         self._sizes = struct.unpack(f"<{n_parts}Q", chunk.sizes)
         self._parts: list[bytearray] = [bytearray()]
         self.n_bytes = 0
-        self.has_lost_frames = False
-        """whether there was no memory for all that follows the header"""
+        self.has_lost_frames = n_parts > 1 and self.announced_bytes > most_bytes
+        """whether there was no room for all that follows the header"""
 
     @property
     def announced_bytes(self) -> int:
@@ -106,7 +108,7 @@ class Arrival:
         self.n_bytes += sum(memoryview(frame).nbytes for frame in frames)
         if self.n_bytes > self.announced_bytes:
             raise ProtocolError("a large message with more bytes than announced")
-        if not self.has_lost_frames:
+        if not (self.has_lost_frames and len(self._parts[0]) == self._sizes[0]):
             try:
                 self._keep(frames)
             except MemoryError:
@@ -122,10 +124,10 @@ class Arrival:
             rest = memoryview(frame)
             while True:
                 part, size = parts[-1], sizes[len(parts) - 1]
-                if len(part) == size and len(parts) < len(sizes):
+                if len(part) == size and len(parts) < len(sizes) and not self.has_lost_frames:
                     parts.append(bytearray())
                     continue
-                if not rest:
+                if not rest or len(part) == size:
                     break
                 piece = rest[: size - len(part)]
                 part += piece

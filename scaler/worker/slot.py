@@ -174,8 +174,7 @@ class Slot(Actor):
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
         failed = self._queue.take_out(self._supplies.lost(lost.object_id, self._queue))
-        text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
-        self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, text))
+        self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
         self._queue.bring_back()
         self._hand_out()
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from scaler import Client
-from scaler.errors import MissingObjects, TaskFailedError
+from scaler.errors import MissingObjects
 from scaler.shared_memory import SHARING_VARIABLE
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
@@ -213,10 +213,7 @@ def limit_memory(pid: int, spare_bytes: int) -> None:
 
 
 @MORE
-@pytest.mark.parametrize("who", ["scheduler", "agent"])
-def test_a_value_for_which_one_process_has_no_memory_costs_its_task_only(
-    who: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_for_which_an_agent_has_no_memory_costs_its_task_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SHARING_VARIABLE, "0")
     size, spare = 60_000_000, 30_000_000
     with (
@@ -225,13 +222,9 @@ def test_a_value_for_which_one_process_has_no_memory_costs_its_task_only(
         Client(address, timeout_seconds=50) as client,
     ):
         assert client.submit(abs, -1).result(60) == 1
-        limit_memory(running.pid if who == "scheduler" else cluster.pid, spare)
-        if who == "scheduler":
-            with pytest.raises(TaskFailedError, match="the scheduler has no memory for it"):
-                client.submit(bytes, size).result(60)
-        else:
-            with pytest.raises(MissingObjects):
-                client.submit(len, bytes(size)).result(60)
+        limit_memory(cluster.pid, spare)
+        with pytest.raises(MissingObjects, match=r"its worker's host has no memory for its 60,000,"):
+            client.submit(len, bytes(size)).result(60)
         assert client.submit(abs, -2).result(60) == 2
         assert running.process.poll() is None
         assert cluster.process.poll() is None

@@ -38,7 +38,7 @@ from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.scheduler import LOOK_SECONDS, SchedulerProcess
-from scaler.settings import ClusterConfig
+from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.pipe import Pipe
@@ -108,6 +108,7 @@ class SchedulerParty(_Shelled):
         process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
         process._listener, process._shell, process._suspects = listener, shell, {}
         process._open_files, process._doors = OpenFiles(), Doors([])
+        process._config = SchedulerConfig(ADDRESS, value_bytes=2**40)  # whatever memory this machine has
         shell.watch(listener.monitor_descriptor, lambda: process._connections_changed(self.edge))
         process._look_regularly()
 

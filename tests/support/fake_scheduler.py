@@ -100,6 +100,8 @@ class FakeScheduler:
         self.answers_requests = True
         self.answers_inquiries = True
         self.refuses_hellos_because = ""
+        self.value_bytes = 0
+        """the most bytes of one value that it says it takes; 0: it does not say"""
         self.refuses_shutdown_because = ""
         for name, value in switches.items():
             assert hasattr(self, name), name
@@ -247,13 +249,14 @@ class FakeScheduler:
         if not self.answers_hellos:
             return None
         accepted = not self.refuses_hellos_because
-        return HelloReply(int(accepted), self.refuses_hellos_because, self.scheduler_id, PROTOCOL_VERSION, "0")
+        own = (self.scheduler_id, PROTOCOL_VERSION, "0")
+        return HelloReply(int(accepted), self.refuses_hellos_because, *own, value_bytes=self.value_bytes)
 
     def _on_inquiry(self, request: InfoRequest) -> InfoResponse | None:
         return InfoResponse(request.number, 2, 1, 1, 0) if self.answers_inquiries else None
 
     def _on_heartbeat(self, heartbeat: ClientHeartbeat) -> ClientHeartbeatEcho | None:
-        return ClientHeartbeatEcho(heartbeat.sent_ns) if self.answers_heartbeats else None
+        return ClientHeartbeatEcho(heartbeat.sent_ns, self.value_bytes) if self.answers_heartbeats else None
 
     def _on_instruction(self, instruction: ObjectInstruction) -> None:
         if instruction.kind == InstructionKind.DELETE:

@@ -6,7 +6,7 @@ import traceback
 import pytest
 
 from scaler import errors
-from scaler.errors import RemoteTraceback, ScalerError
+from scaler.errors import ObjectTooLargeError, RemoteTraceback, ScalerError
 
 PUBLIC = [
     "ClientCancelledException",
@@ -20,6 +20,10 @@ PUBLIC = [
     "TaskNotFoundError",
     "WorkerDiedError",
 ]
+SAID: dict[type[Exception], tuple[object, ...]] = {
+    ObjectTooLargeError: ("argument 1", 1001, "the scheduler", 1000, "send less")
+}
+"""what errors are made of that have more than a text"""
 ALL = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
 
 
@@ -34,9 +38,21 @@ def test_every_error_but_the_traceback_is_in_the_tree() -> None:
 
 @pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
 def test_errors_travel_with_their_text(error: type[Exception]) -> None:
-    copy = pickle.loads(pickle.dumps(error("why")))
+    made = error(*SAID.get(error, ("why",)))
+    copy = pickle.loads(pickle.dumps(made))
     assert type(copy) is error
-    assert str(copy) == str(error("why"))
+    assert str(copy) == str(made)
+    assert vars(copy) == vars(made)
+
+
+def test_an_error_about_a_large_value_says_whose_memory_is_short_and_what_to_do() -> None:
+    error = ObjectTooLargeError("argument 1", 1001, "the host", 1000, "send less")
+    assert str(error) == (
+        "argument 1 is too large: it has 1,001 bytes, and the host takes at most 1,000 bytes for one value: send less"
+    )
+    unknown = ObjectTooLargeError("it", 5, "the host", None, "send less")
+    assert str(unknown) == "it is too large: it has 5 bytes, and the host has no room for it: send less"
+    assert error.said_of("f: argument 1").args == ("f: argument 1", *error.args[1:])
 
 
 def test_remote_traceback_is_shown_above_the_exception_of_the_task() -> None:

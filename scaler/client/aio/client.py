@@ -183,7 +183,9 @@ class AsyncClient(AsyncCaller):
             link = self._link = AsyncLink(address, self._identity, *self._seconds, loop)
             if self._stream_output and not link.is_nested:
                 print_output(link)
-            self._maker = CallMaker(address, self._serializer, self._profiling, link.is_nested, self._shipped)
+            self._maker = CallMaker(
+                address, self._serializer, self._profiling, link.is_nested, self._shipped, link.limit
+            )
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
             if self._cluster is not None:
                 kept.note(self, self._finalizer)
@@ -264,6 +266,7 @@ class AsyncClient(AsyncCaller):
         Raises:
             TypeError: if the name is not a `str`.
             SerializeObjectError: if it cannot be serialised.
+            ObjectTooLargeError: if it is larger than the scheduler has room for.
             DisconnectedError: if the client is disconnected.
         """
         maker, link = self.maker(), self.connected()

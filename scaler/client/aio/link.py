@@ -34,6 +34,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import client_ended
+from scaler.client.value_limit import ValueLimit
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -74,7 +75,8 @@ class AsyncLink:
         self._thread = threading.get_ident()
         self._closed_because = ""
         self._ending: MakeError = self._disconnected
-        self._work = OpenWork()
+        self.limit = ValueLimit(address)
+        self._work = OpenWork(self.limit)
         self._connection = Connection(open_transport(address))
         self._conversation = Conversation(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext()),

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler.client.aio.future import AsyncFuture
-from scaler.client.calls.items import check_item, of_item
+from scaler.client.calls.items import UNFIT, check_item, of_item
 from scaler.client.large_values import LargeValues
 from scaler.client.map_run import WINDOW_TASKS
-from scaler.errors import SerializeObjectError
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
 
@@ -86,7 +85,7 @@ class TaskStream:
                     self._news.clear()
                 try:
                     future = self._submit(item)
-                except (SerializeObjectError, TypeError) as error:
+                except UNFIT as error:
                     raise of_item(error, self._submitted) from error.__cause__
                 future.item_of = self._submitted, self._known
                 future.large = self._large

@@ -13,6 +13,7 @@ from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.snapshot import Freeze
 from scaler.client.object_reference import ObjectReference, OwnReference, check_stored
+from scaler.client.value_limit import ValueLimit
 from scaler.errors import SerializeObjectError
 from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
 from scaler.serialization import (
@@ -83,9 +84,13 @@ class ArgumentPacker:
         serializer: turns arguments into bytes.
         address: of the scheduler that runs the tasks.
         freeze: copies large values.
+        limit: how large a value may be; None: as large as it likes.
     """
 
-    def __init__(self, serializer: Serializer, address: str, freeze: Freeze = frozen) -> None:
+    def __init__(
+        self, serializer: Serializer, address: str, freeze: Freeze = frozen, limit: ValueLimit | None = None
+    ) -> None:
+        self.limit = limit or ValueLimit(address)
         self._serializer = serializer
         self._address = address
         self._freeze = freeze
@@ -100,6 +105,7 @@ class ArgumentPacker:
 
         Raises:
             SerializeObjectError: if one cannot be serialised.
+            ObjectTooLargeError: if one is too large to be sent.
             MissingObjects: if one is a reference to an object that is not stored any more.
         """
         block = None if keywords else self.plain_block(arguments)
@@ -184,8 +190,9 @@ class ArgumentPacker:
             return PackedArguments(block)
         objects, own = [], {reference.object_id for reference in references if type(reference) is OwnReference}
         for index, frames in _too_large(packed):
-            object_id = ObjectId(self._new_id())
-            instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", self._freeze(frames))
+            object_id, copied = ObjectId(self._new_id()), self._freeze(frames)
+            self.limit.check(places[index] if places else _place(index + 1, named[index][0]), copied)
+            instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", copied)
             packed[index] = instruction.object_id
             objects.append(instruction)
             own.add(object_id)

@@ -26,7 +26,7 @@ from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
-from scaler.errors import SerializeObjectError
+from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
 from scaler.loaded import Watch
@@ -125,6 +125,7 @@ class Function:
         Raises:
             TypeError: if the function does not take these arguments.
             SerializeObjectError: if one cannot be serialised.
+            ObjectTooLargeError: if one is too large to be sent.
             MissingObjects: if one is a reference to an object that is not stored any more.
         """
         if keywords or not self.least <= len(arguments) <= self.most:
@@ -135,6 +136,8 @@ class Function:
                 block, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
             except SerializeObjectError as error:
                 raise SerializeObjectError(self.about(str(error))) from error.__cause__
+            except ObjectTooLargeError as error:
+                raise error.said_of(self.about(f"{error.value}:")[:-1]) from None
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
         priority, name, options, account = terms
@@ -174,6 +177,8 @@ class Function:
             packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, places)
         except SerializeObjectError as error:
             raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
+        except ObjectTooLargeError as error:
+            raise error.said_of(f"{self.instruction.name}: {error.value}") from None
         inputs = list({each.task_id: each for _, each in arguments_awaited}.values())
         check_needed(len(inputs))
         priority, name, options, account = terms
@@ -344,7 +349,7 @@ class Functions:
         self._may_remember = type(serializer) is DefaultSerializer
         self._remembered: dict[int, Function] = {}
         self._named: dict[str, NamedFunction] = {}
-        self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address)
+        self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address, limit=packer.limit)
         self._edits = Edits(self._shipped)
         self._watch: Watch | None = None
         if not (Endpoint.parse(address).is_in_process or task_context.current.address):  # tasks load nothing anew
@@ -396,6 +401,7 @@ class Functions:
         Raises:
             TypeError: if it is not callable.
             SerializeObjectError: if it cannot be serialised, or needs a module that was edited and cannot travel.
+            ObjectTooLargeError: if it is too large to be sent with the values that it holds.
         """
         if self._watch is not None:
             self._watch.look_if_due()
@@ -414,8 +420,10 @@ class Functions:
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
             made = Function(function, state, self._serializer, self._packer, self._shipped.packed())
+        instruction = made.instruction
+        self._packer.limit.check(f"the function {instruction.name} with the values that it holds", instruction.frames)
         if self._watch is not None:
-            self._edits.note(function, made.instruction.frames)
+            self._edits.note(function, instruction.frames)
         if state is not None:
             if len(known) >= REMEMBERED_FUNCTIONS:
                 known.clear()  # a program with so many functions makes new ones all the time

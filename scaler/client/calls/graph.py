@@ -15,7 +15,7 @@ from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check
 from scaler.client.calls.entry import GraphEntry, node_id
 from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import SerializeObjectError
+from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.description import Call, read
 from scaler.graph.identity import identity
 from scaler.graph.order import order
@@ -45,6 +45,7 @@ def pack_graph(
         graphlib.CycleError: if nodes depend on each other in a circle.
         MissingObjects: if a reference is of an object that is not stored any more.
         SerializeObjectError: if a function or a value cannot be serialised.
+        ObjectTooLargeError: if one is too large to be sent.
     """
     description = read(graph, keys)
     numbered = list(zip(description.numbers, description.calls, strict=True))
@@ -85,6 +86,8 @@ class _GraphPacker:
                 raise TypeError(f"the node {key!r}: {error}") from None
             except SerializeObjectError as error:
                 raise self._explained(error, key, call) from error.__cause__
+            except ObjectTooLargeError as error:
+                raise error.said_of(f"a value of the node {key!r}") from None
             positions[key] = position
             task_id = node_id(graph_id, position)
             is_wanted = key in asked

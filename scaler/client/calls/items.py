@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from reprlib import Repr
 from typing import Any
 
-from scaler.errors import SerializeObjectError
+from scaler.errors import ObjectTooLargeError, SerializeObjectError
+
+UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
+"""the errors of a call that cannot be made ready"""
 
 _SHORT = Repr()
 _SHORT.maxother = _SHORT.maxstring = 40
@@ -31,7 +34,9 @@ def name_of_item(function: str, index: int, items: object) -> str:
 
 
 def of_item(error: Exception, index: int) -> Exception:
-    """Return the error of a call that cannot be made ready, with the item that is to blame."""
+    """Return the error of a call that cannot be made ready, one of `UNFIT`, with the item that is to blame."""
+    if isinstance(error, ObjectTooLargeError):
+        return error.said_of(f"item {index} of the map: {error.value}")
     kind = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
     better = kind(f"item {index} of the map: {error}")
     better.__cause__ = error.__cause__

@@ -15,6 +15,7 @@ from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
 from scaler.client.object_reference import ObjectReference
+from scaler.client.value_limit import ValueLimit
 from scaler.errors import SerializeObjectError
 from scaler.ids import IdSource, ObjectId
 from scaler.pickled_functions import pickle_main_by_value
@@ -32,10 +33,17 @@ class CallMaker:
         profiling: whether tasks are measured by default.
         is_nested: whether the client is inside a task of that scheduler.
         shipped: the modules that travel with its functions.
+        limit: how large a value may be; None: as large as it likes.
     """
 
     def __init__(
-        self, address: str, serializer: Serializer, profiling: bool, is_nested: bool, shipped: Shipped | None = None
+        self,
+        address: str,
+        serializer: Serializer,
+        profiling: bool,
+        is_nested: bool,
+        shipped: Shipped | None = None,
+        limit: ValueLimit | None = None,
     ) -> None:
         pickle_main_by_value()
         self.address = address
@@ -48,7 +56,7 @@ class CallMaker:
         self.new_id = IdSource()
         self._is_nested = is_nested
         self._freeze = freeze_for(address)
-        self.packer = ArgumentPacker(serializer, address, self._freeze)
+        self.packer = ArgumentPacker(serializer, address, self._freeze, limit)
         self.functions = Functions(serializer, address, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "") -> Terms:
@@ -72,14 +80,16 @@ class CallMaker:
         Raises:
             TypeError: if the name is not a `str`.
             SerializeObjectError: if it cannot be serialised.
+            ObjectTooLargeError: if it is too large to be sent.
         """
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an object must be a str, not {name!r}")
+        what = "the object" if name is None else f"the object {name!r}"
         try:
             frames = self.serialised(obj)
         except SerializeObjectError as error:
-            what = "the object" if name is None else f"the object {name!r}"
             raise SerializeObjectError(f"{what}: {error}{cure_of(error)}") from error.__cause__
+        self.packer.limit.check(what, frames)
         object_id = ObjectId(self.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
         self.stored_ids.add(object_id)

@@ -54,6 +54,7 @@ from scaler.wire.messages.common import (
     ObjectRequest,
     ObjectResponse,
 )
+from scaler.wire.too_large import NO_LIMIT
 
 logger = logging.getLogger("scaler.client")
 
@@ -107,7 +108,7 @@ class Conversation:
             Batch[ObjectResponse]: self._on_objects,
             Batch[ObjectRequest]: self._on_object_requests,
             Batch[ClientShutdownResponse]: self._on_shutdown_responses,
-            Batch[ClientHeartbeatEcho]: _ignore,
+            Batch[ClientHeartbeatEcho]: self._on_echos,
             Batch[ExplainResponse]: self._questions.on_answers,
             Batch[OutputLine]: self.outputs.on_lines,
             Batch[OutputResponse]: self.outputs.on_responses,
@@ -190,7 +191,8 @@ class Conversation:
 
     def _start_over(self) -> None:
         logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
-        self._work.large.on_other_scheduler()
+        pipe = self._connection.session.pipe
+        self._work.on_dead_scheduler(pipe.on_their_way(), pipe.unheard())
         self._begin()
 
     def _beat(self) -> None:
@@ -318,6 +320,7 @@ class Conversation:
             is_resumed = self._connection.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
             self._work.window.resize(reply.window_tasks, reply.window_bytes)
+            self._work.limit.n_bytes = reply.value_bytes or NO_LIMIT
             self._account = reply.account
             dead_after_seconds = reply.timeout_milliseconds / 1000
             action = self._course.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
@@ -330,6 +333,10 @@ class Conversation:
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
         self._happened(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")
+
+    def _on_echos(self, batch: Batch[ClientHeartbeatEcho]) -> None:
+        if batch[-1].value_bytes:  # else it only probes the connection
+            self._work.limit.n_bytes = batch[-1].value_bytes
 
     def _on_objects(self, batch: Batch[ObjectResponse]) -> None:
         for response in batch:
@@ -385,7 +392,3 @@ class Conversation:
             f"{TRIES_MOST} times while this was open, what the client had to say could not be written, the last time "
             f"because of this: {text}; check the memory of this machine, and that no argument changes while it is sent"
         )
-
-
-def _ignore(_batch: Batch[Any]) -> None:
-    """Do nothing: its arrival was counted."""

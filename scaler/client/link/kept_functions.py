@@ -18,7 +18,7 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """Functions by id. A dictionary, because each task looks one up; only `keep` and `drop_unused` change it."""
+    """Functions by id. A dictionary, because each task looks one up; only its own methods change it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,6 +31,12 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
             self[function.object_id] = function
             self._size_bytes += size_of(function.frames)
 
+    def drop(self, object_id: ObjectId) -> None:
+        """Remove a function, if it is known."""
+        function = self.pop(object_id, None)
+        if function is not None:
+            self._size_bytes -= size_of(function.frames)
+
     def is_full(self) -> bool:
         """Return whether it is time to drop unused functions."""
         return len(self) > self._most or self._size_bytes > self._bytes_most
@@ -39,7 +45,7 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
         """Drop all unused functions. Return their ids."""
         unused = [object_id for object_id in self if object_id not in used]
         for object_id in unused:
-            self._size_bytes -= size_of(self.pop(object_id).frames)
+            self.drop(object_id)
         # Finding unused functions scans all open tasks, so double the limit when most are in use.
         self._most = max(FUNCTIONS_MOST, 2 * len(self))
         self._bytes_most = max(FUNCTIONS_BYTES_MOST, 2 * self._size_bytes)

@@ -19,9 +19,11 @@ from scaler.client.link.kept_functions import KeptFunctions
 from scaler.client.link.large_results import LargeResults
 from scaler.client.link.once import mark_what_was_said
 from scaler.client.link.open_graphs import OpenGraphs
+from scaler.client.link.refusals import Refusals
 from scaler.client.link.said import as_said, made_for_a_task, size_at_scheduler, takes_back
 from scaler.client.link.window import Window
 from scaler.client.outcome import missing_result
+from scaler.client.value_limit import ValueLimit
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
@@ -45,9 +47,15 @@ class Lane(Protocol):
 
 
 class OpenWork:
-    """The open tasks, requests and stored objects of a client."""
+    """The open tasks, requests and stored objects of a client.
 
-    def __init__(self) -> None:
+    Args:
+        limit: how large a value may be; None: as large as it likes.
+    """
+
+    def __init__(self, limit: ValueLimit | None = None) -> None:
+        self.limit = limit or ValueLimit("no address")
+        self._refusals = Refusals(self.limit)
         self.out: list[Any] = []
         """the items to be sent next"""
         self._tasks: dict[TaskId, Entry] = {}
@@ -104,24 +112,44 @@ class OpenWork:
 
     def add(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
+        is_plain = not (objects or task.object_ids) and function.object_id in self._functions
+        if not is_plain and self._is_refused(entry):
+            return
         self._tasks[task.task_id] = entry
-        if self.window.enter(task.task_id, size_at_scheduler(entry) if objects else len(task.payload)):
-            if objects or function.object_id not in self._functions:
-                self._say_task(entry)
-            else:
+        if self.window.enter(task.task_id, len(task.payload) if is_plain else size_at_scheduler(entry)):
+            if is_plain:
                 self.out.append(task)
+            else:
+                self._say_task(entry)
+
+    def _is_refused(self, entry: Entry) -> bool:
+        """Fail a task with a value that may not be sent. Return whether it has one."""
+        make_error = self._reason(entry)
+        if make_error is not None:
+            entry[1].fail(make_error)
+        return make_error is not None
+
+    def _reason(self, entry: Entry) -> MakeError | None:
+        task, _, function, objects, _ = entry
+        return self._refusals.reason((function, *objects), task.object_ids)
+
+    def _reason_of_graph(self, graph: GraphEntry) -> MakeError | None:
+        object_ids = b"".join(node.object_ids for node in graph.nodes)
+        return self._refusals.reason((*graph.functions, *graph.objects), object_ids)
 
     def add_all(self, entries: Sequence[Entry]) -> None:
         """Add tasks none of which has objects: many at a time are cheaper than one by one."""
         tasks = [entry[0] for entry in entries]
         sizes = {task.task_id: len(task.payload) for task in tasks}
-        if not self.window.enter_all(sizes):
+        functions = {id(entry[2]): entry[2] for entry in entries}.values()
+        new = [function for function in functions if function.object_id not in self._functions]
+        if self._refusals or self._refusals.reason(new) is not None or not self.window.enter_all(sizes):
             for entry in entries:
                 self.add(entry)
             return
         self._tasks.update(zip(sizes, entries, strict=True))
-        for function in {id(entry[2]): entry[2] for entry in entries}.values():
-            if function.object_id not in self._functions:
+        for function in new:
+            if function.object_id not in self._functions:  # else it is among them twice
                 self._add_function(function)
         self.out.extend(tasks)
 
@@ -149,6 +177,10 @@ class OpenWork:
 
     def add_graph(self, graph: GraphEntry) -> None:
         """Send a graph; its sinks receive the results."""
+        make_error = self._reason_of_graph(graph)
+        if make_error is not None:
+            graph.fail(make_error)
+            return
         self.graphs.add(graph)
         for function in graph.functions:
             if function.object_id not in self._functions:
@@ -220,11 +252,16 @@ class OpenWork:
 
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object until `release` or `clear`."""
+        make_error = self._refusals.reason([instruction])
+        if make_error is not None:
+            self._refusals.add(instruction.object_id, make_error)
+            return
         self._held[instruction.object_id] = instruction
         self.out.append(as_said(instruction))
 
     def release(self, object_id: ObjectId) -> None:
         """Delete a held object."""
+        self._refusals.forget(object_id)
         if self._held.pop(object_id, None) is not None:
             self.delete([object_id])
 
@@ -253,6 +290,7 @@ class OpenWork:
         self._say_cancels()
         self.delete([*self._held, *self._functions, *(each.object_id for each in self.large.unread.at_scheduler())])
         self._held, self._functions = {}, KeptFunctions()
+        self._refusals = Refusals(self.limit)
         self.large.forget()
         self._fail_tasks(make_error)
         self.large.fail(missing_result)
@@ -316,8 +354,40 @@ class OpenWork:
         )
         if instruction is None:
             self.delete([request.object_id])  # its task has just ended
+        elif (make_error := self._refusals.of_value(instruction)) is not None:
+            self._refusals.add(request.object_id, make_error)
+            self.delete([request.object_id])
+            self._drop_refused()
+            self._say_waiting()
         else:
             self.out.append(instruction)
+
+    def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
+        """Another scheduler answers. All is said again but for values of which several have died.
+
+        Args:
+            on_their_way: the items that had left for the last one, wholly or in part.
+            unheard: all items that have not arrived there.
+        """
+        self.large.on_other_scheduler()
+        self._refusals.on_dead_scheduler(on_their_way, unheard)
+
+    def _drop_refused(self) -> None:
+        """Fail what is open and has a value that may not be sent, and drop that value."""
+        refusals = self._refusals
+        for known in (*self._held.values(), *self._functions.values()):
+            make_error = refusals.reason([known])
+            if make_error is None:
+                continue
+            self._functions.drop(known.object_id)
+            if self._held.pop(known.object_id, None) is not None:
+                refusals.add(known.object_id, make_error)
+        for task_id, entry in list(self._tasks.items()):
+            if (make_error := self._reason(entry)) is not None:
+                self._give_up_on(task_id, make_error)
+        for graph in list(self.graphs):
+            if (make_error := self._reason_of_graph(graph)) is not None:
+                self._give_up_on(graph.spec.graph_id, make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
         """Fail work that was open during too many unreadable answers.
@@ -365,6 +435,7 @@ class OpenWork:
             unheard: what was said before and may not have arrived.
         """
         self.large.on_new_session()
+        self._drop_refused()
         waiting = (self._tasks[task_id][0] for task_id in self.window)
         mark_what_was_said(self._tasks, self.graphs, (*self.out, *waiting))
         self.out = [item for item in (*unheard, *self.out) if takes_back(item)]

@@ -36,6 +36,7 @@ from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
 from scaler.client.link.request import Reply, Request
 from scaler.client.outcome import client_ended
+from scaler.client.value_limit import ValueLimit
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -91,7 +92,8 @@ class LinkThread:
         """whether a lone submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
-        self._work = OpenWork()
+        self.limit = ValueLimit(address)
+        self._work = OpenWork(self.limit)
         self.is_nested = address == task_context.current.address
         self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
         self._connection = Connection(open_transport(address), self._inbox.descriptor)

@@ -198,6 +198,8 @@ class ClientHeartbeatEcho:
     """The scheduler is alive."""
 
     sent_ns: U64
+    value_bytes: U64 = 0
+    """the most bytes of one value that it takes now; 0: not said"""
 
 
 @message

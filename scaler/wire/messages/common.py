@@ -129,6 +129,8 @@ class HelloReply:
     """how many bytes of arguments of these; 0: no limit"""
     account: U32 = 0
     """to a client outside of tasks: the number of its account"""
+    value_bytes: U64 = 0
+    """the most bytes of one value that the scheduler takes; 0: not said"""
 
 
 @message
@@ -168,6 +170,8 @@ class ObjectResponse:
     frames: FrameColumn
     location: Bytes = b""
     """the location of its memory, instead of the frames: a `SharedBlock` of its client"""
+    reason: Text = ""
+    """not stored: why; empty: it was deleted, or never stored"""
 
 
 @message

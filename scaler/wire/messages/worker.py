@@ -222,6 +222,8 @@ class WorkerHeartbeatEcho:
     sent_ns: U64
     agents: U32 = 0
     """how many agents the scheduler has; each says it to the next scheduler"""
+    value_bytes: U64 = 0
+    """the most bytes of one value that it takes now; 0: not said"""
 
 
 @message

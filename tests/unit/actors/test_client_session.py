@@ -10,13 +10,21 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.tree import BALANCER
-from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.peer.course import TRIES_MOST
 from scaler.wire.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
-from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.common import (
+    HelloReply,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
-from scaler.wire.messages.worker import RunTask
+from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
 
@@ -508,3 +516,27 @@ def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
     assert client.statuses(client.submit(10)) == [None] * 10
     simulation.advance(5.0)
     assert client.statuses().count(TaskStatus.SUCCESS) == 20
+
+
+def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:
+    limit = 80_000
+    simulation = Simulation(Limits(value_bytes=lambda: limit))
+    client, other, agent = simulation.client(), simulation.client(), simulation.agent()
+    assert [peer.said(HelloReply)[0].value_bytes for peer in (client, agent)] == [limit] * 2
+    large = [bytes(200_000)]
+    table, function = ObjectId(b"t" * 16), content_id(large)
+    create = ObjectInstruction(InstructionKind.CREATE_FUNCTION, function, "f", large)
+    client.say(ObjectInstruction(InstructionKind.CREATE, table, "table", large), create)
+    simulation.run()
+    agent.say(ObjectRequest(table), ObjectRequest(function))
+    simulation.run()
+    answers = agent.said(ObjectResponse)
+    assert [(each.found, "no room for its 200,1" in each.reason) for each in answers] == [(0, True)] * 2
+    limit = 1_000_000
+    other.say(create)
+    simulation.run()
+    agent.say(ObjectRequest(function))
+    simulation.advance(3.0)
+    assert agent.said(ObjectResponse)[-1].found
+    echos = client.said(ClientHeartbeatEcho)[-1], agent.said(WorkerHeartbeatEcho)[-1]
+    assert [echo.value_bytes for echo in echos] == [limit] * 2

@@ -24,6 +24,7 @@ from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
 from scaler.shared_memory import SharedBlock
+from scaler.wire.lost_frames import LostFrames
 from scaler.wire.messages.common import ObjectResponse
 from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
@@ -453,3 +454,35 @@ def test_bytes_that_a_client_shares_are_counted_as_it_says_until_they_come_or_go
     assert counted() == (0, 0)
     scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"nonsense", source=session.actor_ref))
     assert counted() == (0, 0)
+
+
+# Objects that were lost on their way
+
+
+def lost() -> StoreObject:
+    return StoreObject(ONE, ANN, "name", LostFrames(700), held=True)
+
+
+def test_an_object_for_which_there_was_no_room_is_missing_and_the_answer_says_why(scene: Scene) -> None:
+    scene.tell(lost())
+    scene.fetch()
+    (answer,) = scene.outbox.said_to(scene.node)
+    assert (answer.object_id, answer.found, answer.frames) == (ONE, 0, ())
+    assert "no room for its 700 bytes" in answer.reason
+    scene.tell(DeleteObject(ONE, ANN), HostLeft(scene.node_ref))
+    assert scene.is_empty()
+
+
+def test_an_object_that_was_lost_is_there_when_its_client_has_said_it_again(scene: Scene) -> None:
+    scene.tell(lost())
+    scene.keep()
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.table.size_bytes == 5
+
+
+def test_the_bytes_of_an_object_that_are_lost_on_request_are_missing_to_those_who_asked(scene: Scene) -> None:
+    scene.tell(StoreObject(ONE, ANN, "name", (), held=True, location=b"there", source=scene.bench.recorder()[1]))
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), lost())
+    (answer,) = scene.outbox.said_to(scene.node)
+    assert (answer.found, "no room" in answer.reason) == (0, True)

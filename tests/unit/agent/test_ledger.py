@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 
 from scaler.agent.ledger import Ledger
+from scaler.agent.tally import Tally
+from scaler.errors import ObjectTooLargeError
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.peer.course import TRIES_MOST
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
@@ -17,6 +22,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
+from scaler.wire.structs import TaskFailure
 
 FUNCTION = ObjectId(b"f" * 16)
 new_id = IdSource()
@@ -182,5 +188,74 @@ def test_a_hello_names_only_so_many_runs(ledger: Ledger, monkeypatch: pytest.Mon
     monkeypatch.setattr("scaler.agent.ledger.HELD_MOST", 2)
     first, second, third = task(), task(), task()
     ledger.add([first, second, third])
-    ledger.finish([result(first)])
+    ledger.finish(Batch[RunResult]([result(first)]))
     assert ledger.held() == held(second, third)
+
+
+# Results that are not sent
+
+
+def failure_of(of: RunResult) -> ObjectTooLargeError:
+    assert (of.status, of.frames) == (TaskStatus.FAILED, ())
+    error = pickle.loads(TaskFailure.decode(of.payload).exception)
+    assert type(error) is ObjectTooLargeError
+    return error
+
+
+def test_a_result_that_is_too_large_for_the_scheduler_is_the_failure_of_its_task() -> None:
+    ledger = Ledger("the scheduler at tcp://there:1")
+    ledger.value_bytes = 100
+    runs = [task() for _ in range(3)]
+    ledger.add(runs)
+    small, large, other = (
+        result(run, frames) for run, frames in zip(runs, [(), (bytes(101),), (bytes(100),)], strict=True)
+    )
+    ledger.tally = Tally()
+    said = ledger.finish(Batch[RunResult]([small, large, other]))
+    assert [said[0], said[2]] == [small, other]
+    error = failure_of(said[1])
+    assert (error.size, error.budget, error.host) == (101, 100, "the scheduler at tcp://there:1")
+    assert ledger.results() == said
+    assert ledger.large_result(ObjectId(large.task_id)) == ()
+    assert not ledger.has_tasks
+
+
+def test_a_kept_result_that_is_too_large_for_the_next_scheduler_is_said_as_a_failure(ledger: Ledger) -> None:
+    small, large = result(task()), result(task(), (bytes(101),))
+    ledger.finish(Batch[RunResult]([small, large]))
+    assert ledger.results() == [small, large]
+    ledger.value_bytes = 100
+    same, refused = ledger.results()
+    assert same is small
+    assert failure_of(refused).size == 101
+
+
+def test_results_that_fit_are_the_same_batch(ledger: Ledger) -> None:
+    results = Batch[RunResult]([result(task()), result(task(), (bytes(10_000_000),))])
+    assert ledger.finish(results) is results
+
+
+def test_a_result_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(ledger: Ledger) -> None:
+    poison, innocent = result(task(), (bytes(1000),)), result(task(), (bytes(1000),))
+    ledger.finish(Batch[RunResult]([poison, innocent]))
+    for _ in range(TRIES_MOST - 1):
+        ledger.keep_for_another([poison])
+        ledger.keep_for_another([])
+    assert ledger.results() == [poison, innocent]
+    ledger.keep_for_another([poison])
+    given_up, kept = ledger.results()
+    assert kept is innocent
+    error = failure_of(given_up)
+    assert (error.size, error.budget) == (1000, None)
+    assert "it has ended 5 times while this was on its way there" in error.cure
+
+
+def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(ledger: Ledger) -> None:
+    large = result(task(), (bytes(1000),))
+    for _ in range(3):
+        ledger.finish(Batch[RunResult]([large]))
+        for _ in range(TRIES_MOST - 1):
+            ledger.keep_for_another([large])
+        ledger.heard([large])
+        ledger.keep_for_another([])
+    assert ledger.results() == []

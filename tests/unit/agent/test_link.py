@@ -24,11 +24,13 @@ from scaler.agent.messages import (
     SayWhatIsKept,
 )
 from scaler.ids import ObjectId, TaskId, public_id
+from scaler.peer.course import TRIES_MOST
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
 from scaler.wire.codec import encode_message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
+    HelloReply,
     InstructionKind,
     ObjectInstruction,
     ObjectKept,
@@ -637,3 +639,41 @@ def test_without_a_scheduler_nothing_waits_for_others(bench: Bench) -> None:
     bench.wait(PAUSE_MOST_SECONDS)
     bench.welcome(resumed=1)
     assert finished(tasks[0])[0] in bench.door.take()
+
+
+def test_a_result_that_is_larger_than_the_scheduler_takes_is_not_said(bench: Bench) -> None:
+    bench.tell(Batch[HelloReply]([HelloReply(1, "", SCHEDULER, 1, "0", value_bytes=1000)]))
+    bench.door.take()
+
+    def statuses(size: int) -> list[tuple[TaskStatus, int]]:
+        run = bench.task()
+        bench.tell(Batch[RunTask]([run]))
+        bench.tell(
+            Batch[RunResult]([RunResult(run.task_id, 0, run.attempt, TaskStatus.SUCCESS, b"", 0, (bytes(size),))])
+        )
+        return [(item.status, sum(map(len, item.frames))) for item in bench.door.take() if type(item) is RunResult]
+
+    assert statuses(1000) == [(TaskStatus.SUCCESS, 1000)]
+    assert statuses(1001) == [(TaskStatus.FAILED, 0)]
+    bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(1, 1, 2000)]))
+    assert statuses(2000) == [(TaskStatus.SUCCESS, 2000)]
+    bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
+    assert statuses(2001) == [(TaskStatus.FAILED, 0)]
+
+
+def test_a_result_during_which_schedulers_end_is_given_up_and_said_as_a_failure(bench: Bench) -> None:
+    bench.up()
+    run = bench.task()
+    bench.tell(Batch[RunTask]([run]))
+    result = RunResult(run.task_id, 0, run.attempt, TaskStatus.SUCCESS, b"", 0, (bytes(5_000_000),))
+    bench.tell(Batch[RunResult]([result]))
+    for number in range(TRIES_MOST):
+        (said,) = bench.door.take()
+        assert said == result
+        pipe = bench.door.session.pipe  # as the edge does
+        pipe.put(said)
+        pipe.take()
+        bench.reconnect(bytes([65 + number]) * 16)
+    (given_up,) = bench.door.take()
+    assert (given_up.task_id, given_up.status, given_up.frames) == (run.task_id, TaskStatus.FAILED, ())
+    assert "ObjectTooLargeError: its result is too large" in given_up.failure

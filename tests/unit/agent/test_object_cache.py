@@ -90,6 +90,12 @@ def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:
     assert bench.link.messages == [FetchObject(ONE)]
 
 
+def test_why_the_scheduler_does_not_have_an_object_is_said_to_those_who_need_it(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 0, (), reason="there was no room for it")]))
+    assert bench.workers[0].take(ObjectLost) == [ObjectLost(ONE, "there was no room for it")]
+
+
 def test_unexpected_response_is_counted_and_not_kept(bench: Bench) -> None:
     bench.respond(ONE, b"abc")
     bench.need(ONE)
@@ -183,7 +189,10 @@ def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_no
         patch.setattr(object_cache, "_store", no_memory)
         bench.respond(ONE, b"large")
     bench.respond(TWO, b"small")
-    assert bench.workers[0].take(ObjectLost) == [ObjectLost(ONE)]
+    (lost,) = bench.workers[0].take(ObjectLost)
+    assert lost.sentence() == (
+        f"object {ONE.hex()} that the task needs is not here: its worker's host has no memory for its 5 bytes"
+    )
     assert len(bench.workers[1].take(ObjectFound)) == 1
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
+import resource
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
 
 from scaler.process import memory
-from scaler.process.memory import SpareMemory, give_back_memory, resident_bytes
+from scaler.process.memory import (
+    VALUE_LEAST_BYTES,
+    SpareMemory,
+    free_bytes,
+    give_back_memory,
+    resident_bytes,
+    room_for_a_value,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is given back")
 
@@ -96,3 +106,79 @@ def test_spare_memory_is_looked_for_when_much_less_is_held_than_at_the_last_try(
     system.free = 700
     assert spare.give_back(held_bytes=100)
     assert system.resident < 400
+
+
+# How much is free
+
+V2_GROUPS = {
+    "sys/fs/cgroup/memory.stat": "anon 5",  # the root of a machine has no limit
+    "sys/fs/cgroup/a/memory.max": "1000000000",
+    "sys/fs/cgroup/a/memory.current": "700000000",
+    "sys/fs/cgroup/a/memory.stat": "anon 400000000\ninactive_file 200000000\nactive_file 50000000\nshmem 30",
+    "sys/fs/cgroup/a/b/memory.max": "max",
+    "sys/fs/cgroup/a/b/memory.current": "600000000",
+    "sys/fs/cgroup/a/b/memory.stat": "inactive_file 1",
+}
+V1_GROUPS = {
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+    "sys/fs/cgroup/memory/memory.usage_in_bytes": "5000000000",
+    "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "2000000000",
+    "sys/fs/cgroup/memory/a/memory.usage_in_bytes": "1500000000",
+    "sys/fs/cgroup/memory/a/memory.stat": "cache 9\ntotal_inactive_file 100000000\ntotal_active_file 20000000",
+}
+MEMINFO = (
+    "MemTotal: 9000000 kB\nMemAvailable: 3000000 kB\nSwapFree: 1000 kB\nCommitLimit: 400000 kB\nCommitted_AS: 390000 kB"
+)
+
+
+@pytest.fixture
+def no_limit_of_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@pytest.mark.usefixtures("no_limit_of_address_space")
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, 2**62),
+        ({"proc/meminfo": MEMINFO}, 3_001_000 * 1024),
+        ({"proc/meminfo": MEMINFO, "proc/sys/vm/overcommit_memory": "0"}, 3_001_000 * 1024),
+        ({"proc/meminfo": MEMINFO, "proc/sys/vm/overcommit_memory": "2"}, 10_000 * 1024),
+        ({"proc/self/cgroup": "0::/a/b", **V2_GROUPS}, 550_000_000),
+        ({"proc/self/cgroup": "0::/a", "proc/meminfo": MEMINFO, **V2_GROUPS}, 550_000_000),
+        ({"proc/self/cgroup": "0::/", **V2_GROUPS}, 2**62),
+        ({"proc/self/cgroup": "4:cpu,cpuacct:/x\n3:memory:/a/hidden", **V1_GROUPS}, 620_000_000),
+        ({"proc/self/cgroup": "3:cpu:/a", **V1_GROUPS}, 2**62),
+    ],
+)
+def test_what_is_free_is_what_the_host_and_all_control_groups_leave(
+    tmp_path: Path, files: dict[str, str], free: int
+) -> None:
+    assert free_bytes(tree(tmp_path, files)) == free
+
+
+@pytest.mark.usefixtures("no_limit_of_address_space")
+def test_one_value_may_have_four_fifths_of_it_and_a_megabyte_in_any_case(tmp_path: Path) -> None:
+    assert room_for_a_value(tree(tmp_path, {"proc/self/cgroup": "0::/a", **V2_GROUPS})) == 440_000_000
+    tree(tmp_path, {"sys/fs/cgroup/a/memory.current": "1250000000"})
+    assert room_for_a_value(tmp_path) == VALUE_LEAST_BYTES
+
+
+def test_a_limit_of_address_space_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (500_000_000, resource.RLIM_INFINITY))
+    assert free_bytes(tree(tmp_path, {"proc/self/statm": "100000 7 7 7 0 7 0"})) == max(
+        0, 500_000_000 - 100_000 * mmap.PAGESIZE
+    )
+
+
+def test_what_this_machine_has_free_is_more_than_nothing_and_less_than_all() -> None:
+    assert 0 < free_bytes() <= psutil.virtual_memory().total + psutil.swap_memory().total
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    """Make a folder that looks like the root of a machine."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return root

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from scaler.processor.limits import ProcessLimits, own_bytes
+from scaler.errors import ObjectTooLargeError
+from scaler.processor.limits import LOOK_BYTES, ProcessLimits, check_room, own_bytes
 from scaler.settings import ClusterConfig
 from tests.support.processes import run_script
 
@@ -71,3 +72,23 @@ def test_a_task_gets_no_more_memory_than_its_process_may_have() -> None:
                 private_memory(500)
     assert resource.getrlimit(resource.RLIMIT_DATA) == usual
     private_memory(500).close()
+
+
+def test_a_result_for_whose_copy_there_is_no_memory_is_refused_and_small_ones_cost_no_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+
+    def room() -> int:
+        looks.append(1)
+        return 80_000_000
+
+    monkeypatch.setattr("scaler.processor.limits.room_for_a_value", room)
+    check_room([bytes(LOOK_BYTES - 1)], "w")
+    assert looks == []
+    check_room([bytes(40_000_000), bytes(40_000_000)], "w")
+    with pytest.raises(
+        ObjectTooLargeError, match=r"80,000,001 bytes, and the host of worker w takes at most 80,000,000"
+    ):
+        check_room([bytes(40_000_000), bytes(40_000_001)], "w")
+    assert looks == [1, 1]

@@ -24,6 +24,7 @@ import pytest
 from scaler.client.client import Client
 from scaler.ids import TaskId, content_id
 from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.limits import LOOK_BYTES
 from scaler.processor.processor import Processor
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.processor.task_context import Birth
@@ -78,6 +79,29 @@ def test_result_goes_into_the_payload_while_it_is_small(driver: Driver) -> None:
 def test_large_result_comes_back(driver: Driver) -> None:
     result = driver.call(lambda: [b"x" * 1_000_000, bytearray(2_000_000)])
     assert value_of(result) == [b"x" * 1_000_000, bytearray(2_000_000)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is left")
+def test_a_result_for_whose_copy_there_is_no_memory_fails_its_task_and_the_process_goes_on(driver: Driver) -> None:
+    def with_little_memory() -> pickle.PickleBuffer:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + 150_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+        return pickle.PickleBuffer(bytes(80_000_000))
+
+    def with_all() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    failure = failure_of(driver.call(with_little_memory))
+    assert failure.type_name == "scaler.errors.ObjectTooLargeError"
+    assert failure.text.startswith("its result is too large: it has 80,000,")
+    assert "the host of worker w takes at most" in failure.text
+    assert driver.call(with_all).status == TaskStatus.SUCCESS
+    assert driver.call(lambda: bytes(LOOK_BYTES)).status == TaskStatus.SUCCESS
 
 
 def test_duration_is_that_of_the_call(driver: Driver) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from scaler.client.outcome import read_value, unread_result
-from scaler.errors import DeserializeObjectError, ProtocolError
+from scaler.errors import DeserializeObjectError, ObjectTooLargeError, ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.serialization import DefaultSerializer, JsonSerializer, size_of
 from scaler.wire.codec import MESSAGE_ITEMS, encode_message, numbers
 from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES
+from scaler.wire.lost_frames import LostFrames
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import (
@@ -24,6 +25,7 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 from scaler.wire.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
+from scaler.wire.too_large import SEND_LESS, without_result
 from scaler.wire.transfer import WINDOW_BYTES, Arrival
 
 WINDOW = WINDOW_LEAST_BYTES
@@ -416,26 +418,59 @@ LARGE_OBJECT = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), ""
             AGENT_TO_SCHEDULER,
             SCHEDULER_TO_AGENT,
             LARGE_RESULT,
-            replace(
-                LARGE_RESULT,
-                status=TaskStatus.INTERNAL_ERROR,
-                payload=b"its result of 300,200 bytes is too large: the scheduler has no memory for it",
-                failure="its result of 300,200 bytes is too large: the scheduler has no memory for it",
-                frames=(),
-            ),
+            without_result(LARGE_RESULT, ObjectTooLargeError("its result", 300_200, "the scheduler", None, SEND_LESS)),
         ),
-        (SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, LARGE_RESPONSE, replace(LARGE_RESPONSE, found=0, frames=())),
-        (CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, LARGE_OBJECT, None),
+        (
+            SCHEDULER_TO_AGENT,
+            AGENT_TO_SCHEDULER,
+            LARGE_RESPONSE,
+            replace(LARGE_RESPONSE, found=0, frames=(), reason="its worker's host has no memory for its 300,152 bytes"),
+        ),
     ],
 )
 def test_a_value_for_which_there_is_no_memory_costs_its_task_and_not_the_session(
     incoming: Direction, outgoing: Direction, item: Any, instead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if instead is None:
-        with pytest.raises(ProtocolError, match="no memory for a message of 300,"):
-            sent_without_memory(incoming, outgoing, item, monkeypatch)
-        return
     assert sent_without_memory(incoming, outgoing, item, monkeypatch) == [instead, replace(item, frames=())]
+
+
+def test_an_object_for_which_there_is_no_memory_comes_without_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, small = sent_without_memory(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, LARGE_OBJECT, monkeypatch)
+    assert (lost.kind, lost.object_id, list(lost.frames)) == (LARGE_OBJECT.kind, LARGE_OBJECT.object_id, [])
+    assert type(lost.frames) is LostFrames
+    assert "no room for its 300,144 bytes" in lost.frames.reason
+    assert small == replace(LARGE_OBJECT, frames=())
+
+
+def test_of_a_message_that_is_larger_than_its_receiver_has_room_for_only_the_header_is_kept() -> None:
+    pair = Pair()
+    pair.scheduler = Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, window_bytes=WINDOW, room=lambda: 200_000)
+    small, large = stored(1, 190_000), stored(2, 300_000)
+    pair.client.put_all([small, large, small])
+    came = pair.finish()
+    assert as_said([came[0], came[2]]) == [small, small]
+    assert type(came[1].frames) is LostFrames
+    assert came[1].object_id == large.object_id
+
+
+def test_what_is_on_its_way_is_what_has_left_at_least_in_part_and_was_not_heard() -> None:
+    pair = Pair()
+    first, second, third = (stored(number, 300_000) for number in (1, 2, 3))
+    assert pair.client.on_their_way() == []
+    pair.client.put_all([task(1), first, task(2, object_ids=first.object_id), second, third])
+    assert pair.client.on_their_way() == []
+    messages = pair.client.take()
+    assert pair.client.on_their_way() == [first], "the window is smaller than an object"
+    while pair.client.on_their_way() == [first]:
+        pair.deliver(messages)
+        pair.acknowledge()
+        messages = pair.client.take()
+    assert pair.client.on_their_way() == [first, second], "the last of the first one has left, and was not heard"
+    pair.deliver(messages)
+    pair.acknowledge()
+    assert pair.client.on_their_way() == [second]
+    pair.finish()
+    assert pair.client.on_their_way() == []
 
 
 def test_a_client_that_has_no_memory_for_a_result_hears_so_when_it_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,7 +483,7 @@ def test_a_client_that_has_no_memory_for_a_result_hears_so_when_it_reads_it(monk
         assert value is None
         assert isinstance(error, DeserializeObjectError)
         assert str(unread_result(error, "f")) == (
-            "task f: its result cannot be read here: MemoryError: it has 300,144 bytes, and this process has no memory "
+            "task f: its result cannot be read here: MemoryError: it has 300,152 bytes, and this process has no memory "
             "for them"
         )
 

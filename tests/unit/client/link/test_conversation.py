@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,7 +17,7 @@ from scaler import task_context
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.link import conversation, watch
-from scaler.errors import DisconnectedError, ProcessorDiedError, ProtocolError
+from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.task_context import TaskContext
@@ -541,3 +542,70 @@ def test_what_has_failed_is_not_said_to_go_on(
     client.disconnect()  # which waits for the thread that says it
     assert "1 task waits: no scheduler answers" in caplog.text
     assert "go on" not in caplog.text
+
+
+class TestLargestValue:
+    """What is too large for the scheduler is not sent: known before, or since its reply to the hello."""
+
+    def test_it_is_refused_where_it_is_submitted_and_the_client_goes_on(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler(value_bytes=100_000) as scheduler:
+            client = new_client(scheduler.address)
+            assert client.submit(abs, -1).result(10) == 1
+            large = bytes(100_001)
+            with pytest.raises(
+                ObjectTooLargeError, match=r"^len: argument 1 .*100,\d\d\d bytes.* at most 100,000 bytes"
+            ):
+                client.submit(len, large)
+            with pytest.raises(ObjectTooLargeError, match=r"^the object 'table' is too large"):
+                client.send_object(large, name="table")
+            with pytest.raises(ObjectTooLargeError, match=r"^item 2 of the map: len: argument 1"):
+                client.map(len, [(b"",), (b"",), (large,)])
+            with pytest.raises(ObjectTooLargeError, match=r"^item 1 of the map: len: argument 1"):
+                list(client.map_unordered(len, [(b"",), (large,)]))
+            with pytest.raises(ObjectTooLargeError, match=r"^a value of the node 'n' is too large"):
+                client.get({"data": large, "n": (len, "data")}, ["n"])
+            with pytest.raises(
+                ObjectTooLargeError, match=r"the function .* with the values that it holds is too large"
+            ):
+                client.submit(partial(len, large))
+            assert client.submit(len, large[:90_000]).result(10) == 90_000
+            assert all(sum(map(len, frames)) <= 100_000 for frames in scheduler.objects.values())
+
+    def test_what_was_submitted_before_the_reply_fails_when_that_has_come(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler(answers_hellos=False, value_bytes=100_000) as scheduler:
+            client = new_client(scheduler.address)
+            large = bytes(100_001)
+            reference = client.send_object(large, name="table")
+            futures = [
+                client.submit(len, large),
+                client.submit(len, reference),
+                client.submit(partial(len, large)),
+                client.get({"n": (len, "data"), "data": large}, ["n"], block=False)["n"],
+            ]
+            small = client.submit(abs, -2)
+            scheduler.wait_for(ClientHello)
+            scheduler.answers_hellos = True
+            own = (scheduler.scheduler_id, 1, "0")
+            scheduler.say(HelloReply(1, "", *own, value_bytes=scheduler.value_bytes))
+            for future, what in zip(
+                futures, ["an argument", "the object 'table'", "the function", "an argument"], strict=True
+            ):
+                with pytest.raises(ObjectTooLargeError, match=rf"^{what}"):
+                    future.result(10)
+            assert small.result(10) == 2
+            with pytest.raises(ObjectTooLargeError, match=r"^the object 'table'"):
+                client.submit(len, reference).result(10)
+            assert all(sum(map(len, frames)) <= 100_000 for frames in scheduler.objects.values())
+
+    def test_a_heartbeat_says_how_large_it_may_be_now(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(value_bytes=100_000) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=0.05)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.value_bytes = 200_000
+            limit = client._core.link.limit
+            wait_until(lambda: limit.n_bytes == 200_000, "the client has heard it")
+            assert client.submit(len, bytes(190_000)).result(10) == 190_000

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.link import kept_functions
 from scaler.client.link.open_work import OpenWork
-from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects
+from scaler.client.link.said import as_said
+from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
@@ -861,3 +862,93 @@ def test_what_waits_ends_with_everything_else() -> None:
     said_tasks(work)
     work.add(entry(2))
     assert said_tasks(work) == [2]
+
+
+# Values that are not sent
+
+TOO_LARGE = [("failed", ObjectTooLargeError)]
+
+
+def limited() -> OpenWork:
+    work = OpenWork()
+    work.limit.n_bytes = 10
+    return work
+
+
+def test_calls_with_a_value_that_is_too_large_fail_and_nothing_of_them_is_said() -> None:
+    work, sink = limited(), Sink()
+    work.add(entry(1, sink, [brought(1, (bytes(11),))]))
+    node = graph({100: sink}, [brought(2, (bytes(11),))])
+    work.add_graph(node)
+    large = replace(function(), frames=[bytes(11)])
+    work.add((entry(2)[0], sink, large, (), ()))
+    work.add_all([(entry(number)[0], sink, large, (), ()) for number in (3, 4)])
+    assert sink.ends == TOO_LARGE * 5
+    assert said(work) == []
+    assert not work.is_waiting()
+
+
+def test_calls_that_refer_to_an_object_that_is_too_large_fail_until_its_reference_is_gone() -> None:
+    work, sink = limited(), Sink()
+    large = replace(held(1), frames=[bytes(11)])
+    work.hold(large)
+    with_it = replace(entry(1)[0], object_ids=large.object_id)
+    work.add((with_it, sink, function(), (), ()))
+    work.add_all([(replace(with_it, task_id=task_id(number)), sink, function(), (), ()) for number in (2, 3)])
+    assert sink.ends == TOO_LARGE * 3
+    assert said(work) == []
+    work.release(large.object_id)
+    assert said(work) == []
+    assert not work._refusals
+
+
+def test_what_was_submitted_before_the_limit_was_known_fails_when_it_is_and_the_rest_is_said() -> None:
+    work, large, small = OpenWork(), Sink(), Sink()
+    too_large = replace(held(1), frames=[bytes(11)])
+    work.hold(too_large)
+    work.hold(held(2))
+    work.add(entry(1, large, [brought(3, (bytes(11),))]))
+    work.add((replace(entry(2)[0], object_ids=too_large.object_id), large, function(), (), ()))
+    work.add((entry(3)[0], large, replace(function(5), frames=[bytes(11)]), (), ()))
+    work.add_graph(graph({100: large}, [brought(4, (bytes(11),))]))
+    work.add(entry(4, small, [brought(5, (bytes(10),))]))
+    work.limit.n_bytes = 10
+    work.say_again()
+    assert large.ends == TOO_LARGE * 4
+    assert small.ends == []
+    items = said(work)
+    assert [item.task_id for item in items if isinstance(item, Task)] == [task_id(4)]
+    created = [item for item in items if isinstance(item, ObjectInstruction) and item.kind != InstructionKind.DELETE]
+    assert {item.object_id for item in created} == {
+        object_id(2),
+        object_id(5),
+        function().object_id,
+        function(9).object_id,
+    }
+
+
+@pytest.mark.skipif(not can_share(), reason="no shared memory")
+def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who_cannot_open_it() -> None:
+    work, sink = limited(), Sink()
+    shared = replace(held(1), frames=SharedFrames([bytes(5000)]))
+    work.hold(shared)
+    work.add((replace(entry(1)[0], object_ids=shared.object_id), sink, function(), (), ()))
+    assert [item.location != b"" for item in said(work) if item == as_said(shared)] == [True]
+    work.on_object_request(ObjectRequest(shared.object_id, 1))
+    assert sink.ends == TOO_LARGE
+    assert said(work) == [delete(shared.object_id), TaskCancel(task_id(1))]
+
+
+def test_a_value_of_which_five_schedulers_have_died_is_given_up_with_all_that_needs_it() -> None:
+    work, sink, other = OpenWork(), Sink(), Sink()
+    work.hold(held(1))
+    work.add((replace(entry(1)[0], object_ids=held(1).object_id), sink, function(), (), ()))
+    work.add(entry(2, other))
+    for _ in range(TRIES_MOST):
+        assert sink.ends == []
+        assert held(1) in said(work)
+        work.on_dead_scheduler([held(1)], [held(1), *work.out])
+        work.say_again()
+    assert sink.ends == TOO_LARGE
+    assert other.ends == []
+    assert held(1) not in said(work)

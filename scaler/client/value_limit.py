@@ -1,0 +1,41 @@
+"""ValueLimit: how large one value of a client may be: the scheduler says it, since it has to hold each one whole.
+
+Set by the conversation; asked where values are made ready to be sent, in any thread, and by the open work before it
+says them. What is shared as a location is not held by the scheduler. Must never: copy a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scaler.errors import ObjectTooLargeError
+from scaler.serialization import size_of
+from scaler.shared_memory import SharedFrames
+from scaler.wire.too_large import NO_LIMIT, RAISE_IT
+
+
+class ValueLimit:
+    """The most bytes of one value.
+
+    Args:
+        address: of the scheduler.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.host = f"the scheduler at {address}"
+        self.n_bytes = NO_LIMIT
+        """as the scheduler has said last; without a limit before that"""
+
+    def check(self, value: str, frames: Sequence[Any]) -> None:
+        """Raise `ObjectTooLargeError` if these frames are too large to be sent.
+
+        Args:
+            value: what it is, for the error.
+        """
+        if type(frames) is not SharedFrames and size_of(frames) > self.n_bytes:
+            raise self.error(value, size_of(frames))
+
+    def error(self, value: str, size: int) -> ObjectTooLargeError:
+        """Return the error of a value that is too large."""
+        return ObjectTooLargeError(value, size, self.host, self.n_bytes, RAISE_IT)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.client.value_limit import ValueLimit
+from scaler.errors import ObjectTooLargeError
+from scaler.shared_memory import SharedFrames, can_share
+
+
+def test_before_the_scheduler_has_said_its_limit_there_is_none() -> None:
+    ValueLimit("tcp://there:1").check("it", [bytes(10_000_000)])
+
+
+def test_the_error_says_which_value_whose_limit_and_what_to_do() -> None:
+    limit = ValueLimit("tcp://there:1")
+    limit.n_bytes = 10
+    limit.check("it", [bytes(4), bytes(6)])
+    with pytest.raises(
+        ObjectTooLargeError, match=r"it is too large: it has 11 bytes, and .* takes at most 10"
+    ) as raised:
+        limit.check("it", [bytes(5), bytes(6)])
+    error = raised.value
+    assert (error.value, error.size, error.host, error.budget) == ("it", 11, "the scheduler at tcp://there:1", 10)
+    assert "value_bytes" in error.cure
+
+
+@pytest.mark.skipif(not can_share(), reason="no shared memory")
+def test_what_is_shared_is_not_held_by_the_scheduler() -> None:
+    limit = ValueLimit("tcp://there:1")
+    limit.n_bytes = 10
+    limit.check("it", SharedFrames([bytes(5000)]))

@@ -32,6 +32,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.client.executor import ClientExecutor
+from tests.bridges.needs import needs
 from tests.support.processes import complaints, run_script
 
 pytestmark = pytest.mark.more
@@ -197,7 +198,9 @@ client.as_executor().submit(time.sleep, 600)
 print("at its end")
 """
     done = run_script(program, seconds=60)
-    assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "at its end\n", "")
+    assert (done.returncode, done.stdout) == (0, "at its end\n")
+    (complaint,) = complaints(done.stderr).splitlines()
+    assert complaint.startswith("1 open task was cancelled, because the client has ended")
 
 
 NAPS, NAP_SECONDS = 60, 0.5
@@ -277,6 +280,12 @@ def pair() -> Iterator[Client]:
     with Client(n_workers=2) as client:
         client.wait_for_workers(2)
         yield client
+
+
+def test_dask_takes_it_for_a_pool_of_threads(pair: Client) -> None:
+    dask = needs("dask")
+    with pair.as_executor() as executor, dask.config.set(pool=executor, scheduler="threads"):
+        assert dask.delayed(sum)([dask.delayed(abs)(-number) for number in range(5)]).compute() == 10
 
 
 @pytest.mark.parametrize("program", [cancel_all, shut_down, leave_a_map_that_raises, leave_a_map_that_is_late])

@@ -38,7 +38,7 @@ class Repeated:
         self._items = items
         self._send = send
         self._pack = pack
-        self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", None)
+        self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", bytes)
         self._values: dict[int, Any] | None = None
         """the values that several calls have, by identity; None: no call had a large one yet"""
         self._left: Counter[int] = Counter()
@@ -68,8 +68,9 @@ class Repeated:
 
     def _find(self) -> dict[int, Any]:
         """Return the large values that are there more than once."""
+        kinds = (bytes, self._array)
         rows = (item for item in self._items if type(item) in (list, tuple))
-        large = [value for row in rows for value in row if self._is_large(value)]
+        large = [value for row in rows for value in row if type(value) in kinds and self._is_large(value)]
         self._left.update(map(id, large))
         return {id(value): value for value in large if self._left[id(value)] > 1}
 

@@ -63,7 +63,7 @@ const now = () => performance.now();
  *   hello(fields)            the item that says hello, with these fields of the session
  *   heartbeat                the kind of heartbeats
  *   goodbye()                the last item, as [kind, fields]; `goodbyeNeedsAnswer`
- *   triesAgain               whether it tries again where it is refused and was accepted before
+ *   triesAgain               whether it tries again where it is refused
  *   isWaiting()              whether something waits for a scheduler and may time out
  *   sayAll(unheard, isOther) a session begins: put what is open again
  *   received(kind, fields)   an item
@@ -375,8 +375,7 @@ export class Conversation {
   #welcomed(reply) {
     if (this.state !== "greeting") return;
     if (!reply.accepted) {
-      const wasAccepted = !this.#schedulerId.equals(NO_ID);
-      if (wasAccepted && this.#user.triesAgain) {
+      if (this.#user.triesAgain) {
         this.#happened("cut", reply.reason);
         return;
       }

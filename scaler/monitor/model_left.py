@@ -15,7 +15,9 @@ _UNKNOWN_PART = 0.05
 def never(waiting: Sequence[StateWaiting]) -> str:
     """Return what waits in vain, as `40 need tpu=1`; nothing if nothing does."""
     groups = [each for each in waiting if each.waits_for == NOT_ABLE and each.waiting]
-    return ", ".join(f"{each.waiting:,} need {each.asks or 'other workers'}" for each in groups)
+    return ", ".join(
+        f"{each.waiting:,} need{'s' * (each.waiting == 1)} {each.asks or 'another worker'}" for each in groups
+    )
 
 
 class Left:

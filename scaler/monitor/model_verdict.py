@@ -71,16 +71,16 @@ def _with_work(model: Model) -> Verdict:
     waiting = [each for each in model.waiting if each.waiting]
     able = [each for each in waiting if each.waits_for != reasons.NOT_ABLE]
     if waiting and not able and not (model.scheduler and model.scheduler.running):
-        return Verdict(NOBODY, waiting[0].sentence)
+        return Verdict(NOBODY, _why(waiting[0]))
     if _is_overloaded(model):
         return Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")
     queued = (each for each in able if each.waits_for != reasons.INPUTS)
     longest = max(queued, key=lambda each: (each.work_us / max(1, each.places), each.waiting), default=None)
     if longest is not None and longest.asks:
-        return Verdict(longest.asks, longest.sentence)
+        return Verdict(longest.asks, _why(longest))
     if model.busy_share >= _FULL:
         usual = "the workers have all that they can take: more workers would help"
-        return Verdict(WORKERS, longest.sentence if longest else usual)
+        return Verdict(WORKERS, _why(longest) if longest else usual)
     return _with_idle_workers(longest, sum(each.waiting for each in able if each.waits_for == reasons.INPUTS))
 
 
@@ -98,6 +98,11 @@ def _with_idle_workers(waiting: StateWaiting | None, nodes: int) -> Verdict:
         "all workers have tasks, and not all execute one: processes start, arguments are on their way, or tasks wait "
         "for tasks of their own",
     )
+
+
+def _why(waiting: StateWaiting) -> str:
+    """Return what `explain` says of each of them."""
+    return f"{waiting.waiting:,} wait{'s' * (waiting.waiting == 1)}: {waiting.sentence}"
 
 
 def _is_overloaded(model: Model) -> bool:

@@ -286,7 +286,7 @@ def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: P
         shown.wait_for("Total 2 worker(s), 0 busy | idle")
         client = stack.enter_context(Client(address))
         client.options(capabilities={"tpu": 1}).submit(abs, -1)
-        shown.wait_for("no worker can take 1 task: start one with tpu=1")
+        shown.wait_for("1 needs tpu=1: nobody has it")
         client.submit(hold, str(file))
         wait_until(lambda: file.exists() and file.read_text().endswith("\n"), "the task runs")
         pid = int(file.read_text())
@@ -296,7 +296,7 @@ def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: P
             shown.press("*" + ENTER)
             shown.wait_for("* stuck? its process is stopped")
             shown.press("2")
-            shown.wait_for("a fit worker")
+            shown.wait_for("tpu=1: nobody")
         finally:
             os.kill(pid, signal.SIGCONT)
         shown.press("q")

@@ -270,12 +270,13 @@ class Choosy(Generic[W, T]):
         self, plain: Group, some: list[Amounts], kinds: dict[Amounts, list[Kind[T]]], running: Counter[Amounts]
     ) -> Group:
         needs, chosen = Needs(some[0]), [kind for amounts in some for kind in kinds.get(amounts, ())]
+        able = self._nodes.able(needs)
         return Group(
             ",".join(f"{name}={amount_text(amount)}" for name, amount in needs.amounts),
             sum(len(kind.queue) for kind in chosen),
             sum(running[amounts] for amounts in some),
-            sum(node.places(needs) for node in self._nodes.able(needs)),
-            self.room(needs),
+            sum(node.places(needs) for node in able),
+            self._room(needs, able),
             sum((kind.functions for kind in chosen), Counter()),
             plain.known_us,
             chosen[0].function_id if chosen else None,
@@ -283,8 +284,10 @@ class Choosy(Generic[W, T]):
 
     def room(self, needs: Needs) -> Room:
         """Return what a task that asks for this has to wait for."""
+        return self._room(needs, self._nodes.able(needs))
+
+    def _room(self, needs: Needs, able: list[Node[W]]) -> Room:
         both = (self._places, self._for_calls) if needs.is_call else (self._places,)
-        able = self._nodes.able(needs)
         missing = "" if able else self._what_is_missing(needs)
         free = [node for node in able if node.can_take(needs)]
         with_room = sum(self._places_of(node).has_room(worker) for node in free for worker in node.workers())

@@ -5,6 +5,7 @@ Small screens lose what matters least.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -31,6 +32,7 @@ SHORTCUTS = (
     "           sent[w] queued[d] suspended[s] lag[l]",
 )
 RESTART_SECONDS = 15
+_WARNING = re.compile(r"[\d,]+ needs? ")
 _TABLE_ROWS = 5
 """The rows that the table should have before anything above it is shown."""
 
@@ -146,9 +148,10 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, 
     clock = shown.clock(model.heard_us)
     word = parts[1]
     busy = f"{model.busy}/{model.worker_count} busy"
+    short = [part.partition(": nobody")[0] for part in parts]
     tails: tuple[list[str], ...] = [f"{clock} {now}"], [clock], []
     choices = [
-        *([*each, *tail] for each in (parts, [busy, *parts[1:]], parts[:2]) for tail in tails),
+        *([*each, *tail] for each in (parts, [busy, *short[1:]], parts[:2]) for tail in tails),
         [busy, word],
     ]
     chosen = next((each for each in choices if len(" | ".join(each)) <= canvas.width), [word])
@@ -159,8 +162,9 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, 
 
 
 def _style_of(part: str, word: str, view: View, is_last: bool) -> str:
-    if part == word:
-        return f"{grid.FAILED}_{grid.BOLD}" if part.startswith("no worker") else grid.BOLD
+    is_bad = part.startswith("no worker") or _WARNING.match(part) is not None
+    if part == word or is_bad:
+        return f"{grid.FAILED}_{grid.BOLD}" if is_bad else grid.BOLD
     return grid.BOLD if is_last and view.is_paused else grid.PLAIN
 
 

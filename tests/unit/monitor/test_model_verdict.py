@@ -58,8 +58,8 @@ def test_the_first_verdict_that_holds(model: Model, word: str) -> None:
 
 
 def test_the_sentence_is_that_of_a_task_that_waits() -> None:
-    assert verdict(model_of((row(),), FIVE), 1).sentence == FIVE.sentence
-    assert verdict(model_of((row(),), FIVE, GPU), 1).sentence == GPU.sentence
+    assert verdict(model_of((row(),), FIVE), 1).sentence == f"5 wait: {FIVE.sentence}"
+    assert verdict(model_of((row(),), FIVE, GPU), 1).sentence == f"50 wait: {GPU.sentence}"
 
 
 @pytest.mark.parametrize("groups", [(NEVER,), (NEVER, FIVE), (NEVER, waiting(0, "", running=1))])

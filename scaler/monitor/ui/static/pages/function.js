@@ -18,7 +18,7 @@ export default function func(app) {
     fill(missing, row ? null : empty("The scheduler has no tasks of this function now, and shows none of it.", null, "It shows the functions with the most tasks."));
     if (!row) return;
     document.querySelector("h1").textContent = `Function ${row.name}`;
-    say(waits, row.waiting ? `${count(row.waiting)} tasks wait for ${row.waits}: ${data.why}.` : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
+    say(waits, row.waiting ? `${count(row.waiting)} ${row.waiting === 1 ? "task waits" : "tasks wait"}: ${data.why}.` : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
     fill(about, facts([["Waiting", count(row.waiting)], ["Running", count(row.running)], ["Succeeded", count(row.success)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Mean duration", seconds(row.mean)], ["95 % take less than", seconds(row.p95)]]));
     durations.update(data.buckets);
     for (const one of data.failures) {

@@ -14,6 +14,7 @@ from typing import Any
 
 from scaler.client.calls.arguments import Pack, PackedArguments
 from scaler.client.object_reference import ObjectReference, OwnReference
+from scaler.errors import ObjectTooLargeError
 from scaler.serialization import OUT_OF_BAND_BYTES
 
 KEPT_BYTES = 256 * 1024 * 1024
@@ -82,7 +83,11 @@ class Repeated:
         reference = self._kept.pop(key, None)
         if reference is None:
             # Nobody can change bytes: all tasks of a worker process may have the same ones.
-            reference = self._send(value, None, ObjectReference if type(value) is bytes else OwnReference)
+            kind = ObjectReference if type(value) is bytes else OwnReference
+            try:
+                reference = self._send(value, None, kind)
+            except ObjectTooLargeError:
+                return value  # packed as any other, it has an error that says which argument it is
             self._sent_bytes += reference.size
         self._kept[key] = reference
         return reference

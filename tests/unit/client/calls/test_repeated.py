@@ -10,6 +10,7 @@ from scaler.client.calls import repeated
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
 from scaler.client.calls.repeated import Repeated
 from scaler.client.object_reference import ObjectReference, OwnReference
+from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
 from scaler.serialization import OBJECT, OUT_OF_BAND_BYTES, OWN_OBJECT, DefaultSerializer, argument_block
 
@@ -79,6 +80,17 @@ def test_no_more_is_kept_for_further_calls_than_is_worth_it(monkeypatch: pytest.
     together = Scene([(one, two, three, four)] * 3)
     together.run()
     assert together.sent == [one, two, three, four], "one call needs them all"
+
+
+def test_one_that_is_too_large_is_packed_as_any_other_whose_error_names_the_argument(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_what: Any) -> ObjectReference:
+        raise ObjectTooLargeError("the object", SIZE, "host", 1, "")
+
+    scene = Scene([(b"1" * SIZE, 1)] * 2)
+    monkeypatch.setattr(scene.repeated, "_send", refuse)
+    assert scene.run() == [[bytes, int]] * 2
 
 
 def test_a_list_that_changes_meanwhile_gets_what_it_has_then() -> None:

@@ -22,6 +22,8 @@ from scaler.scaling.owner import Owner, owned, owners_in
 from scaler.scaling.plan import Cluster
 
 WORKER_NAMES = "SCALER_WORKER_NAMES"
+SEEN_SECONDS = 2.0
+"""So soon after they have come the workers of a cluster are seen here."""
 AGAIN_SECONDS = 5.0
 """A cluster that was told to leave, and does not, is told again."""
 GONE_SECONDS = 10.0
@@ -43,6 +45,13 @@ class _Cluster:
     is_leaving: bool = False
     is_terminated: bool = False
     """whether it was ended without its workers: they have never come, or are gone"""
+
+    def is_gone(self, now: float) -> bool:
+        """Return whether it may be ended by its command, its workers not being there: it was told to leave before.
+
+        One that has never been seen may have come just now, and works.
+        """
+        return self.process is None or now >= max(self.told_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
     def terminate(self) -> None:
         """End its command, once."""
@@ -144,7 +153,7 @@ class Clusters:
             cluster.is_leaving = True
 
     def tell(self, workers: Iterable[Worker], now: float) -> None:
-        """Tell those that are to leave: the scheduler tells them, and one that has never come ends with its command."""
+        """Have those that are to leave told so by the scheduler. One that has never come ends with its command."""
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())
@@ -152,10 +161,11 @@ class Clusters:
                 cluster.seen_at = now
             if not cluster.is_leaving:
                 continue
-            if any(not worker.agent.is_leaving for worker in its_workers) and now - cluster.told_at >= AGAIN_SECONDS:
+            stays = any(not worker.agent.is_leaving for worker in its_workers)
+            if cluster.told_at == -math.inf or (stays and now - cluster.told_at >= AGAIN_SECONDS):
                 cluster.told_at = now
                 self._owner.send_away(cluster.names)
-            if not its_workers and (cluster.process is None or now - cluster.seen_at >= GONE_SECONDS):
+            elif not its_workers and cluster.is_gone(now):
                 cluster.terminate()
 
     def wait_again(self, now: float) -> None:
@@ -168,7 +178,7 @@ class Clusters:
     def terminate(self) -> None:
         """End those that are to leave by their commands: no scheduler is there. One that was told may still work."""
         for cluster in self._clusters.values():
-            if cluster.is_leaving and (cluster.process is None or cluster.told_at == -math.inf):
+            if cluster.is_leaving and (cluster.process is None or -math.inf in (cluster.told_at, cluster.seen_at)):
                 cluster.terminate()
 
     def kill(self) -> None:

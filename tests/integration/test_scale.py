@@ -13,6 +13,7 @@ import pytest
 
 from scaler import Client
 from tests.support.processes import Command, command, scheduler, wait_until
+from tests.support.slurm import jobs
 
 UP = f"{sys.executable} -m scaler.cli.cluster {{address}} --drain 30 -ll WARNING"
 
@@ -125,7 +126,7 @@ def test_a_job_keeps_its_place_in_slurms_queue_and_drains_as_others_do(slurm: di
         return subprocess.run(arguments, env=slurm, check=True, capture_output=True, text=True).stdout
 
     taken = run("sbatch", "--parsable", "--output=/dev/null", "--wrap", "sleep 600").strip()
-    wait_until(lambda: run("squeue", "-h", "-t", "RUNNING"), "the node is taken")
+    wait_until(lambda: jobs(slurm, "--states=RUNNING"), "the node is taken")
     log, gate = tmp_path / "log", tmp_path / "gate"
     options = ("--max", "1", "--up", "srun --quiet -n 1 -c 1 scaler_cluster {address}")
     with (
@@ -134,10 +135,10 @@ def test_a_job_keeps_its_place_in_slurms_queue_and_drains_as_others_do(slurm: di
         command("scale", address, *options, env=slurm) as scale,
     ):
         future = client.submit(noting(), str(log), str(gate))
-        job = wait_until(lambda: run("squeue", "-h", "-o", "%i", "-t", "PENDING").strip(), "it waits in the queue")
+        job = wait_until(lambda: jobs(slurm, "--states=PENDING"), "it waits in the queue").split()[0]
         run("scancel", taken)
         wait_until(log.exists, "the task runs")
-        assert run("squeue", "-h", "-o", "%i %T").split() == [job, "RUNNING"]
+        assert jobs(slurm, "--states=RUNNING") == f"{job} RUNNING"
         scale.signal(signal.SIGTERM)
         scale.wait_for("the cluster leaves when its tasks have ended")
         gate.touch()

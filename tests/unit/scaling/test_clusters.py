@@ -10,7 +10,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.monitor.model_workers import Worker, workers_of
-from scaler.scaling.clusters import AGAIN_SECONDS, GONE_SECONDS, Clusters
+from scaler.scaling.clusters import AGAIN_SECONDS, GONE_SECONDS, SEEN_SECONDS, Clusters
 from tests.support.monitored import BUSY, agent, row
 from tests.support.processes import wait_until
 
@@ -121,8 +121,11 @@ def test_one_that_has_never_come_ends_with_its_command(clusters: Clusters, owner
     name = clusters.start(0)
     clusters.drain_all()
     clusters.tell(workers("other"), 0)
+    assert owner.sent_away == [{f"{name}-0", f"{name}-1"}], "it may have come just now"
+    clusters.tell(workers("other"), SEEN_SECONDS - 0.1)
+    assert not clusters.ended(SEEN_SECONDS)
+    clusters.tell(workers("other"), SEEN_SECONDS)
     assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
-    assert owner.sent_away == []
 
 
 def test_after_a_silence_its_workers_have_time_to_come_back(clusters: Clusters) -> None:

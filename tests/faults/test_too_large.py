@@ -74,7 +74,7 @@ def test_values_that_find_no_memory_at_the_scheduler_cost_their_tasks_and_no_oth
         assert client.submit(abs, -1).result(60) == 1
         limit_memory(running.pid, 50 * MB)
         others = [client.submit(slow_double, number) for number in range(10)]
-        # One after the other: where several fill the memory at once, libzmq may find none, and ends its process.
+        # One after the other: each is to fill the memory alone.
         with pytest.raises(ObjectTooLargeError, match=r"its result is too large: .* the scheduler has no room for it"):
             client.submit(bytes, 100 * MB).result(60)
         missing = r"is not here: the scheduler has no room for its 100,000,"

@@ -80,8 +80,7 @@ class SchedulerClusterCombo:
         kept_bytes: the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its
             session begins anew, and tasks whose results are among them run again.
         value_bytes: the most bytes of one argument, object, function or result, unless it lies in shared memory; a
-            larger one is refused with `ObjectTooLargeError` before it is sent; 0: four fifths of the memory that the
-            scheduler has free at the time.
+            larger one is refused with ObjectTooLargeError before it is sent.
         task_output_lines_per_second: the most lines written by tasks that a worker sends in a second, for future.logs()
             and viewers; a whole cluster sends twice as many; 0: none, they are in the log only.
         task_output_in_log: whether what tasks write is also in the log of their worker; off: only clients and viewers

@@ -66,6 +66,17 @@ class _Waiters(list[Any]):
         self._ends.pop(id(waiter))()
 
 
+class _Heard(threading.Event):
+    """Set by an answer, or by the end of a future: it is a waiter of `concurrent.futures`. The link's thread tells
+    these at once, and not the thread for callbacks, where users may cancel other futures.
+    """
+
+    def set_by(self, _news: object) -> None:
+        self.set()
+
+    add_result = add_exception = add_cancelled = set_by
+
+
 class _UnreadError(Exception):
     """Stands for the exception of a task until it is asked for and unpickled."""
 
@@ -211,16 +222,21 @@ class ScalerFuture(Future[T], ResultArgument):
             wait: whether to wait until that is decided. Without it, the future ends when it is.
         """
         self._link.check_process()
-        heard = threading.Event()
-        if wait:
-            self.add_done_callback(lambda _self: heard.set())
-        for _ in range(CANCELS if wait else 1):
+        heard: Any = _Heard()
+        if not wait:
+            self._link.cancel_waiting(self.task_id, heard.set_by)
+            return self.cancelled()
+        with self._condition:
+            self._waiters.append(heard)
+        for _ in range(CANCELS):
             heard.clear()
             if self.done():
                 break
-            self._link.cancel_waiting(self.task_id, lambda _answer: heard.set())
-            if not (wait and heard.wait(ANSWER_SECONDS)):
+            self._link.cancel_waiting(self.task_id, heard.set_by)
+            if not heard.wait(ANSWER_SECONDS):
                 break
+        with self._condition:
+            self._waiters.remove(heard)
         return self.cancelled()
 
     def explain(self) -> str:

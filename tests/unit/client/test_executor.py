@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from queue import Queue
 
 import pytest
 
@@ -70,6 +71,20 @@ def test_a_future_is_pending_and_can_be_cancelled_until_its_task_begins(
     assert not futures[0].cancel()
     executor.shutdown()
     assert len(scheduler.of(Task)) == 3, "the others were never handed over"
+
+
+def test_a_callback_may_cancel_others(
+    client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.client.future.ANSWER_SECONDS", 600.0)
+    scheduler.answers_tasks = False
+    executor = client.as_executor()
+    first, *others = [executor.submit(abs, -n) for n in range(3)]
+    said: Queue[bool] = Queue()
+    first.add_done_callback(lambda _first: [said.put(other.cancel()) for other in others])
+    scheduler.run(scheduler.wait_for(Task, 3)[0])
+    assert [said.get(timeout=30) for _ in others] == [True, True]
+    executor.shutdown()
 
 
 def test_shutdown_cancels_what_has_not_begun_and_waits_for_the_rest(client: Client, scheduler: FakeScheduler) -> None:

@@ -54,7 +54,7 @@ endef
 # What it prints is kept: it says at which commit the long tests passed, and how long each of them took.
 soak: $(VENV)/.more $(VENV)/.system $(VENV)/.browser ## the tests that take minutes each, which CI leaves out; what they print is kept in tests/results/soak.txt
 	@mkdir -p $(dir $(SOAKED)) && { echo "$$(date +%F) $$(git describe --always --dirty) on $$(nproc) cores"; \
-	$(BIN)/python -m pytest -v -m soak --durations=0 --durations-min=1 $(ARGS); echo "exit code $$?"; } 2>&1 | tee $(SOAKED); \
+	$(BIN)/python -m pytest -v --no-header -m soak --durations=0 --durations-min=1 $(ARGS); echo "exit code $$?"; } 2>&1 | tee $(SOAKED); \
 	tail -n 1 $(SOAKED) | grep -qx 'exit code 0'
 
 # Three processes of pytest, which take equally long: the tests of client and monitor mostly wait. Workers of pytest-xdist would

@@ -151,7 +151,7 @@ class Watch:
         totals = [_Totals() for _ in range(self._count)]
         processors = self._processors(view, now, totals, short)
         for worker, (task_id, at) in self._reported.items():
-            first = totals[worker].first
+            first = totals[worker].first if worker < self._count else None
             if first is not None and first.task is not None and first.task.task_id == task_id:
                 totals[worker].flags |= REPORTS * (now - at < REPORT_SECONDS)
         pids = {process.pid for process in view.processes if process.pid}

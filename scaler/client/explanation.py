@@ -35,8 +35,8 @@ class Story:
         name: its name; empty if only its id was known.
         state: *inactive* (it waits), *running* (a worker has it), *canceling*, *success*, *failed*, *canceled*, or
             empty if it is not known.
-        waits_for: in a word or two: `no worker`, `no worker can take it`, `no room`, `inputs`, `worker`, `children`,
-            `window`, `transfer`, `no scheduler`, ...
+        waits_for: in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`, `worker`,
+            `children`, `window`, `transfer`, `no scheduler`, ...
         sentence: the same for people, with what to do about it.
         worker: the worker that has it, or an empty text.
         tries: which try this is, from 1; 0 if it is not known.

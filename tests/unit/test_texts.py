@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.texts import counted, escaped, printable
+from scaler.texts import counted, escaped, printable, signature
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,9 @@ def test_some_characters_may_stay() -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0 tasks"), (1, "1 task"), (2000, "2,000 tasks")])
 def test_a_number_of_things_has_the_right_noun(number: int, text: str) -> None:
     assert counted(number, "task") == text
+
+
+def test_messages_of_one_kind_differ_in_numbers_and_workers_and_not_in_exit_codes() -> None:
+    one = "the processor of worker w-1 died: process 13189 at 0x7f12, exit code 13"
+    assert signature(one, "w-1") == "the processor of worker # died: process # at #, exit code 13"
+    assert signature("bad strike 17") == "bad strike #"

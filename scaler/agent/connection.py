@@ -1,8 +1,8 @@
 """SchedulerConnection: the agent's connection to its scheduler, one after the other, from first hello to goodbye.
 
-The edge writes to it what arrives (batches, `LinkCut`). It does what its `Course` says, which is the same for clients
-(`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the class that builds on this
-one: the link (`link.py`).
+A part of the link, which passes on what arrives (batches, `LinkCut`). It does what its `Course` says, which is the
+same for clients (`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the link
+(`link.py`).
 
 Must never: say anything but the hello before the welcome.
 """
@@ -10,7 +10,6 @@ Must never: say anything but the hello before the welcome.
 from __future__ import annotations
 
 import logging
-import math
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,14 +19,10 @@ from typing import Any, Protocol
 
 import cloudpickle
 
-from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.actors.kit import Actor, ActorRef, Timer
 from scaler.agent.absence import Absence
 from scaler.agent.holdings import Holdings
-from scaler.agent.messages import (
-    Leave,
-    LinkCut,
-    LinkGarbled,
-)
+from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.ids import NO_ID, random_id
 from scaler.message import message
 from scaler.peer import states
@@ -47,8 +42,6 @@ from scaler.wire.messages.common import (
 from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
-    DrainRequest,
-    LeaveRequest,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
@@ -58,7 +51,6 @@ from scaler.wire.too_large import NO_LIMIT
 
 logger = logging.getLogger(__name__)
 
-DRAIN_LOOK_SECONDS = 0.1
 _SPEAKING = (states.UP, states.AWAY, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
 """More cannot be written: a process that was stopped for an hour and a half finds an echo as old as that."""
@@ -98,28 +90,46 @@ class Door(Protocol):
 
 
 @message
-class _Due:
-    pass
+class ConnectionDue:
+    """Something is due by the clock: a heartbeat, an answer, the next attempt."""
 
 
 @message
-class _AbsenceDue:
+class AbsenceDue:
+    """The log says again that there is no scheduler, if that is still so."""
+
     absence: Absence
 
 
-@message
-class _DrainLook:
-    reason: str
-    ends_at: float
-
-
-class SchedulerConnection(Actor):
+class SchedulerConnection:
     """One side of the protocol, without tasks and objects.
 
     Args:
         holdings: what the agent has, to be said on each new connection.
         end: called once with the exit code when the agent must end.
+        link: whom it is a part of, once that has started.
+
+    Attributes:
+        course: whether the scheduler is there.
+        mail: what the link passes on, and to whom here.
+        round_trip_us: how long the last heartbeat took to the scheduler and back.
     """
+
+    round_trip_us = 0
+
+    _timer: Timer | None = None
+    _timer_at = 0.0
+    _absence: Absence | None = None
+    _exit_code = 0
+
+    _refused_because = ""
+    """why the scheduler has refused the last hello; empty after a welcome"""
+
+    _agents = 0
+    """how many agents the scheduler has, as it said last"""
+
+    _reply_heard = 0
+    """what the scheduler had heard when it welcomed this agent"""
 
     def __init__(
         self,
@@ -129,7 +139,8 @@ class SchedulerConnection(Actor):
         agent_token: bytes,
         holdings: Holdings,
         end: Callable[[int], None],
-        capabilities: str = "",
+        capabilities: str,
+        link: Actor,
     ) -> None:
         self._door = door
         self._config = config
@@ -139,21 +150,9 @@ class SchedulerConnection(Actor):
         self._agent_id = random_id()
         self._agent_token = agent_token
         self._capabilities = capabilities
-        self._course = Course(Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True)
-        self._timer: Timer | None = None
-        self._timer_at = 0.0
-        self._absence: Absence | None = None
+        self._link, self._now, self._schedule = link, link.now, link.schedule
+        self.course = Course(Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True)
         self._lookup = Lookup(config.address, partial(logger.warning, "%s. The cluster keeps trying"))
-        self._drain: DrainRequest | None = None
-        self._exit_code = 0
-        self._refused_because = ""
-        """why the scheduler has refused the last hello; empty after a welcome"""
-        self._agents = 0
-        """how many agents the scheduler has, as it said last"""
-        self._round_trip_us = 0
-        """how long the last heartbeat took to the scheduler and back"""
-        self._reply_heard = 0
-        """what the scheduler had heard when it welcomed this agent"""
         self._actions: dict[Action, Callable[[str], None]] = {
             states.NOTHING: _do_nothing,
             states.OPEN: self._open,
@@ -169,21 +168,29 @@ class SchedulerConnection(Actor):
             states.GOODBYE: self._say_goodbye,
             states.END: self._finish,
         }
-        self.ignored = 0
-        """messages that made no sense at their time"""
+        self.mail: dict[type, Callable[[Any], None]] = {
+            ConnectionDue: self._look,
+            AbsenceDue: self._absence_due,
+            LinkCut: self._cut,
+            LinkGarbled: self._garbled,
+            Batch[HelloRequest]: self._hello_requested,
+            Batch[HelloReply]: self._hello_answered,
+            Batch[WorkerHeartbeatEcho]: self._echo,
+            Batch[DisconnectResponse]: self._disconnected,
+        }
 
-    def on_start(self) -> None:
+    def start(self) -> None:
         self._start_absence()
-        self._look(_Due())
+        self._look(ConnectionDue())
 
     # The course
 
-    def _happened(self, event: Event, reason: str = "") -> None:
-        self._do(self._course.happened(event, self.now()), reason)
+    def happened(self, event: Event, reason: str = "") -> None:
+        self._do(self.course.happened(event, self._now()), reason)
 
     def _do(self, action: Action, reason: str = "") -> None:
         self._actions[action](reason)
-        next_at = self._course.next_at
+        next_at = self.course.next_at
         if self._timer is None or next_at < self._timer_at:
             self._set_timer(next_at)
 
@@ -191,27 +198,26 @@ class SchedulerConnection(Actor):
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        self._timer = self.schedule(max(0.0, at - self.now()), _Due()) if at < inf else None
+        self._timer = self._schedule(max(0.0, at - self._now()), ConnectionDue()) if at < inf else None
 
-    @handles(_Due)
-    def _look(self, _due: _Due) -> None:
-        now = self.now()
-        while (action := self._course.look(now)) is not states.NOTHING:
+    def _look(self, _due: ConnectionDue) -> None:
+        now = self._now()
+        while (action := self.course.look(now)) is not states.NOTHING:
             self._actions[action]("the scheduler is silent")
-        self._set_timer(self._course.next_at)
+        self._set_timer(self.course.next_at)
 
     # What it says to do
 
     def _open(self, _text: str) -> None:
-        self._door.connect(self.actor_ref)
+        self._door.connect(self._link.actor_ref)
         self._lookup.begin()
-        self._happened(states.OPENED)
+        self.happened(states.OPENED)
 
     def _say_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
         names, held = ",".join(self._names), self._holdings.ledger.held()
         own = (self._agent_id, names, held, self._agent_token)
-        resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
+        resumes = IS_BACK if self.course.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
         self._door.say_hello(replace(hello, closed=self._holdings.closed or 0))
 
@@ -238,11 +244,9 @@ class SchedulerConnection(Actor):
     def _say_first_words(self, version: str) -> None:
         self._note_up(version)
         self._door.say(self._holdings.first_words())
-        if self._drain is not None:
-            self._door.say([self._drain])
 
     def _beat(self, _text: str) -> None:
-        self._door.say_alone(WorkerHeartbeat(int(self.now() * 1e9)))
+        self._door.say_alone(WorkerHeartbeat(int(self._now() * 1e9)))
 
     def _hang_up(self, reason: str) -> None:
         self._note_down(reason)
@@ -268,7 +272,7 @@ class SchedulerConnection(Actor):
         else:
             why = f" ({self._lookup.problem})" if self._lookup.problem else ""
             logger.warning("no scheduler at %s for %g s%s: the cluster ends", address, seconds, why)
-        self._happened(states.LEAVE, "there was no answer for too long")
+        self.happened(states.LEAVE, "there was no answer for too long")
 
     def _give_up(self, reason: str) -> None:
         self._hang_up(reason)
@@ -279,7 +283,7 @@ class SchedulerConnection(Actor):
             self._config.address,
         )
         self._exit_code = 1
-        self._happened(states.LEAVE)
+        self.happened(states.LEAVE)
 
     def _say_goodbye(self, reason: str) -> None:
         self._door.say([DisconnectRequest(reason)])
@@ -292,43 +296,38 @@ class SchedulerConnection(Actor):
     def _start_absence(self) -> None:
         if self._absence is None:
             address, seconds = self._config.address, self._config.death_timeout_seconds
-            self._absence = Absence(address, seconds, self.now(), self._lookup)
+            self._absence = Absence(address, seconds, self._now(), self._lookup)
             self._look_again_at(self._absence)
 
     def _look_again_at(self, absence: Absence) -> None:
-        self.schedule(absence.next_seconds(self.now()), _AbsenceDue(absence))
+        self._schedule(absence.next_seconds(self._now()), AbsenceDue(absence))
 
-    @handles(_AbsenceDue)
-    def _absence_due(self, due: _AbsenceDue) -> None:
+    def _absence_due(self, due: AbsenceDue) -> None:
         if due.absence is self._absence:  # else it is over
-            due.absence.look(self.now(), self._refused_because)
+            due.absence.look(self._now(), self._refused_because)
             self._look_again_at(due.absence)
 
     # What happens
 
-    @handles(LinkCut)
     def _cut(self, cut: LinkCut) -> None:
-        self._happened(states.CUT, cut.reason)
+        self.happened(states.CUT, cut.reason)
 
-    @handles(LinkGarbled)
     def _garbled(self, garbled: LinkGarbled) -> None:
-        self._happened(states.UNREADABLE, garbled.reason)
+        self.happened(states.UNREADABLE, garbled.reason)
 
-    @handles(Batch[HelloRequest])
     def _hello_requested(self, requests: Batch[HelloRequest]) -> None:
-        self._happened(states.ASKED, f"the scheduler asks for a hello: {requests[0].reason}")
+        self.happened(states.ASKED, f"the scheduler asks for a hello: {requests[0].reason}")
 
-    @handles(Batch[HelloReply])
     def _hello_answered(self, replies: Batch[HelloReply]) -> None:
         reply = replies[0]
-        if self._course.state is not states.GREETING:
-            self.ignored += 1
-        elif reply.accepted:
+        if self.course.state is not states.GREETING:
+            return
+        if reply.accepted:
             is_resumed = self._door.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
             self._holdings.ledger.value_bytes = reply.value_bytes or NO_LIMIT
             dead_after_seconds = reply.timeout_milliseconds / 1000
-            action = self._course.welcomed(reply.scheduler_id, is_resumed, self.now(), dead_after_seconds)
+            action = self.course.welcomed(reply.scheduler_id, is_resumed, self._now(), dead_after_seconds)
             self._do(action, reply.package_version)
         else:
             self._refused(reply.reason)
@@ -340,71 +339,35 @@ class SchedulerConnection(Actor):
             logger.error(
                 "the scheduler at %s refuses this cluster, which tries again: %s", self._config.address, reason
             )
-        self._happened(states.CUT, f"refused: {reason}")
+        self.happened(states.CUT, f"refused: {reason}")
 
-    @handles(Batch[WorkerHeartbeatEcho])
     def _echo(self, echos: Batch[WorkerHeartbeatEcho]) -> None:
-        if self._is_up():
+        if self.is_up():
             self._agents = echos[-1].agents
             if echos[-1].value_bytes:
                 self._holdings.ledger.value_bytes = echos[-1].value_bytes
             if echos[-1].sent_ns:  # else it only probes the connection
-                round_trip_us = int(self.now() * 1e6) - echos[-1].sent_ns // 1000
-                self._round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
+                round_trip_us = int(self._now() * 1e6) - echos[-1].sent_ns // 1000
+                self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
-    def _is_up(self) -> bool:
+    def is_up(self) -> bool:
         """Note that the scheduler is alive. Return whether its item is allowed in this state.
 
         An item that came before its connection was lost counts as heard, so it must not be dropped.
         """
-        if self._course.state is states.UP:
-            self._course.heard()
+        if self.course.state is states.UP:
+            self.course.heard()
             return True
-        if self._course.state in (states.AWAY, states.GREETING) and self._course.scheduler_id != NO_ID:
-            return True
-        self.ignored += 1
-        return False
+        return self.course.state in (states.AWAY, states.GREETING) and self.course.scheduler_id != NO_ID
 
-    def _say(self, items: Sequence[Any]) -> None:
+    def say(self, items: Sequence[Any]) -> None:
         """Say items, on this connection or the next one; if that begins anew, its first words say the same."""
-        if self._course.state in _SPEAKING:
+        if self.course.state in _SPEAKING:
             self._door.say(items)
 
-    # The end
-
-    @handles(Leave)
-    def _leave(self, leave: Leave) -> None:
-        if leave.drain_seconds and self._course.state is states.UP:
-            self._drain = DrainRequest(leave.reason)
-            self._door.say([self._drain])
-            self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
-        else:
-            self._happened(states.LEAVE, leave.reason)
-
-    @handles(Batch[LeaveRequest])
-    def _asked_to_leave(self, requests: Batch[LeaveRequest]) -> None:
-        if self._is_up() and self._course.state is states.UP and self._drain is None:
-            logger.info("the cluster leaves when its tasks have ended: %s", requests[-1].reason)
-            self._leave(Leave(requests[-1].reason, math.inf))
-
-    @handles(_DrainLook)
-    def _look_at_drain(self, look: _DrainLook) -> None:
-        """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
-        left_seconds = look.ends_at - self.now()
-        is_done = self._course.state is states.UP and not self._holdings.ledger.has_tasks and self._is_all_said()
-        if is_done or left_seconds <= 0:
-            self._happened(states.LEAVE, look.reason)
-        else:
-            self._holdings.want_back()
-            self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)
-
-    def _is_all_said(self) -> bool:
-        return not self._door.session.pipe.has_unsaid
-
-    @handles(Batch[DisconnectResponse])
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
         logger.info("the scheduler disconnects this cluster: %s", responses[0].reason)
-        self._happened(states.ANSWERED)
+        self.happened(states.ANSWERED)
 
 
 def _do_nothing(_text: str) -> None:

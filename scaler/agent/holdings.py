@@ -15,7 +15,7 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayWhatIsKept
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import ProcessorGone, WorkersClosed
+from scaler.wire.messages.worker import DrainRequest, ProcessorGone, WorkersClosed
 
 PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
@@ -32,6 +32,7 @@ class Holdings:
         requested: objects that were asked for, and whether their location could not be opened.
         gone: processors that have ended.
         closed: how many workers, the last ones, take no tasks; None: their number never changes.
+        drain: says that the agent leaves when its tasks have ended; None: it stays.
     """
 
     def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef, address: str = "") -> None:
@@ -40,6 +41,7 @@ class Holdings:
         self.ledger = Ledger(f"the scheduler at {address}")
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
+        self.drain: DrainRequest | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def first_words(self) -> list[Any]:
@@ -50,6 +52,7 @@ class Holdings:
             *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),
             *self.gone,
             *self.ledger.waiting(),
+            *([] if self.drain is None else [self.drain]),
         ]
 
     def say_what_is_kept(self) -> None:

@@ -3,8 +3,9 @@
 Written to by the edge (batches, `LinkCut`), workers (results) and the object cache (requests). Sends tasks and cancels
 to the workers, objects to the cache, and all items for the scheduler to the edge.
 
-It is a connection (`connection.py`) with tasks and objects. Results are kept until the scheduler has heard them, and
-said first where a session begins anew. Tasks continue while the scheduler is away.
+Hellos, heartbeats and goodbyes are the business of its connection (`connection.py`), which has mail of its own. Results
+are kept until the scheduler has heard them, and said first where a session begins anew. Tasks continue while the
+scheduler is away.
 
 Must never: forget a result, or decode a payload.
 """
@@ -12,12 +13,14 @@ Must never: forget a result, or decode a payload.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from scaler.actors.kit import ActorRef, Timer, handles
+from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.agent.company import WAIT_SECONDS, may_wait_for_others
-from scaler.agent.connection import Door, SchedulerConnection
+from scaler.agent.connection import AbsenceDue, ConnectionDue, Door, SchedulerConnection
 from scaler.agent.devices import devices_of
 from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
@@ -26,6 +29,9 @@ from scaler.agent.messages import (
     ExecutorProcessGone,
     FetchObject,
     KeepObject,
+    Leave,
+    LinkCut,
+    LinkGarbled,
     LinkHeard,
     ObjectsHere,
     RunsNotHere,
@@ -36,11 +42,13 @@ from scaler.agent.standing import StandingDue, standings
 from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
 from scaler.message import message
-from scaler.peer.states import UP
+from scaler.peer.states import LEAVE, UP
 from scaler.settings import ClusterConfig
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
+    HelloReply,
+    HelloRequest,
     InstructionKind,
     ObjectInstruction,
     ObjectKept,
@@ -49,6 +57,9 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.worker import (
+    DisconnectResponse,
+    DrainRequest,
+    LeaveRequest,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -62,10 +73,19 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
     WatchRequest,
+    WorkerHeartbeatEcho,
     WorkersClosed,
 )
 
 logger = logging.getLogger(__name__)
+
+DRAIN_LOOK_SECONDS = 0.1
+
+
+@message
+class _DrainLook:
+    reason: str
+    ends_at: float
 
 
 @message
@@ -73,7 +93,7 @@ class _ResultsDue:
     """What waits for others waits no longer."""
 
 
-class Link(SchedulerConnection):
+class Link(Actor):
     """The agent's side of the protocol.
 
     Args:
@@ -99,8 +119,12 @@ class Link(SchedulerConnection):
         can_begin_anew: bool = False,
         n_open: int | None = None,
     ) -> None:
-        holdings = Holdings(workers, objects, config.address)
-        super().__init__(door, config, names, agent_token, holdings, end, capabilities)
+        self._holdings = holdings = Holdings(workers, objects, config.address)
+        self._connection = connection = SchedulerConnection(
+            door, config, names, agent_token, holdings, end, capabilities, self
+        )
+        self._course, self._is_up, self._say = connection.course, connection.is_up, connection.say
+        self._door, self._names = door, names
         self._workers = workers
         self._objects = objects
         self._ledger = holdings.ledger
@@ -120,6 +144,16 @@ class Link(SchedulerConnection):
             socket.gethostname(), config.engine, asked, len(names), holdings.ledger, self._outputs.reported
         )
         self._watch.shown = self._n_open
+
+    def on_start(self) -> None:
+        self._connection.start()
+
+    @handles(
+        *(ConnectionDue, AbsenceDue, LinkCut, LinkGarbled),
+        *(Batch[HelloRequest], Batch[HelloReply], Batch[WorkerHeartbeatEcho], Batch[DisconnectResponse]),
+    )
+    def _mail_of_the_connection(self, mail: Any) -> None:
+        self._connection.mail[type(mail)](mail)
 
     # What it does now
 
@@ -168,7 +202,7 @@ class Link(SchedulerConnection):
     def _report(self, due: ReportDue) -> None:
         watch = self._watch
         if due.number == watch.number and watch.interval_seconds and self._course.state is UP:
-            self._door.say_alone(watch.report(due.view, self.now(), self._round_trip_us))
+            self._door.say_alone(watch.report(due.view, self.now(), self._connection.round_trip_us))
 
     @handles(Batch[RunQuestion])
     def _asked_where(self, questions: Batch[RunQuestion]) -> None:
@@ -187,9 +221,7 @@ class Link(SchedulerConnection):
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         if not self._is_up():
             return
-        self.ignored += len(tasks)  # but for those that are new
         for worker, new in self._ledger.add(tasks).items():
-            self.ignored -= len(new)
             if worker < len(self._workers):
                 self._workers[worker].send(new if self._devices is None else self._devices.number(new))
             else:
@@ -222,7 +254,9 @@ class Link(SchedulerConnection):
 
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
-        may_wait = self._course.state is UP and self._drain is None and may_wait_for_others(results, self._ledger)
+        may_wait = (
+            self._course.state is UP and may_wait_for_others(results, self._ledger) and self._holdings.drain is None
+        )
         results = self._ledger.finish(results)
         if self._outputs.owed:
             self._say(self._outputs.last_words(results))
@@ -351,3 +385,31 @@ class Link(SchedulerConnection):
         frames = self._ledger.large_result(object_id)
         if frames:
             self._objects.send(KeepObject(object_id, frames))
+
+    # The end
+
+    @handles(Leave)
+    def _leave(self, leave: Leave) -> None:
+        if leave.drain_seconds and self._course.state is UP:
+            self._holdings.drain = DrainRequest(leave.reason)
+            self._door.say([self._holdings.drain])
+            self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
+        else:
+            self._connection.happened(LEAVE, leave.reason)
+
+    @handles(Batch[LeaveRequest])
+    def _asked_to_leave(self, requests: Batch[LeaveRequest]) -> None:
+        if self._is_up() and self._course.state is UP and self._holdings.drain is None:
+            logger.info("the cluster leaves when its tasks have ended: %s", requests[-1].reason)
+            self._leave(Leave(requests[-1].reason, math.inf))
+
+    @handles(_DrainLook)
+    def _look_at_drain(self, look: _DrainLook) -> None:
+        """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
+        left_seconds = look.ends_at - self.now()
+        is_done = self._course.state is UP and not self._ledger.has_tasks and not self._door.session.pipe.has_unsaid
+        if is_done or left_seconds <= 0:
+            self._connection.happened(LEAVE, look.reason)
+        else:
+            self._holdings.want_back()
+            self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)

@@ -137,11 +137,7 @@ class _SaysOnce(logging.Handler):
             os.write(2, text.encode(errors="backslashreplace"))
 
 
-class _StreamHandler(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg]
-    pass
-
-
-class _NeverWaits(_StreamHandler):
+class _NeverWaits(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg]
     """Writes to a stream while somebody reads it: no scheduler, agent or task waits for a reader.
 
     A pipe that nobody reads and a terminal that is stopped (Ctrl-S) take no more. Then lines are left out, and the next

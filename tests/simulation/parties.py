@@ -204,7 +204,7 @@ class AgentParty(_Shelled):
         executor, n_workers = cast("Any", ModelledProcesses(self)), len(self.config.worker_names)
         self.tree = _tree(shell, self.edge, self.node, executor, self.capabilities, n_workers)
         self._root = shell.dispatcher.spawn(self.tree)
-        self.record.clients[self.link._agent_id] = self.name
+        self.record.clients[self.link._connection._agent_id] = self.name
         self.record.orders_of[self.name] = self._orders
         shell._edge = self.edge
         self._loop.on_stop = self._stopped

@@ -1,4 +1,4 @@
-"""SchedulerConnection: hello, heartbeats, silence, drain and goodbye; a link on a virtual clock."""
+"""SchedulerConnection: hello, heartbeats, silence and goodbye; a link on a virtual clock."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ from scaler.wire.messages.common import (
 from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
-    DrainRequest,
-    LeaveRequest,
-    RecallRequest,
-    RecallResponse,
-    RunTask,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
 )
@@ -173,58 +168,6 @@ def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
     assert bench.ends == []
     bench.tell(Batch[DisconnectResponse]([DisconnectResponse("go")]))
     assert bench.ends == [0]
-
-
-def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench) -> None:
-    bench.up()
-    running, waiting = bench.task(), bench.task()
-    bench.tell(Batch[RunTask]([running, waiting]))
-    bench.door.take()
-    bench.tell(Leave("SIGTERM", drain_seconds=60))
-    assert bench.door.take() == [DrainRequest("SIGTERM")]
-    [wishes] = bench.workers[0].take(Batch[RecallRequest])
-    assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
-    bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
-    bench.wait(1)
-    assert DisconnectRequest("SIGTERM") not in bench.door.take()
-    bench.finish(running)
-    bench.wait(1)
-    assert bench.door.take().count(DisconnectRequest("SIGTERM")) == 1
-
-
-def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Batch[RunTask]([bench.task()]))
-    bench.tell(Leave("SIGTERM", drain_seconds=60))
-    bench.reconnect()
-    assert DrainRequest("SIGTERM") in bench.door.take()
-
-
-def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Batch[RunTask]([bench.task()]))
-    bench.tell(Leave("SIGTERM", drain_seconds=3))
-    bench.wait(2)
-    assert DisconnectRequest("SIGTERM") not in bench.door.take()
-    bench.wait(1.5)
-    assert DisconnectRequest("SIGTERM") in bench.door.take()
-
-
-def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(bench: Bench) -> None:
-    bench.up()
-    running = bench.task()
-    bench.tell(Batch[RunTask]([running]))
-    bench.door.take()
-    for _ in range(2):
-        bench.tell(Batch[LeaveRequest]([LeaveRequest("a client asks")]))
-    assert bench.door.take() == [DrainRequest("a client asks")]
-    for _ in range(40):
-        bench.wait(4)
-        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
-    assert DisconnectRequest("a client asks") not in bench.door.take()
-    bench.finish(running)
-    bench.wait(1)
-    assert DisconnectRequest("a client asks") in bench.door.take()
 
 
 def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:

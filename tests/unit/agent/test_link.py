@@ -1,4 +1,4 @@
-"""Link: tasks, results and objects, before and after the loss of a connection; on a virtual clock."""
+"""Link: tasks, results and objects, before and after the loss of a connection, and a drain; on a virtual clock."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ from scaler.wire.messages.worker import (
     AgentState,
     DisconnectRequest,
     DrainRequest,
+    LeaveRequest,
     Part,
     ProcessorGone,
     ProcessorNews,
@@ -75,7 +76,6 @@ def test_tasks_go_to_the_slots_of_their_workers(bench: Bench) -> None:
 def test_tasks_before_the_welcome_are_ignored(bench: Bench) -> None:
     bench.tell(Batch[RunTask]([bench.task()]))
     assert bench.workers[0].messages == []
-    assert bench.actor.ignored == 1
 
 
 def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None:
@@ -677,3 +677,55 @@ def test_a_result_during_which_schedulers_end_is_given_up_and_said_as_a_failure(
     (given_up,) = bench.door.take()
     assert (given_up.task_id, given_up.status, given_up.frames) == (run.task_id, TaskStatus.FAILED, ())
     assert "ObjectTooLargeError: its result is too large" in given_up.failure
+
+
+def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench) -> None:
+    bench.up()
+    running, waiting = bench.task(), bench.task()
+    bench.tell(Batch[RunTask]([running, waiting]))
+    bench.door.take()
+    bench.tell(Leave("SIGTERM", drain_seconds=60))
+    assert bench.door.take() == [DrainRequest("SIGTERM")]
+    [wishes] = bench.workers[0].take(Batch[RecallRequest])
+    assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
+    bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
+    bench.wait(1)
+    assert DisconnectRequest("SIGTERM") not in bench.door.take()
+    bench.finish(running)
+    bench.wait(1)
+    assert bench.door.take().count(DisconnectRequest("SIGTERM")) == 1
+
+
+def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RunTask]([bench.task()]))
+    bench.tell(Leave("SIGTERM", drain_seconds=60))
+    bench.reconnect()
+    assert DrainRequest("SIGTERM") in bench.door.take()
+
+
+def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RunTask]([bench.task()]))
+    bench.tell(Leave("SIGTERM", drain_seconds=3))
+    bench.wait(2)
+    assert DisconnectRequest("SIGTERM") not in bench.door.take()
+    bench.wait(1.5)
+    assert DisconnectRequest("SIGTERM") in bench.door.take()
+
+
+def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(bench: Bench) -> None:
+    bench.up()
+    running = bench.task()
+    bench.tell(Batch[RunTask]([running]))
+    bench.door.take()
+    for _ in range(2):
+        bench.tell(Batch[LeaveRequest]([LeaveRequest("a client asks")]))
+    assert bench.door.take() == [DrainRequest("a client asks")]
+    for _ in range(40):
+        bench.wait(4)
+        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
+    assert DisconnectRequest("a client asks") not in bench.door.take()
+    bench.finish(running)
+    bench.wait(1)
+    assert DisconnectRequest("a client asks") in bench.door.take()

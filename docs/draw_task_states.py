@@ -1,4 +1,4 @@
-"""Write reference/task-states.md from the table in scaler/actors/task_states.py: python docs/draw_task_states.py."""
+"""Write reference/task-states.md from the table in scaler/actors/tasks/task_states.py: python docs/draw_task_states.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from drawing import arrows, said_about, table
 
-from scaler.actors import task_states
-from scaler.actors.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS
+from scaler.actors.tasks import task_states
+from scaler.actors.tasks.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS
 from scaler.wire.messages.common import TaskStatus
 
 PAGE = Path(__file__).parent / "reference" / "task-states.md"
@@ -18,8 +18,8 @@ TEXT = """\
 
 <!-- Written by docs/draw_task_states.py; a test compares the two. -->
 
-A task is an actor of the scheduler (`scaler/actors/task.py`) from its submission to its end. Which state comes after which is a
-table in `scaler/actors/task_states.py`, and this page is drawn from it. An event that is neither in the table nor among
+A task is an actor of the scheduler (`scaler/actors/tasks/task.py`) from its submission to its end. Which state comes after which is a
+table in `scaler/actors/tasks/task_states.py`, and this page is drawn from it. An event that is neither in the table nor among
 those that are ignored is a bug: it raises, and that task alone ends as *internal error*.
 
 A task begins as **{start}**.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         TaskNotFoundError,
         WorkerDiedError,
     )
-    from scaler.serialization import DefaultSerializer, Serializer
+    from scaler.pickling.serialization import DefaultSerializer, Serializer
     from scaler.task_context import CurrentTask, current_task
 
 __all__ = [
@@ -94,7 +94,7 @@ _PLACES = {
     "Cluster": "scaler.cluster.cluster",
     "ConfigError": "scaler.config",
     "CurrentTask": "scaler.task_context",
-    "DefaultSerializer": "scaler.serialization",
+    "DefaultSerializer": "scaler.pickling.serialization",
     "DeserializeObjectError": "scaler.errors",
     "DisconnectedError": "scaler.errors",
     "MissingObjects": "scaler.errors",
@@ -108,7 +108,7 @@ _PLACES = {
     "SchedulerClusterCombo": "scaler.cluster.combo",
     "SchedulerInfo": "scaler.client.presence",
     "SerializeObjectError": "scaler.errors",
-    "Serializer": "scaler.serialization",
+    "Serializer": "scaler.pickling.serialization",
     "StartError": "scaler.cluster.child_process",
     "TaskFailedError": "scaler.errors",
     "TaskNotFoundError": "scaler.errors",

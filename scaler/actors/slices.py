@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from scaler.actors.kit import Actor
+from scaler.kit import Actor
 from scaler.message import message
 
 SLICE_STEPS = 256

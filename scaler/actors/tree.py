@@ -23,24 +23,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from scaler.actors.acceptor import Acceptor, Limits
-from scaler.actors.adoption import Adoption, AdoptionTable
-from scaler.actors.balancer import Balancer
-from scaler.actors.census import Census
-from scaler.actors.directory import Directory
-from scaler.actors.events import Events, PartRestarted
-from scaler.actors.home import Options
-from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
+from scaler.actors.insight.census import Census
+from scaler.actors.insight.events import Events, PartRestarted
+from scaler.actors.insight.task_outputs import Desk, TaskOutputs
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
-from scaler.actors.object_store import ObjectStore, ObjectTable
-from scaler.actors.outbox import Outbox
-from scaler.actors.peer import Lines, NewLine
+from scaler.actors.objects.object_store import ObjectStore, ObjectTable
+from scaler.actors.peers.acceptor import Acceptor, Limits
+from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Lines, NewLine
 from scaler.actors.policy import make_policy
-from scaler.actors.task_outputs import Desk, TaskOutputs
+from scaler.actors.tasks.adoption import Adoption, AdoptionTable
+from scaler.actors.tasks.home import Options
+from scaler.actors.workers.balancer import Balancer
 from scaler.ids import SchedulerId, attempt_numbers
+from scaler.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.process.report import Report
-from scaler.wire.traffic import Traffic
+from scaler.wire.session.traffic import Traffic
 
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=60.0)
 MONITOR = "monitor"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from scaler.wire.lookup import Lookup
+from scaler.transport.lookup import Lookup
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ import socket
 import threading
 from collections.abc import Callable
 
-from scaler.actors.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.agent.edge import Edge
 from scaler.agent.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.agent.garbage_collector import GarbageCollector
@@ -30,16 +29,17 @@ from scaler.agent.snapshot import snapshot
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
 from scaler.ids import random_id
+from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.process import strays
 from scaler.process.files import allow_many_files
 from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
-from scaler.wire.capabilities import to_text
-from scaler.wire.transfer import window_at
-from scaler.wire.usual import OF_AGENTS, preparing
-from scaler.wire.zeromq import open_transport
+from scaler.transport.zeromq import open_transport
+from scaler.wire.codec.usual import OF_AGENTS, preparing
+from scaler.wire.messages.capabilities import to_text
+from scaler.wire.session.transfer import window_at
 
 logger = logging.getLogger(__name__)
 

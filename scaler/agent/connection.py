@@ -19,19 +19,19 @@ from typing import Any, Protocol
 
 import cloudpickle
 
-from scaler.actors.kit import Actor, ActorRef, Timer
 from scaler.agent.absence import Absence
 from scaler.agent.holdings import Holdings
 from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.ids import NO_ID, random_id
+from scaler.kit import Actor, ActorRef, Timer
 from scaler.message import message
 from scaler.peer import states
 from scaler.peer.course import TRIES_MOST, Course
 from scaler.peer.states import Action, Event
 from scaler.peer.times import Patience
 from scaler.settings import ClusterConfig
+from scaler.transport.lookup import Lookup
 from scaler.version import __version__
-from scaler.wire.lookup import Lookup
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     IS_BACK,
@@ -46,8 +46,8 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
-from scaler.wire.session import Session
-from scaler.wire.too_large import NO_LIMIT
+from scaler.wire.session.dialling import Session
+from scaler.wire.session.too_large import NO_LIMIT
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from scaler.amounts import GPU
 from scaler.ids import TaskId
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
-from scaler.wire.structs import RunOptions
 
 DEVICES_MOST = 1024
 """Where a node names more, they are no devices."""

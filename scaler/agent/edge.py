@@ -15,19 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.actors.kit import ActorRef
 from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
 from scaler.errors import ProtocolError
+from scaler.kit import ActorRef
 from scaler.process.shell import Shell
+from scaler.transport.interface import Dialer, PeerGoneError, Transport
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import WorkerHello
-from scaler.wire.pipe import Message
-from scaler.wire.session import Session
-from scaler.wire.traffic import Traffic
-from scaler.wire.transfer import WINDOW_BYTES
-from scaler.wire.transport import Dialer, PeerGoneError, Transport
+from scaler.wire.session.dialling import Session
+from scaler.wire.session.pipe import Message
+from scaler.wire.session.traffic import Traffic
+from scaler.wire.session.transfer import WINDOW_BYTES
 
 logger = logging.getLogger(__name__)
 

@@ -60,8 +60,8 @@ from enum import Enum
 from importlib.metadata import entry_points
 from typing import Protocol, cast
 
-from scaler.actors.kit import ChildSpec
 from scaler.config import ConfigError
+from scaler.kit import ChildSpec
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.actors.kit import ActorRef
 from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayWhatIsKept
 from scaler.ids import ObjectId
+from scaler.kit import ActorRef
 from scaler.wire.messages.common import ObjectRequest
 from scaler.wire.messages.worker import DrainRequest, ProcessorGone, WorkersClosed
 

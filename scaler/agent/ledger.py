@@ -24,7 +24,7 @@ from scaler.agent.tally import Tally
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, is_later
 from scaler.peer.course import TRIES_MOST
-from scaler.serialization import Frames, size_of
+from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import (
     HELD_MOST,
@@ -37,7 +37,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from scaler.wire.too_large import NO_LIMIT, RAISE_IT, died_of_it, without_result
+from scaler.wire.session.too_large import NO_LIMIT, RAISE_IT, died_of_it, without_result
 
 # Made once: these are on the way of each task, and `Batch[...]` is a call.
 _TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]

@@ -18,7 +18,6 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.agent.company import WAIT_SECONDS, may_wait_for_others
 from scaler.agent.connection import AbsenceDue, ConnectionDue, Door, SchedulerConnection
 from scaler.agent.devices import devices_of
@@ -41,10 +40,11 @@ from scaler.agent.outputs import Outputs
 from scaler.agent.standing import StandingDue, standings
 from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
+from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.message import message
 from scaler.peer.states import LEAVE, UP
 from scaler.settings import ClusterConfig
-from scaler.wire.capabilities import from_text
+from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,

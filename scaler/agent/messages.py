@@ -16,10 +16,10 @@ from scaler.ids import ObjectId
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.actors.kit import ActorRef
     from scaler.agent.view import View
+    from scaler.kit import ActorRef
+    from scaler.pickling.serialization import Frames
     from scaler.process.report import Report
-    from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
     from scaler.wire.messages.worker import RecallRequest, RunCancel
 

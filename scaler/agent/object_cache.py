@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 
-from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import (
     FetchObject,
     ForgetObjects,
@@ -26,7 +25,8 @@ from scaler.agent.messages import (
     StoredObject,
 )
 from scaler.ids import ObjectId, content_id
-from scaler.serialization import Frames, size_of
+from scaler.kit import Actor, ActorRef, handles
+from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, block_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse

@@ -6,7 +6,7 @@ Made of the counts of the link and the edge. Must never: grow with the number of
 from __future__ import annotations
 
 from scaler.process.report import Report, in_words, page, traffic, with_most_tasks
-from scaler.wire.traffic import Traffic
+from scaler.wire.session.traffic import Traffic
 
 
 def snapshot(report: Report, address: str, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:

@@ -13,12 +13,12 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from scaler.actors.kit import ActorRef
 from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayRuns
 from scaler.agent.tally import BUCKETS, Bin, Tally
 from scaler.agent.view import ProcessNow, View
 from scaler.ids import ObjectId, TaskId, public_id
+from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import CpuMeter, free_bytes, peak_bytes

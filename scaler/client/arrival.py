@@ -16,7 +16,7 @@ from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import Frames
+from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import TaskResult
 
 

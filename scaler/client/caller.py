@@ -20,7 +20,7 @@ from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture
 from scaler.client.presence import SchedulerInfo, WorkerInfo
-from scaler.shipped import Module
+from scaler.pickling.shipped import Module
 
 P = ParamSpec("P")
 T = TypeVar("T")

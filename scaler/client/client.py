@@ -35,10 +35,10 @@ from scaler.client.task_log import LOG_SECONDS, TaskLog
 from scaler.client.tracing import tracing
 from scaler.config import ConfigError
 from scaler.ids import TaskId
-from scaler.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
+from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
+from scaler.pickling.shipped import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside, gather
-from scaler.shipped import Module, Shipped
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -25,8 +25,8 @@ from scaler.client.map_run import MapRun, MapStream
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import JSON_SERIALIZER, DefaultSerializer, Serializer
-from scaler.shipped import Shipped
+from scaler.pickling.serialization import JSON_SERIALIZER, DefaultSerializer, Serializer
+from scaler.pickling.shipped import Shipped
 
 T = TypeVar("T")
 

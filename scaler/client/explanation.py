@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from scaler.client.link.questions import Asker
 from scaler.ids import ID_BYTES, TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.reasons import ENDED, UNKNOWN
+from scaler.wire.messages.reasons import ENDED, UNKNOWN
 
 ANSWER_SECONDS = 2.0
 """How long a user waits for the answer of the scheduler."""

@@ -31,7 +31,7 @@ from scaler.client.outcome import cancelled, error_key, headline, headline_of, r
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import Frames, Serializer
+from scaler.pickling.serialization import Frames, Serializer
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 

@@ -18,7 +18,7 @@ from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 from scaler.starters import LocalCluster
-from scaler.wire.schemas import check_working_directory
+from scaler.wire.codec.schemas import check_working_directory
 
 Seconds: TypeAlias = tuple[float, float]
 """The time-out of a client and the time between two heartbeats."""

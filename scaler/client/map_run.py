@@ -27,7 +27,7 @@ from scaler.client.outcome import missing_result, read_error, read_value, unread
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
 from scaler.client.progress.reports import Reports
 from scaler.ids import ObjectId, random_id
-from scaler.serialization import Frames, Serializer, size_of
+from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
 
 WINDOW_TASKS = 16384

@@ -23,11 +23,11 @@ from scaler.errors import (
     TaskNotFoundError,
     WorkerDiedError,
 )
-from scaler.serialization import DefaultSerializer, Frames, Serializer, from_frames
+from scaler.pickling.serialization import DefaultSerializer, Frames, Serializer, from_frames
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.needed import without_needed
-from scaler.wire.structs import TaskFailure
+from scaler.wire.messages.needed import without_needed
 
 _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.PROCESSOR_DIED: ProcessorDiedError,

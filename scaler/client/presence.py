@@ -18,7 +18,7 @@ from scaler.client.link.advice import Advice
 from scaler.client.link.inquiries import Inquiry
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.task_context import Voice
-from scaler.wire.capabilities import from_text
+from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
 

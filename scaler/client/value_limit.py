@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler.errors import ObjectTooLargeError
-from scaler.serialization import size_of
+from scaler.pickling.serialization import size_of
 from scaler.shared_memory import SharedFrames
-from scaler.wire.too_large import NO_LIMIT, RAISE_IT
+from scaler.wire.session.too_large import NO_LIMIT, RAISE_IT
 
 
 class ValueLimit:

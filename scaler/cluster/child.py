@@ -20,7 +20,7 @@ from scaler.endpoint import ANYWHERE
 from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
 from scaler.settings import ClusterConfig, SchedulerConfig, UiConfig
-from scaler.wire.private import keep_private_place_for, remove_private_place
+from scaler.transport.private import keep_private_place_for, remove_private_place
 
 LIFELINE = 0  # standard input
 

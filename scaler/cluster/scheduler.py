@@ -11,7 +11,7 @@ from scaler.config import check_reachable
 from scaler.endpoint import ANYWHERE, LOCAL
 from scaler.settings import SchedulerConfig
 from scaler.settings.sources import completes_from_outside
-from scaler.wire.private import remove_private_place, remove_socket
+from scaler.transport.private import remove_private_place, remove_socket
 
 
 class Scheduler(ChildProcess):

@@ -19,10 +19,10 @@ from scaler.inline.task_context import by_thread
 from scaler.processor.one_call import run_call
 from scaler.processor.values import Values
 from scaler.task_context import CurrentTask, TaskContext, Voice
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.priority import of_child
-from scaler.wire.structs import RunOptions
 
 _NO_WAIT = nullcontext()
 

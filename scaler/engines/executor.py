@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
-from scaler.actors.kit import ChildSpec, Peers
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
 from scaler.engines.host import HostSettings
 from scaler.engines.host_proxy import EngineHost
 from scaler.engines.probe import ask_capacity
 from scaler.engines.worker import EngineWorker
+from scaler.kit import ChildSpec, Peers
 
 HOST = "engine host"
 

@@ -32,7 +32,7 @@ from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.process.interpreter import part_of_node
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT

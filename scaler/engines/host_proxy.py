@@ -21,7 +21,6 @@ import subprocess
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import CapacityChanged, ExecutorProcessGone
 from scaler.engines.call import ended
 from scaler.engines.host import HostSettings
@@ -29,12 +28,13 @@ from scaler.engines.messages import DropObjects, DropRun, HandRun
 from scaler.errors import ProtocolError
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.inline.thread import TaskEnded
+from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT

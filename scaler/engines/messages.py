@@ -9,8 +9,8 @@ from scaler.ids import ObjectId, TaskId
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.actors.kit import ActorRef
     from scaler.inline.thread import Runner
+    from scaler.kit import ActorRef
     from scaler.processor.values import Values
     from scaler.wire.messages.worker import RunTask
 

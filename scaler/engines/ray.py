@@ -26,8 +26,8 @@ from ray import exceptions
 from scaler.config import ConfigError
 from scaler.engines.call import EngineCall, run
 from scaler.engines.engine import EngineLostError
+from scaler.wire.messages.priority import depth_of
 from scaler.wire.messages.worker import RunResult
-from scaler.wire.priority import depth_of
 
 LOCAL, AUTO = "ray://local", "ray://auto"
 CONNECT_SECONDS = 45.0

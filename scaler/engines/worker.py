@@ -10,11 +10,11 @@ Must never: hand the engine more than that, because an engine knows no prioritie
 
 from __future__ import annotations
 
-from scaler.actors.kit import ActorRef, handles
 from scaler.engines.messages import DropObjects, DropRun, HandRun
 from scaler.ids import ObjectId
 from scaler.inline.thread import Job, Runner, TaskGoesOn, TaskWaits
 from scaler.inline.worker import InlineWorker
+from scaler.kit import ActorRef, handles
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews, RunTask
 

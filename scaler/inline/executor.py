@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from scaler.actors.kit import ActorRef, ChildSpec, Peers
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
 from scaler.inline.task_context import by_thread
 from scaler.inline.thread import TaskThread
 from scaler.inline.worker import InlineWorker
+from scaler.kit import ActorRef, ChildSpec, Peers
 from scaler.processor.preparation import finder
 from scaler.processor.task_context import Birth
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from scaler.agent.messages import StoredObject
 from scaler.ids import ObjectId, split_ids
 from scaler.inline.backlog import RunKey, run_of
+from scaler.pickling.serialization import Named, serves_nothing
 from scaler.processor.values import Values
-from scaler.serialization import Named, serves_nothing
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pykka
 
-from scaler.actors.kit import ActorRef
 from scaler.inline.task_context import ByThread, InlineTaskContext
+from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.processor.one_call import run_call
 from scaler.processor.task_context import Birth

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
-from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import (
     CollectionDue,
     ForgetObjects,
@@ -35,8 +34,10 @@ from scaler.ids import ObjectId
 from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
 from scaler.inline.thread import Job, Runner, TaskAsks, TaskEnded, TaskGoesOn, TaskReports, TaskThread, TaskWaits
+from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
-from scaler.serialization import Named, serves_nothing
+from scaler.pickling.serialization import Named, serves_nothing
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import (
@@ -49,7 +50,6 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from scaler.wire.structs import RunOptions
 
 REPORT_SECONDS = 0.25
 """Of the reports of a task, one travels in this time at the most: the latest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from scaler.monitor.model import Model
-from scaler.wire.reasons import INPUTS
+from scaler.wire.messages.reasons import INPUTS
 
 TARGET_SECONDS = 5.0
 """In what time the open work should be done. Less means more workers for a short time."""

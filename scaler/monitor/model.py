@@ -38,7 +38,7 @@ from scaler.wire.messages.monitor import (
     StateTask,
     StateWaiting,
 )
-from scaler.wire.outcomes import SUCCESS
+from scaler.wire.messages.outcomes import SUCCESS
 
 SILENT_SECONDS = 3.0
 """State comes each second; after this time a viewer says that there is no news."""

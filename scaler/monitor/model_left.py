@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scaler.monitor import shown
 from scaler.wire.messages.monitor import StateWaiting
-from scaler.wire.reasons import NOT_ABLE
+from scaler.wire.messages.reasons import NOT_ABLE
 
 _UNKNOWN_PART = 0.05
 """So few tasks of an unknown duration, for each other one, change no estimate of one digit."""

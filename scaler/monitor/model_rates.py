@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 
-from scaler.wire import outcomes
+from scaler.wire.messages import outcomes
 from scaler.wire.messages.monitor import StateScheduler
 
 SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "not_found"

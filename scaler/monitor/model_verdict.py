@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scaler.monitor.model import Model
 from scaler.monitor.model_left import never
-from scaler.wire import reasons
+from scaler.wire.messages import reasons
 from scaler.wire.messages.monitor import StateWaiting
 
 NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, STARTS = (

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-from scaler.wire import reasons
+from scaler.wire.messages import reasons
 
 UNKNOWN = "-"
 _WAITS_FOR: dict[str, str] = {

@@ -20,11 +20,11 @@ from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.monitor.news import News
 from scaler.monitor.place import find
-from scaler.wire.codec import decode, numbers
-from scaler.wire.lookup import Lookup
+from scaler.transport.lookup import Lookup
+from scaler.transport.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
+from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead
-from scaler.wire.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
 
 PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0

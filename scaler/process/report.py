@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from scaler.wire.traffic import Traffic
+from scaler.wire.session.traffic import Traffic
 
 
 class Report:

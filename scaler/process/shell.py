@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from scaler.actors.kit import Dispatcher
 from scaler.config import ConfigError
+from scaler.kit import Dispatcher
 from scaler.process.loop import Cancellable, EventLoop, Loop
 from scaler.process.wakeful_clock import WakefulClock
 

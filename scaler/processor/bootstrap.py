@@ -21,7 +21,8 @@ import threading
 from collections.abc import Callable
 from time import sleep
 
-from scaler import pickled_classes, task_context
+from scaler import task_context
+from scaler.pickling import pickled_classes
 from scaler.process.logs import have_one_place, set_up_logging
 from scaler.processor import signals
 from scaler.processor.channel import Channel

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.structs import RunOptions
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 

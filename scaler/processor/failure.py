@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-from scaler import pickled_classes
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
+from scaler.pickling import pickled_classes
+from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
 from scaler.processor.values import Values
-from scaler.serialization import exception_from_parts, name_of, read_arguments, to_frames
-from scaler.wire.structs import TaskFailure
+from scaler.wire.codec.structs import TaskFailure
 
 T = TypeVar("T")
 

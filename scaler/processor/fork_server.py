@@ -36,8 +36,8 @@ from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import prepare
-from scaler.wire.usual import OF_PROCESSORS, preparing
+from scaler.wire.codec.codec import prepare
+from scaler.wire.codec.usual import OF_PROCESSORS, preparing
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra

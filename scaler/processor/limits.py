@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scaler.errors import ObjectTooLargeError
+from scaler.pickling.serialization import Frames, size_of
 from scaler.process.memory import give_back_memory, room_for_a_value
-from scaler.serialization import Frames, size_of
 from scaler.settings import ClusterConfig
-from scaler.wire.too_large import SEND_LESS
+from scaler.wire.session.too_large import SEND_LESS
 
 _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")

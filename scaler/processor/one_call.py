@@ -10,14 +10,14 @@ import os
 from functools import partial
 from time import perf_counter_ns
 
+from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
 from scaler.processor.failure import describe_failure
 from scaler.processor.forked import end_forked
 from scaler.processor.meter import Meter
 from scaler.processor.values import Values
-from scaler.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import RunOptions
 
 LONGEST_US = 2**32 - 1
 

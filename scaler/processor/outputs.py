@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from scaler.process.allowance import Allowance
 from scaler.process.logs import OURS
-from scaler.wire.columns import LINE_CHARACTERS
+from scaler.wire.codec.columns import LINE_CHARACTERS
 from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.processor import TaskOutput
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from scaler.errors import DeserializeObjectError
 from scaler.interruptions import is_interruption
-from scaler.serialization import Named, serves_nothing
+from scaler.pickling.serialization import Named, serves_nothing
 from scaler.settings.functions import PICKLED, read_functions
 
 logger = logging.getLogger(__name__)

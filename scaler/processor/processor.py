@@ -27,9 +27,17 @@ from time import monotonic_ns, perf_counter_ns
 from types import FrameType
 from typing import Any, NoReturn
 
-from scaler import pickled_classes
 from scaler.amounts import GPU, read_amounts
 from scaler.errors import TaskInterrupt
+from scaler.pickling import pickled_classes
+from scaler.pickling.serialization import (
+    INLINE_BYTES,
+    Frames,
+    Serializer,
+    name_of,
+    read_arguments,
+    result_to_frames,
+)
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor import signals
@@ -45,20 +53,12 @@ from scaler.processor.progress_page import Progress
 from scaler.processor.task_context import Birth, ProcessorTaskContext
 from scaler.processor.uplink import Uplink
 from scaler.processor.values import Values
-from scaler.serialization import (
-    INLINE_BYTES,
-    Frames,
-    Serializer,
-    name_of,
-    read_arguments,
-    result_to_frames,
-)
 from scaler.settings import ClusterConfig
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import RunOptions, TaskFailure
 
 logger = logging.getLogger(__name__)
 

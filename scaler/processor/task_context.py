@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.task_context import CurrentTask, TaskContext, Voice
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.priority import of_child
-from scaler.wire.structs import RunOptions
 
 _IN_A_WAIT_ALREADY = nullcontext()
 LONGEST_MS = 2**32 - 1

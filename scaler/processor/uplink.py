@@ -23,7 +23,7 @@ from typing import Any
 from scaler.errors import ProtocolError, TaskInterrupt
 from scaler.ids import ObjectId
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import ResumeTask, TaskOutput

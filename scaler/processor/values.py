@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.interruptions import is_interruption
-from scaler.pickled_functions import was_read
-from scaler.serialization import (
+from scaler.pickling.pickled_functions import was_read
+from scaler.pickling.serialization import (
     INLINE_BYTES,
     DefaultSerializer,
     Frames,
@@ -27,8 +27,8 @@ from scaler.serialization import (
     serves_nothing,
     size_of,
 )
+from scaler.pickling.shipped import carried
 from scaler.shared_memory import private_frames
-from scaler.shipped import carried
 from scaler.wire.messages.worker import RunTask
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from scaler.monitor.model_workers import Worker
-from scaler.wire.capabilities import from_text
+from scaler.wire.messages.capabilities import from_text
 
 
 class Pool:

@@ -13,15 +13,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, NewsSaid
-from scaler.actors.outbox import Parcel
-from scaler.actors.peer import Message, Peer
+from scaler.actors.peers.outbox import Parcel
+from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.process.memory import resident_bytes
 from scaler.scheduler.strangers import FIRST_BYTES, MESSAGES_MOST, Strangers
-from scaler.wire.codec import decode, encode
+from scaler.transport.interface import Listener, PeerGoneError
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest
@@ -32,7 +33,6 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
 )
 from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho, WorkerHello
-from scaler.wire.transport import Listener, PeerGoneError
 
 logger = logging.getLogger(__name__)
 

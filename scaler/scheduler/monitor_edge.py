@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from scaler.actors.kit import ActorRef
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.endpoint import ANYWHERE
 from scaler.errors import ProtocolError
+from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
-from scaler.wire.codec import encode_message
-from scaler.wire.columns import TRACEBACK_CHARACTERS
+from scaler.transport.publisher import Publisher
+from scaler.wire.codec.codec import encode_message
+from scaler.wire.codec.columns import TRACEBACK_CHARACTERS
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead
-from scaler.wire.publisher import Publisher
-from scaler.wire.structs import TaskFailure
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import psutil
 
-from scaler.actors.acceptor import Limits
 from scaler.actors.monitor import About
-from scaler.actors.object_store import ObjectTable
+from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
@@ -31,14 +31,14 @@ from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
+from scaler.transport.interface import AddressInUseError
+from scaler.transport.zeromq import open_transport
 from scaler.version import __version__
-from scaler.wire.pipe import FAST_WINDOWS, Pipe
-from scaler.wire.schemas import load_schemas
-from scaler.wire.structs import RunOptions
-from scaler.wire.transfer import window_at
-from scaler.wire.transport import AddressInUseError
-from scaler.wire.usual import OF_SCHEDULERS, preparing
-from scaler.wire.zeromq import open_transport
+from scaler.wire.codec.schemas import load_schemas
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.codec.usual import OF_SCHEDULERS, preparing
+from scaler.wire.session.pipe import FAST_WINDOWS, Pipe
+from scaler.wire.session.transfer import window_at
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,8 @@ SPARE_SECONDS = 5.0
 
 LOOK_SECONDS = 2.5
 """How often the scheduler looks at its open files, at the memory that is free, and at its clock, so that it knows when
-it was stopped itself: half of the silence after which a connection that ends was not closed (`actors/session.py`)."""
+it was stopped itself: half of the silence after which a connection that ends was not closed
+(`actors/sessions/session.py`)."""
 
 UNREAD_SECONDS = 0.5
 """How often the scheduler looks whether it grows by what nobody reads; a look takes some 20 microseconds."""

@@ -5,10 +5,10 @@ Made of the report of the actors and the counts of the edge. Must never: grow wi
 
 from __future__ import annotations
 
-from scaler.actors.events import AGENT, CLIENT, NESTED_CLIENT
+from scaler.actors.insight.events import AGENT, CLIENT, NESTED_CLIENT
 from scaler.process.report import Report, in_words, page, size, traffic, with_most_tasks
 from scaler.texts import counted
-from scaler.wire.traffic import Traffic
+from scaler.wire.session.traffic import Traffic
 
 _LEFT = ("sessions", "objects", "object_bytes", "object_owners", "retained_objects", "actors_with_mail")
 

@@ -23,9 +23,7 @@ import cloudpickle
 from scaler.config import ConfigError
 from scaler.engines.call import EngineCall, ended, run
 from scaler.engines.engine import EngineLostError
-from scaler.processor.failure import describe_failure
-from scaler.processor.values import KnownFunction, Values
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     INLINE_BYTES,
     DefaultSerializer,
     Serializer,
@@ -33,10 +31,12 @@ from scaler.serialization import (
     result_to_frames,
     size_of,
 )
+from scaler.processor.failure import describe_failure
+from scaler.processor.values import KnownFunction, Values
 from scaler.symphony.message import REMOTE_TRACEBACK, message_class
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import RunOptions
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
 """After a session has failed, or could not be opened: doubled each time, until there is an answer."""

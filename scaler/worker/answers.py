@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from scaler.actors.kit import ActorRef
 from scaler.agent.messages import RunsNotHere
+from scaler.kit import ActorRef
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import TaskOutput

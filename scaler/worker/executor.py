@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from scaler.actors.kit import ActorRef, ChildSpec, Peers
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.kit import ActorRef, ChildSpec, Peers
 from scaler.worker.processor_pool import Pool
 from scaler.worker.slot import Slot
 

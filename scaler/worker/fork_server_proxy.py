@@ -17,8 +17,8 @@ import socket
 import subprocess
 from collections import deque
 
-from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import NO_ID
+from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part

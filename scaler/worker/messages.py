@@ -16,8 +16,8 @@ from scaler.ids import ObjectId
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.actors.kit import ActorRef
     from scaler.agent.messages import StoredObject
+    from scaler.kit import ActorRef
     from scaler.processor.progress_page import Progress
     from scaler.wire.messages.columns import Batch
     from scaler.wire.messages.processor import TaskOutput

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from scaler.actors.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
+from scaler.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.process.shell import Shell
 from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig

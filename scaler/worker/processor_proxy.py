@@ -24,15 +24,15 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from scaler.actors.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.errors import ProtocolError
+from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
 from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT

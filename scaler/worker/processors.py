@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from scaler.actors.kit import ActorRef
 from scaler.agent.view import ProcessNow
+from scaler.kit import ActorRef
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processor_states import (

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from scaler.actors.kit import Timer
+from scaler.kit import Timer
 from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processor_states import ASKING, BLOCKED, KILLED

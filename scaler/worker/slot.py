@@ -24,7 +24,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import (
     BeginAnew,
     CollectionDue,
@@ -36,6 +35,7 @@ from scaler.agent.messages import (
     SayRuns,
 )
 from scaler.ids import ObjectId
+from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (

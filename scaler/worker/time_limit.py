@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scaler.message import message
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.structs import RunOptions
 from scaler.worker.answers import End
 from scaler.worker.processor_states import KILLED
 from scaler.worker.processors import ProcessorRecord, Processors

@@ -27,9 +27,9 @@ import scaler.processor.processor
 import scaler.worker
 import scaler.worker.messages
 import scaler.worker.processor_proxy
-from scaler.actors.agent_session import AgentSession
-from scaler.actors.client_session import ClientSession
-from scaler.actors.kit import Actor
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.kit import Actor
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import Chunk
@@ -154,9 +154,9 @@ def test_every_internal_message_is_sent_and_handled(messages: ModuleType, packag
 def test_nothing_is_handled_that_nobody_knows() -> None:
     """A handler's type is an internal message of the same package, a batch or an item of the wire, or of the kit."""
     modules = {
-        "scaler.actors": ("scaler.actors.", "scaler.wire.messages", "pykka."),
-        "scaler.agent": ("scaler.agent.", "scaler.wire.messages", "scaler.actors.kit.", "pykka."),
-        "scaler.worker": ("scaler.worker.", "scaler.agent.", "scaler.wire.messages", "scaler.actors.kit.", "pykka."),
+        "scaler.actors": ("scaler.actors.", "scaler.wire.messages", "scaler.kit.", "pykka."),
+        "scaler.agent": ("scaler.agent.", "scaler.wire.messages", "scaler.kit.", "pykka."),
+        "scaler.worker": ("scaler.worker.", "scaler.agent.", "scaler.wire.messages", "scaler.kit.", "pykka."),
     }
     for package in (scaler.actors, scaler.agent, scaler.worker):
         for actor in actors_in(package):

@@ -118,8 +118,8 @@ def test_installed_metadata_names_the_version_of_the_package(installed: Path, el
 
 def test_installed_codec_works_with_the_schemas_that_came_with_it(installed: Path, elsewhere: Path) -> None:
     program = """
-from scaler.wire.schemas import schema_directory
-from scaler.wire.structs import TaskFailure
+from scaler.wire.codec.schemas import schema_directory
+from scaler.wire.codec.structs import TaskFailure
 failure = TaskFailure("ValueError", "no", "", b"")
 assert TaskFailure.decode(failure.encode()) == failure
 print(schema_directory())

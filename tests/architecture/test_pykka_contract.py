@@ -16,7 +16,7 @@ import pykka
 import pytest
 from pykka import messages
 
-from scaler.actors.kit import Actor, ActorRef, Dispatcher, handles
+from scaler.kit import Actor, ActorRef, Dispatcher, handles
 from scaler.message import message
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import capnp
 import pytest
 
-from scaler.wire.codec import camel_case, union_name
-from scaler.wire.columns import column_kinds
+from scaler.wire.codec.codec import camel_case, union_name
+from scaler.wire.codec.columns import column_kinds
+from scaler.wire.codec.schemas import schema_directory
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages import client, common, monitor, processor, worker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_RUN
-from scaler.wire.schemas import schema_directory
-from scaler.wire.structs import RunOptions, TaskFailure
 
 SCHEMAS = {path.stem: path for path in sorted(schema_directory().glob("*.capnp"))}
 LOADED = {name: capnp.load(str(path), imports=[str(schema_directory())]) for name, path in SCHEMAS.items()}

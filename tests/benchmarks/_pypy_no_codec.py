@@ -1,4 +1,4 @@
-"""Stands in for `scaler/wire/codec.py`: messages are handed over in a table, and nothing is written or read.
+"""Stands in for `scaler/wire/codec/codec.py`: messages are handed over in a table, and nothing is written or read.
 
 Used by the copy that `pypy.py` makes, to tell what actors cost from what the codec costs.
 """

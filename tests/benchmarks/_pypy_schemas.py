@@ -1,4 +1,4 @@
-"""Stands in for `scaler/wire/schemas.py` where there is no pycapnp: the same calls, made of capnpy's.
+"""Stands in for `scaler/wire/codec/schemas.py` where there is no pycapnp: the same calls, made of capnpy's.
 
 Used by the copy that `pypy.py` makes. The schema files of the copy say to capnpy that texts are `str`.
 """

@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from scaler import Client, SchedulerClusterCombo
-from scaler.actors.acceptor import Limits
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.policy import Placement, Rules
 from scaler.actors.policy.placement import ORDERS
 from scaler.process.shell import GARBAGE_THRESHOLDS

@@ -39,8 +39,8 @@ from scaler.graph.description import read
 from scaler.graph.order import BACK_END_VARIABLE, back_end, order
 from scaler.graph.readiness import READY, Readiness
 from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.pickling.serialization import result_argument
 from scaler.process.shell import GARBAGE_THRESHOLDS
-from scaler.serialization import result_argument
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock, handles
+from scaler.kit import Actor, ActorRef, Dispatcher, VirtualClock, handles
 from scaler.message import message
 from tests.benchmarks._report import Figure, best_seconds, options, report, timed
 

@@ -30,6 +30,7 @@ import zmq
 from scaler import Scheduler
 from scaler.actors.monitor.topics import TICKS
 from scaler.ids import NO_ID, ObjectId, TaskId, content_id, public_id
+from scaler.transport.zeromq import open_transport
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, InstructionKind, ObjectInstruction
@@ -49,8 +50,7 @@ from scaler.wire.messages.monitor import (
     WORKER_ROW,
 )
 from scaler.wire.messages.worker import AgentState, RunResult, RunTask, WatchRequest, WorkerHeartbeat, WorkerHello
-from scaler.wire.session import Session
-from scaler.wire.zeromq import open_transport
+from scaler.wire.session.dialling import Session
 from tests.benchmarks._alternated import Block, effect
 
 CODE = b"the function"

@@ -17,19 +17,19 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scaler.actors.acceptor import Limits
-from scaler.actors.kit import Dispatcher
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, SchedulerId
+from scaler.kit import Dispatcher
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.transport.interface import PeerGoneError
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ClientDisconnect, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
-from scaler.wire.pipe import Pipe
-from scaler.wire.structs import RunOptions
-from scaler.wire.transport import PeerGoneError
+from scaler.wire.session.pipe import Pipe
 from tests.benchmarks.scheduler_core import Wire
 
 PEERS = (500, 1_000, 2_000, 4_000, 8_000)

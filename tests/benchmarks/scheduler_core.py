@@ -21,14 +21,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from scaler.actors.acceptor import Limits
-from scaler.actors.events import EVERY_TASK, PeerCame, TaskMoved
-from scaler.actors.kit import Actor, Dispatcher, handles
+from scaler.actors.insight.events import EVERY_TASK, PeerCame, TaskMoved
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
+from scaler.kit import Actor, Dispatcher, handles
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.scheduler.edge import SchedulerEdge
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROTOCOL_VERSION
@@ -40,8 +41,7 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import RunResult, RunTask, WorkerHello
-from scaler.wire.pipe import Pipe
-from scaler.wire.structs import RunOptions
+from scaler.wire.session.pipe import Pipe
 
 CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
 WINDOW, SUBMIT_BATCH, RESULT_BATCH = 10_000, 1000, 256

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from scaler import Client
-from scaler.wire.transfer import WINDOW_BYTES
+from scaler.wire.session.transfer import WINDOW_BYTES
 from tests.support.processes import command, scheduler
 from tests.support.proxy import Proxy
 

@@ -18,10 +18,10 @@ from scaler.agent.executor import Part, load_executor
 from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
 from scaler.ids import ObjectId
 from scaler.settings import ClusterConfig
-from scaler.wire.capabilities import from_text, to_text
+from scaler.wire.codec.structs import RunOptions, TaskFailure
+from scaler.wire.messages.capabilities import from_text, to_text
 from scaler.wire.messages.common import PROFILE, TaskStatus
-from scaler.wire.priority import of_child
-from scaler.wire.structs import RunOptions, TaskFailure
+from scaler.wire.messages.priority import of_child
 from tests.support.executor_bench import ADDRESS, AGENT_TOKEN, ExecutorBench
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
 from tests.support.processes import held, wait_for_nothing_new

@@ -17,11 +17,11 @@ from scaler.ids import random_id
 from scaler.scheduler import scheduler as scheduler_module
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig
-from scaler.wire.codec import encode
+from scaler.transport.unread import IS_POSSIBLE
+from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
-from scaler.wire.unread import IS_POSSIBLE
 from tests.support.processes import command, scheduler
 
 pytestmark = [pytest.mark.faults, pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")]

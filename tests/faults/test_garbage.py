@@ -13,12 +13,12 @@ import zmq
 
 from scaler import Client
 from scaler.ids import random_id
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.codec.schemas import SCHEMAS
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskCancel
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloRequest
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import RunResult, WorkerHello
-from scaler.wire.schemas import SCHEMAS
 from tests.support.processes import command, scheduler
 
 pytestmark = pytest.mark.faults

@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 from scaler import Client
-from scaler.wire.codec import encode_message
+from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, Direction

@@ -14,7 +14,7 @@ from math import inf
 import pytest
 
 from scaler import Client
-from scaler.wire.transfer import WINDOW_BYTES
+from scaler.wire.session.transfer import WINDOW_BYTES
 from tests.support.processes import command, scheduler, wait_until
 from tests.support.proxy import Proxy
 from tests.support.timing import at_best

@@ -13,7 +13,7 @@ import pytest
 
 from scaler import Client, DeserializeObjectError, ProcessorDiedError
 from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
-from tests.unit.wire.test_lookup import UNKNOWN
+from tests.unit.transport.test_lookup import UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ import zmq
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.ids import TaskId, content_id, random_id
-from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
-from scaler.wire.codec import decode, encode_message
+from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
@@ -71,9 +71,9 @@ WITHOUT_FILES = """
 import os, resource, sys
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig
-from scaler.wire.codec import prepare
+from scaler.wire.codec.codec import prepare
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
-from scaler.wire.usual import OF_SCHEDULERS, preparing
+from scaler.wire.codec.usual import OF_SCHEDULERS, preparing
 process = SchedulerProcess(SchedulerConfig(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, 4096))
 assert len(list(preparing(OF_SCHEDULERS))) == len(OF_SCHEDULERS)

@@ -25,8 +25,8 @@ def without_stencil(_number: int) -> tuple[set[str], int]:
     """Return which schemas this process has loaded, or found loaded when it was forked; and how many shapes of what it
     was told have no stencil.
     """
-    from scaler.wire.codec import _CODECS
-    from scaler.wire.schemas import SCHEMAS
+    from scaler.wire.codec.codec import _CODECS
+    from scaler.wire.codec.schemas import SCHEMAS
 
     shapes = _CODECS["AgentToProcessor"].stencils._by_stretch.values()
     return set(SCHEMAS), sum(isinstance(known, int) for known in shapes)

@@ -19,7 +19,7 @@ import zmq
 from scaler import Client, NoWorkerError, ProcessorDiedError, TaskFailedError
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES
-from scaler.wire.codec import decode, encode_message
+from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
 from tests.support.make_vectors import FOLDER

@@ -20,8 +20,8 @@ from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import ALWAYS, State
 from scaler.monitor.ui.views.wish import Sent, Wish
-from scaler.wire import reasons
-from scaler.wire.reasons import Reason
+from scaler.wire.messages import reasons
+from scaler.wire.messages.reasons import Reason
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.more, pytest.mark.processes]

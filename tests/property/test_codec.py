@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.errors import ProtocolError
-from scaler.wire.codec import MESSAGE_ITEMS, decode, encode
+from scaler.wire.codec.codec import MESSAGE_ITEMS, decode, encode
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
-from scaler.wire.structs import TaskFailure
 from tests.support.examples import examples
 from tests.support.items import as_sent, batches_of, default_item, directions, items_of, mixed_items
 

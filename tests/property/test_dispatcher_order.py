@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.kit import (
+from scaler.kit import (
     Actor,
     ActorRef,
     BackOff,

@@ -15,7 +15,7 @@ from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.placement import ORDERS
 from scaler.settings.scheduler import POLICIES
-from scaler.wire.priority import STEP
+from scaler.wire.messages.priority import STEP
 from tests.support.examples import examples
 from tests.support.ready import Task, task
 

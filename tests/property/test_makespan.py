@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.acceptor import Limits
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.policy import FAIR, FIFO, LOOK_SECONDS, WORK_AHEAD_US, Rules
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask

@@ -9,11 +9,11 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.messages.client import ClientHeartbeat, ClientResting, Task, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.pipe import FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
+from scaler.wire.session.lane import LARGE_BYTES, MESSAGE_BYTES
+from scaler.wire.session.pipe import FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
 from tests.support.examples import examples
 
 SIZES = (0, 10, 5_000, LARGE_BYTES + 10, 3 * LARGE_BYTES, 2 * WINDOW_LEAST_BYTES + 77)

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.acceptor import Limits
-from scaler.actors.events import FAILED
+from scaler.actors.insight.events import FAILED
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import TaskId
 from scaler.settings.scheduler import POLICIES
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.priority import of_child
-from scaler.wire.structs import RunOptions
 from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.wire import codec
-from scaler.wire.columns import column_kinds
+from scaler.wire.codec import codec
+from scaler.wire.codec.columns import column_kinds
+from scaler.wire.codec.schemas import read
+from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
-from scaler.wire.schemas import read
-from scaler.wire.stencils import SEEN_BEFORE_CUT
-from scaler.wire.structs import RunOptions
 from tests.support.examples import examples
 from tests.support.items import items_of
 

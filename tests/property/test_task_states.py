@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors import task_states
-from scaler.actors.attempt_times import AttemptTimes
-from scaler.actors.events import Events
-from scaler.actors.home import Home
+from scaler.actors.insight.events import Events
 from scaler.actors.messages.adoption import NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -25,14 +22,25 @@ from scaler.actors.messages.tasks import (
     TaskRefused,
     TaskWithdrawn,
 )
-from scaler.actors.task import TaskActor
-from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
-from scaler.actors.unstarted import Unstarted
+from scaler.actors.peers.attempt_times import AttemptTimes
+from scaler.actors.tasks import task_states
+from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.task import TaskActor
+from scaler.actors.tasks.task_states import (
+    FINAL,
+    IGNORED,
+    READY,
+    TRANSITIONS,
+    Event,
+    IllegalTransitionError,
+    next_state,
+)
+from scaler.actors.tasks.unstarted import Unstarted
 from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
-from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.bench import Bench
 
 EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})

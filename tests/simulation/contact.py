@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scaler.actors import agent_session, client_session, session
-from scaler.actors.acceptor import Limits
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.sessions import agent_session, client_session, session
 from scaler.ids import Connection
 from tests.simulation.record import Record
 from tests.simulation.world import World

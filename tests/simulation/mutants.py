@@ -13,25 +13,25 @@ from math import inf
 from typing import Any
 from unittest.mock import patch
 
-import scaler.actors.session
+import scaler.actors.sessions.session
 import scaler.actors.tree
-from scaler.actors import client_session
-from scaler.actors.acceptor import Acceptor
-from scaler.actors.directory import Directory
-from scaler.actors.kit import ActorRef
 from scaler.actors.messages.peers import ConnectionLost
 from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
-from scaler.actors.peer import Peer
+from scaler.actors.peers.acceptor import Acceptor
+from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import FIFO, Rules, make_policy
-from scaler.actors.runs import RunRecord, order_of
-from scaler.actors.task import TaskActor
-from scaler.actors.worker_proxy import Membership, WorkerProxy
+from scaler.actors.sessions import client_session
+from scaler.actors.tasks.task import TaskActor
+from scaler.actors.workers.runs import RunRecord, order_of
+from scaler.actors.workers.worker_proxy import Membership, WorkerProxy
 from scaler.client.link.large_results import LargeResults
 from scaler.client.link.unread_results import UnreadResults
+from scaler.kit import ActorRef
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
-from scaler.wire import lane, pipe
-from scaler.wire.session import Session
+from scaler.wire.session import lane, pipe
+from scaler.wire.session.dialling import Session
 from tests.simulation.network import ListenerModel
 from tests.simulation.strangers import unchecked
 
@@ -100,7 +100,7 @@ def _pauses_count() -> AbstractContextManager[None]:
         self.now = self._clock()
         return self.now
 
-    return _replaced((WakefulClock, "look", look), (scaler.actors.session, "LATE_SECONDS", inf))
+    return _replaced((WakefulClock, "look", look), (scaler.actors.sessions.session, "LATE_SECONDS", inf))
 
 
 def _first_come_first_served() -> AbstractContextManager[None]:
@@ -131,7 +131,7 @@ def _sockets_decide(clients_too: bool) -> Iterator[None]:
         start_model(self, *arguments)
         self.silence_seconds = 20.0
 
-    silent = (scaler.actors.session, "SILENT_LEAST_SECONDS", inf)
+    silent = (scaler.actors.sessions.session, "SILENT_LEAST_SECONDS", inf)
     with (
         _replaced((ListenerModel, "__init__", start), silent),
         ExitStack() if clients_too else patch.object(client_session, "COME_BACK_SECONDS", inf),

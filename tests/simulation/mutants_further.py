@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from scaler.actors.agent_session import AgentSession
 from scaler.actors.messages.adoption import AdoptRun
-from scaler.actors.object_store import ObjectStore
-from scaler.actors.worker_proxy import WorkerProxy
+from scaler.actors.objects.object_store import ObjectStore
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.agent.ledger import Ledger
-from scaler.wire.codec import decode, numbers
-from scaler.wire.lane import BulkLane
+from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorGone, RecallResponse
-from scaler.wire.pipe import Pipe
+from scaler.wire.session.lane import BulkLane
+from scaler.wire.session.pipe import Pipe
 from tests.simulation.mutants import Mutant
 
 

@@ -1,4 +1,4 @@
-"""Network: what is between a peer and the scheduler, behind the protocols of `scaler.wire.transport`.
+"""Network: what is between a peer and the scheduler, behind the protocols of `scaler.transport.interface`.
 
     DialerModel --up: Lane--> ListenerModel        one Line for each connection
     DialerModel <-down: Lane-- ListenerModel
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
-from scaler.wire import sockets
-from scaler.wire.codec import decode, numbers
-from scaler.wire.transport import PeerGoneError
+from scaler.transport import sockets
+from scaler.transport.interface import PeerGoneError
+from scaler.wire.codec.codec import decode, numbers
 from tests.simulation.lanes import DOWN, UP, Lane, Way, copied
 from tests.simulation.world import Party, World
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from scaler.actors.acceptor import Limits
-from scaler.actors.events import (
+from scaler.actors.insight.events import (
     CLIENT,
     CUT,
     SILENT,
@@ -22,8 +21,8 @@ from scaler.actors.events import (
     PeerWent,
     TaskMoved,
 )
-from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.peer import Peer
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.peers.peer import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.agent.agent import _tree
 from scaler.agent.edge import Edge
@@ -32,6 +31,7 @@ from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
 from scaler.ids import Connection, SchedulerId, random_id
+from scaler.kit import Actor, ActorRef, handles
 from scaler.process.doors import Doors
 from scaler.process.files import OpenFiles
 from scaler.process.shell import Shell
@@ -39,10 +39,10 @@ from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.scheduler import LOOK_SECONDS, SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.pipe import Pipe
-from scaler.wire.structs import RunOptions
+from scaler.wire.session.pipe import Pipe
 from scaler.worker.slot import Slot
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import Network, TransportModel

@@ -14,13 +14,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from scaler.actors.kit import Actor, ActorRef, ChildSpec, Peers, handles
 from scaler.agent.executor import Node, worker_child
 from scaler.ids import ObjectId, split_ids
+from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
+from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
 from scaler.processor.failure import describe_failure
 from scaler.processor.progress_page import Progress
 from scaler.processor.task_context import Birth, ProcessorTaskContext
-from scaler.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, content_id
-from scaler.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames, to_frames
-from scaler.wire import codec
-from scaler.wire.columns import column_of
+from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames, to_frames
+from scaler.wire.codec import codec
+from scaler.wire.codec.columns import column_of
 from scaler.wire.messages.client import ClientHello, Task
 from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, Direction

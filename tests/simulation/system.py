@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from scaler.actors.acceptor import Limits
+from scaler.actors.peers.acceptor import Limits
 from scaler.settings import ClusterConfig
 from tests.simulation.contact import Contacts
 from tests.simulation.network import Network

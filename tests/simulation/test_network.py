@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler.wire.transport import PeerGoneError
+from scaler.transport.interface import PeerGoneError
 from tests.simulation.lanes import OVERHEAD_BYTES, Way
 from tests.simulation.network import DialerModel, Network, TransportModel
 from tests.simulation.world import Party, World

@@ -19,7 +19,7 @@ from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, random_id
-from scaler.serialization import DEFAULT_SERIALIZER
+from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from tests.simulation.loop import RESOLUTION_SECONDS
 from tests.simulation.programs import Script, value_of, work
 from tests.simulation.record import Record

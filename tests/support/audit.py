@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scaler.actors.events import (
+from scaler.actors.insight.events import (
     BROKE,
     SUBMITTED,
     ObjectFilled,
@@ -26,10 +26,20 @@ from scaler.actors.events import (
     PeerWent,
     TaskMoved,
 )
-from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.task_states import ADOPTED, ASSIGNED, FAILED, FINAL, READY, Event, State, next_state, shown_state
+from scaler.actors.tasks.task_states import (
+    ADOPTED,
+    ASSIGNED,
+    FAILED,
+    FINAL,
+    READY,
+    Event,
+    State,
+    next_state,
+    shown_state,
+)
 from scaler.ids import ClientId, ObjectId, is_later
-from scaler.wire.outcomes import FAILURES
+from scaler.kit import Actor, ActorRef, handles
+from scaler.wire.messages.outcomes import FAILURES
 
 if TYPE_CHECKING:
     from tests.support.simulation import Simulation

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
-from scaler.actors.outbox import Outbox
-from scaler.actors.peer import Lines, Peer
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Lines, Peer
 from scaler.ids import Connection
+from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-from scaler.wire.pipe import Pipe
+from scaler.wire.session.pipe import Pipe
 from tests.support.recorder import Recorder
 
 

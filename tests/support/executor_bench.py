@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, load_executor, worker_child
 from scaler.agent.messages import ExecutorProcessGone, NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
+from scaler.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
+from scaler.pickling.serialization import (
+    OBJECT,
+    VALUE,
+    DefaultSerializer,
+    argument_block,
+    function_to_frames,
+    to_frames,
+)
 from scaler.process.shell import Shell
-from scaler.serialization import OBJECT, VALUE, DefaultSerializer, argument_block, function_to_frames, to_frames
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

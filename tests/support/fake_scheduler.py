@@ -21,7 +21,7 @@ import zmq
 
 from scaler.errors import MissingObjects, ProtocolError
 from scaler.ids import Connection, GraphId, ObjectId, SchedulerId, TaskId, random_id
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     INLINE_BYTES,
     OBJECT,
     VALUE,
@@ -33,6 +33,9 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
+from scaler.transport.interface import PeerGoneError
+from scaler.transport.sockets import RouterSocket
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -62,11 +65,8 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.pipe import Message, Pipe
-from scaler.wire.reasons import WORKER
-from scaler.wire.sockets import RouterSocket
-from scaler.wire.structs import TaskFailure
-from scaler.wire.transport import PeerGoneError
+from scaler.wire.messages.reasons import WORKER
+from scaler.wire.session.pipe import Message, Pipe
 
 if TYPE_CHECKING:
     from typing_extensions import Self

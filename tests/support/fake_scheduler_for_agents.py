@@ -19,7 +19,7 @@ import zmq
 
 from scaler.errors import ProtocolError
 from scaler.ids import Connection, IdSource, ObjectId, TaskId, content_id, random_id
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     OBJECT,
     VALUE,
     DefaultSerializer,
@@ -30,7 +30,10 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import heard_anew
+from scaler.transport.interface import PeerGoneError
+from scaler.transport.sockets import RouterSocket
+from scaler.wire.codec.codec import heard_anew
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import (
@@ -42,10 +45,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
-from scaler.wire.pipe import Message, Pipe
-from scaler.wire.sockets import RouterSocket
-from scaler.wire.structs import TaskFailure
-from scaler.wire.transport import PeerGoneError
+from scaler.wire.session.pipe import Message, Pipe
 
 DEFAULT = DefaultSerializer()
 _NOT_COUNTED = (HelloReply, HelloRequest, WorkerHeartbeatEcho)

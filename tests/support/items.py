@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import printable
-from scaler.wire.columns import REASON_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
+from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Batch, Rows
 from scaler.wire.messages.directions import DIRECTIONS, Direction
-from scaler.wire.structs import RunOptions
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "u8": st.integers(0, 2**8 - 1),

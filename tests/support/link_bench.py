@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.agent.link import Link
 from scaler.agent.messages import (
     LinkCut,
 )
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import decode
+from scaler.wire.codec.codec import decode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,
@@ -26,7 +26,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     WorkerHello,
 )
-from scaler.wire.session import Session
+from scaler.wire.session.dialling import Session
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)

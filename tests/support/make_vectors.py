@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from scaler.ids import ObjectId, content_id
-from scaler.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block
-from scaler.wire.codec import camel_case, encode, encode_message, union_name
-from scaler.wire.columns import Rule, column_kinds
+from scaler.pickling.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block
+from scaler.wire.codec.codec import camel_case, encode, encode_message, union_name
+from scaler.wire.codec.columns import Rule, column_kinds
+from scaler.wire.codec.schemas import schema_directory
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.directions import (
@@ -30,8 +32,6 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 from scaler.wire.messages.worker import HELD_RUN
-from scaler.wire.schemas import schema_directory
-from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.items import default_item
 
 FOLDER = schema_directory() / "vectors"

@@ -11,7 +11,7 @@ from typing import Any
 import zmq
 
 from scaler.monitor.news import News
-from scaler.wire.codec import decode, encode_message
+from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import (
     HAS_TASK,

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import psutil
 
-from scaler.actors.kit import ActorRef
 from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
+from scaler.kit import ActorRef
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.process.shell import Shell
-from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
-from scaler.processor.channel import Channel
-from scaler.processor.progress_page import Progress, new_progress_page
-from scaler.processor.signals import INTERRUPT_SIGNAL
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     OBJECT,
     VALUE,
     DefaultSerializer,
@@ -25,14 +22,17 @@ from scaler.serialization import (
     function_to_frames,
     to_frames,
 )
+from scaler.processor.channel import Channel
+from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.settings import ClusterConfig, LoggingConfig
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import ProcessorReady, TaskOutput
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import TaskFailure
 from tests.support.processes import wait_until
 
 DEFAULT = DefaultSerializer()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.kit import Actor
-from scaler.actors.kit.actor import HandlerTable
+from scaler.kit import Actor
+from scaler.kit.actor import HandlerTable
 
 
 class _AnyTable(HandlerTable):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.kit import Dispatcher, VirtualClock
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processors import ProcessorRecord, Processors
 from tests.support.pages import new_page

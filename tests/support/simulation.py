@@ -18,19 +18,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from scaler.actors.acceptor import Limits
-from scaler.actors.agent_session import AgentSession
-from scaler.actors.balancer import Balancer
-from scaler.actors.client_session import ClientSession
-from scaler.actors.events import EVERY_TASK
-from scaler.actors.graph import GraphActor
-from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
+from scaler.actors.graphs.graph import GraphActor
+from scaler.actors.insight.events import EVERY_TASK
 from scaler.actors.monitor import Board
+from scaler.actors.peers.acceptor import Limits
 from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
-from scaler.actors.task import TaskActor
-from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tasks.task import TaskActor
+from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
-from scaler.actors.worker_proxy import Outlook, WorkerProxy
+from scaler.actors.workers.balancer import Balancer
+from scaler.actors.workers.worker_proxy import Outlook, WorkerProxy
 from scaler.ids import (
     NO_CONNECTION,
     NO_ID,
@@ -44,8 +43,11 @@ from scaler.ids import (
     content_id,
     split_ids,
 )
+from scaler.kit import Actor, ActorRef, Dispatcher, VirtualClock
+from scaler.pickling.serialization import OBJECT, argument_block, result_argument
 from scaler.scheduler.edge import SchedulerEdge
-from scaler.serialization import OBJECT, argument_block, result_argument
+from scaler.transport.interface import PeerGoneError
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -110,10 +112,8 @@ from scaler.wire.messages.worker import (
     WorkerHello,
     WorkersClosed,
 )
-from scaler.wire.pipe import Message, Pipe
-from scaler.wire.session import Session
-from scaler.wire.structs import RunOptions
-from scaler.wire.transport import PeerGoneError
+from scaler.wire.session.dialling import Session
+from scaler.wire.session.pipe import Message, Pipe
 from tests.support.audit import Audit
 
 HEARTBEAT_SECONDS = 1.0

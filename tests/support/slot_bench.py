@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.kit import Dispatcher, VirtualClock
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

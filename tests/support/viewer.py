@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import zmq
 
-from scaler.wire.codec import decode, numbers
+from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateCount, StateHead
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from scaler.culprits import culprit_in
 from scaler.errors import DeserializeObjectError, SerializeObjectError, TaskInterrupt
-from scaler.serialization import DefaultSerializer, Serializer, from_frames, to_frames
+from scaler.pickling.culprits import culprit_in
+from scaler.pickling.serialization import DefaultSerializer, Serializer, from_frames, to_frames
 
 DEFAULT = DefaultSerializer()
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.actors.kit import ActorRef
 from scaler.actors.policy.needs import Needs
 from scaler.ids import TaskId
+from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.wire.messages.client import Task
 

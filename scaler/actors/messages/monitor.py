@@ -10,10 +10,10 @@ from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.actors.events import PeerIdentity
-    from scaler.actors.kit import ActorRef
-    from scaler.actors.peer import Peer
+    from scaler.actors.insight.events import PeerIdentity
+    from scaler.actors.peers.peer import Peer
     from scaler.actors.policy.interface import Group
+    from scaler.kit import ActorRef
     from scaler.wire.messages.worker import AgentState
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scaler.actors.kit import ActorRef
-from scaler.actors.peer import Peer
+from scaler.actors.peers.peer import Peer
 from scaler.ids import ClientId, ObjectId
+from scaler.kit import ActorRef
 from scaler.message import message
-from scaler.serialization import Frames
+from scaler.pickling.serialization import Frames
 
 
 @message

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.actors.events import Departure, PeerIdentity
-from scaler.actors.kit import ActorRef
-from scaler.actors.peer import Peer
+from scaler.actors.insight.events import Departure, PeerIdentity
+from scaler.actors.peers.peer import Peer
 from scaler.ids import Connection
+from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.messages.client import ClientHello, InfoRequest

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from scaler.actors.kit import ActorRef
 from scaler.actors.policy.interface import NO_OFFER
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.kit import ActorRef
 from scaler.message import message
-from scaler.serialization import Frames
+from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
 # A task finds its worker

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scaler.actors.events import PeerIdentity
-from scaler.actors.kit import ActorRef
+from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.messages.monitor import AgentSeen
 from scaler.actors.monitor.board import Shown
-from scaler.actors.peer import Peer
+from scaler.actors.peers.peer import Peer
 from scaler.ids import public_id
-from scaler.wire.capabilities import as_text
+from scaler.kit import ActorRef
+from scaler.wire.messages.capabilities import as_text
 from scaler.wire.messages.monitor import BIN_ROW, PROCESSOR_ROW, StateAgent, StateBins, StateProcessors
 from scaler.wire.messages.worker import AgentState
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from scaler.actors.events import TaskMoved
+from scaler.actors.insight.events import TaskMoved
 from scaler.actors.monitor.names import Names
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.texts import signature

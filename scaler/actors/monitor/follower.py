@@ -6,7 +6,7 @@ very many steps.
 
 from __future__ import annotations
 
-from scaler.actors.events import EVERY_TASK, Events
+from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.tasks import Tasks
 
 ALL_BELOW, SOME_ABOVE = 150, 200

@@ -10,9 +10,9 @@ import struct
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
-from scaler.actors.explanations import in_the_queue
+from scaler.actors.insight.explanations import in_the_queue
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.object_store import ObjectTable
+from scaler.actors.objects.object_store import ObjectTable
 from scaler.actors.policy.interface import Group
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import FUNCTION_ROW, StateFunction

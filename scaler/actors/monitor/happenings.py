@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from scaler.actors.events import (
+from scaler.actors.insight.events import (
     PartRestarted,
     PeerBack,
     PeerCame,
@@ -17,9 +17,9 @@ from scaler.actors.events import (
     PeerWent,
     Role,
 )
-from scaler.actors.kit import ActorRef
 from scaler.actors.monitor.board import Shown
 from scaler.ids import public_id
+from scaler.kit import ActorRef
 from scaler.wire.messages.monitor import StateEvent
 
 KEPT_MOST = 500

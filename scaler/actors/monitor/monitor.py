@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from scaler.actors.events import (
+from scaler.actors.insight.events import (
     AGENT,
     ObjectFilled,
     ObjectGone,
@@ -28,7 +28,6 @@ from scaler.actors.events import (
     PeerWent,
     TaskMoved,
 )
-from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.monitor import (
     AgentSeen,
     Backlog,
@@ -56,10 +55,11 @@ from scaler.actors.monitor.sources import Sources
 from scaler.actors.monitor.tasks import Tasks
 from scaler.actors.monitor.topics import TICKS, Subscriptions
 from scaler.ids import TaskId
+from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.monitor import RUN_ROW
+from scaler.wire.messages.outcomes import FAILURES
 from scaler.wire.messages.worker import Part
-from scaler.wire.outcomes import FAILURES
 
 TICK_SECONDS = 1.0
 

@@ -5,10 +5,10 @@ Used by the topics of single things. Must never: keep what is gone for long.
 
 from __future__ import annotations
 
-from scaler.actors.events import PeerCame, PeerChanged, PeerWent
-from scaler.actors.kit import ActorRef
-from scaler.actors.object_store import ObjectTable
+from scaler.actors.insight.events import PeerCame, PeerChanged, PeerWent
+from scaler.actors.objects.object_store import ObjectTable
 from scaler.ids import ObjectId, public_id
+from scaler.kit import ActorRef
 
 SHORT_MOST = 20_000
 

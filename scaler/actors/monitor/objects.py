@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from heapq import nlargest
 
-from scaler.actors.object_store import ObjectTable, StoredObject
+from scaler.actors.objects.object_store import ObjectTable, StoredObject
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import StateObject
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from scaler.actors.output_table import KeptLine, OutputTable
+from scaler.actors.insight.output_table import KeptLine, OutputTable
 from scaler.wire.messages.monitor import StateLine
 
 SHOWN_MOST = 200

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scaler.actors.explanations import OF_NODES, in_the_queue
+from scaler.actors.insight.explanations import OF_NODES, in_the_queue
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board
 from scaler.actors.monitor.functions import Functions
@@ -23,7 +23,7 @@ from scaler.wire.messages.monitor import (
     StateScheduler,
     StateWaiting,
 )
-from scaler.wire.outcomes import OUTCOMES
+from scaler.wire.messages.outcomes import OUTCOMES
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""

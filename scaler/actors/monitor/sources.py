@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler.actors.directory import Directory
-from scaler.actors.events import Events
-from scaler.actors.kit import ActorRef
-from scaler.actors.object_store import ObjectTable
-from scaler.actors.output_table import OutputTable
+from scaler.actors.insight.events import Events
+from scaler.actors.insight.output_table import OutputTable
+from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.peers.directory import Directory
 from scaler.ids import SchedulerId, public_id
-from scaler.wire.traffic import Traffic
+from scaler.kit import ActorRef
+from scaler.wire.session.traffic import Traffic
 
 
 @dataclass(frozen=True)

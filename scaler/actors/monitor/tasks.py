@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 
-from scaler.actors.events import SUBMITTED, TaskMoved
-from scaler.actors.kit import ActorRef
+from scaler.actors.insight.events import SUBMITTED, TaskMoved
 from scaler.actors.messages.monitor import AskedNode
 from scaler.actors.messages.tasks import ExplainNode, ExplainTask
 from scaler.actors.monitor.names import Names
-from scaler.actors.task_states import ASSIGNED
+from scaler.actors.tasks.task_states import ASSIGNED
 from scaler.ids import ClientId, GraphId, TaskId, public_id
+from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.monitor import StateMove, StateTask

@@ -26,7 +26,7 @@ from scaler.actors.policy.rules import FAIR, FIFO, Rules
 from scaler.actors.policy.turns import Turns
 from scaler.durations import Durations
 from scaler.ids import ObjectId
-from scaler.wire.priority import depth_of
+from scaler.wire.messages.priority import depth_of
 
 FUNCTIONS_REMEMBERED = 1024
 """How many functions have known durations; the latest ones."""

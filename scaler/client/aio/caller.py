@@ -20,7 +20,7 @@ from scaler.client.calls.options import TaskOptions, checked
 from scaler.client.calls.written import written_as
 from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
-from scaler.shipped import Module
+from scaler.pickling.shipped import Module
 
 P = ParamSpec("P")
 T = TypeVar("T")

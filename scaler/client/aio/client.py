@@ -41,11 +41,11 @@ from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
 from scaler.graph.gathering import all_inside
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
-from scaler.serialization import DEFAULT_SERIALIZER, JSON_SERIALIZER, Serializer
+from scaler.pickling.serialization import DEFAULT_SERIALIZER, JSON_SERIALIZER, Serializer
+from scaler.pickling.shipped import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
-from scaler.shipped import Module, Shipped
-from scaler.wire.schemas import check_working_directory
+from scaler.wire.codec.schemas import check_working_directory
 
 if TYPE_CHECKING:
     from typing_extensions import Self

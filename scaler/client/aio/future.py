@@ -38,7 +38,7 @@ from scaler.client.outcome import (
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import Frames, Serializer, size_of
+from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 

@@ -39,8 +39,8 @@ from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
+from scaler.transport.zeromq import open_transport
 from scaler.wire.messages.common import ObjectInstruction
-from scaler.wire.zeromq import open_transport
 
 Command: TypeAlias = Callable[[], None]
 

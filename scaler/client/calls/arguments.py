@@ -16,7 +16,7 @@ from scaler.client.object_reference import ObjectReference, OwnReference, check_
 from scaler.client.value_limit import ValueLimit
 from scaler.errors import SerializeObjectError
 from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     ARGUMENT_HEADER_BYTES,
     BLOCK_BYTES,
     INLINE_BYTES,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.options import TaskOptions
 from scaler.errors import NoWorkerError
-from scaler.wire.priority import MOST
-from scaler.wire.structs import RunOptions
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.priority import MOST
 
 _FIRST = TaskOptions(priority=MOST)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from scaler import task_context
 from scaler.config import ConfigError
-from scaler.serialization import DefaultSerializer, Serializer, from_frames, to_frames
+from scaler.pickling.serialization import DefaultSerializer, Serializer, from_frames, to_frames
 from scaler.settings import ClientConfig
 from scaler.settings.sources import said
 

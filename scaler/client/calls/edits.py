@@ -14,9 +14,9 @@ from typing import Any
 
 from scaler.config import ConfigError
 from scaler.errors import SerializeObjectError
-from scaler.loaded import Version, Versions, file_of, needed_by, own_modules
-from scaler.serialization import Frames, name_of
-from scaler.shipped import Shipped
+from scaler.pickling.loaded import Version, Versions, file_of, needed_by, own_modules
+from scaler.pickling.serialization import Frames, name_of
+from scaler.pickling.shipped import Shipped
 
 logger = logging.getLogger("scaler.client")
 

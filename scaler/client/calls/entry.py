@@ -13,7 +13,7 @@ from scaler.client.calls.inputs import Input
 from scaler.client.object_reference import ObjectReference
 from scaler.graph.positions import positions
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
-from scaler.serialization import Frames
+from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
 

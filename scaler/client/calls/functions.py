@@ -29,9 +29,9 @@ from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
-from scaler.loaded import Watch
-from scaler.pickled_functions import read_from, what_pickle_depends_on
-from scaler.serialization import (
+from scaler.pickling.loaded import Watch
+from scaler.pickling.pickled_functions import read_from, what_pickle_depends_on
+from scaler.pickling.serialization import (
     JSON_SERIALIZER,
     NAMED,
     DefaultSerializer,
@@ -40,10 +40,10 @@ from scaler.serialization import (
     function_to_frames,
     name_of,
 )
-from scaler.shipped import Module, Shipped
+from scaler.pickling.shipped import Module, Shipped
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.structs import RunOptions
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize

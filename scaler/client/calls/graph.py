@@ -20,7 +20,7 @@ from scaler.graph.description import Call, read
 from scaler.graph.identity import identity
 from scaler.graph.order import order
 from scaler.ids import ID_BYTES, GraphId, TaskId, random_id
-from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument
+from scaler.pickling.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
 

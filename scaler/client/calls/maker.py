@@ -18,11 +18,11 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.value_limit import ValueLimit
 from scaler.errors import SerializeObjectError
 from scaler.ids import IdSource, ObjectId
-from scaler.pickled_functions import pickle_main_by_value
-from scaler.serialization import Frames, Serializer, size_of, to_frames
-from scaler.shipped import Shipped
+from scaler.pickling.pickled_functions import pickle_main_by_value
+from scaler.pickling.serialization import Frames, Serializer, size_of, to_frames
+from scaler.pickling.shipped import Shipped
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.priority import with_wish
+from scaler.wire.messages.priority import with_wish
 
 
 class CallMaker:

@@ -13,8 +13,8 @@ from typing import Any
 from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
-from scaler.wire.priority import LEAST, MOST
-from scaler.wire.structs import RunOptions
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.priority import LEAST, MOST
 
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1

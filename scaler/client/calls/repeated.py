@@ -15,7 +15,7 @@ from typing import Any
 from scaler.client.calls.arguments import Pack, PackedArguments
 from scaler.client.object_reference import ObjectReference, OwnReference
 from scaler.errors import ObjectTooLargeError
-from scaler.serialization import OUT_OF_BAND_BYTES
+from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 
 KEPT_BYTES = 256 * 1024 * 1024
 """The most bytes of such values that are kept for further calls, except for those of the last one."""

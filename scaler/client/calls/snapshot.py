@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from scaler.endpoint import Endpoint
-from scaler.serialization import Frames, frozen, size_of
+from scaler.pickling.serialization import Frames, frozen, size_of
 from scaler.shared_memory import SHARE_LEAST_BYTES, SharedFrames, can_share
 
 Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]

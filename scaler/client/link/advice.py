@@ -9,7 +9,7 @@ import logging
 from functools import partial
 
 from scaler.endpoint import Endpoint
-from scaler.wire.lookup import Lookup
+from scaler.transport.lookup import Lookup
 
 logger = logging.getLogger("scaler.client")
 

@@ -12,12 +12,12 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from scaler.errors import ProtocolError
+from scaler.transport.interface import Dialer, PeerGoneError, Transport
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.pipe import Message
-from scaler.wire.session import Session
-from scaler.wire.transfer import window_at
-from scaler.wire.transport import Dialer, PeerGoneError, Transport
+from scaler.wire.session.dialling import Session
+from scaler.wire.session.pipe import Message
+from scaler.wire.session.transfer import window_at
 
 WAIT_MOST_SECONDS = 3600.0
 

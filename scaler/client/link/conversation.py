@@ -54,7 +54,7 @@ from scaler.wire.messages.common import (
     ObjectRequest,
     ObjectResponse,
 )
-from scaler.wire.too_large import NO_LIMIT
+from scaler.wire.session.too_large import NO_LIMIT
 
 logger = logging.getLogger("scaler.client")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from scaler.ids import ObjectId
-from scaler.serialization import size_of
+from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 FUNCTIONS_MOST = 512

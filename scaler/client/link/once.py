@@ -11,8 +11,8 @@ from typing import TypeGuard
 
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.ids import TaskId
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
-from scaler.wire.structs import RunOptions
 
 
 def is_once(options: bytes) -> bool:

@@ -15,9 +15,9 @@ from scaler.client.value_limit import ValueLimit
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
 from scaler.peer.course import TRIES_MOST
-from scaler.serialization import size_of
+from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.too_large import died_of_it
+from scaler.wire.session.too_large import died_of_it
 
 
 class Refusals:

@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.ids import ObjectId
-from scaler.serialization import size_of
+from scaler.pickling.serialization import size_of
 from scaler.shared_memory import SharedFrames
 from scaler.wire.messages.client import GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction

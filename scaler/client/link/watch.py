@@ -15,7 +15,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.client.link.questions import Asker
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.reasons import NOT_ABLE, STUCK
+from scaler.wire.messages.reasons import NOT_ABLE, STUCK
 
 logger = logging.getLogger("scaler.client")
 

@@ -1,5 +1,5 @@
 """The default serializer, under its path in Scaler 1.x."""
 
-from scaler.serialization import DefaultSerializer
+from scaler.pickling.serialization import DefaultSerializer
 
 __all__ = ["DefaultSerializer"]

@@ -1,5 +1,5 @@
 """The base of serializers, under its path in Scaler 1.x."""
 
-from scaler.serialization import Serializer
+from scaler.pickling.serialization import Serializer
 
 __all__ = ["Serializer"]

@@ -94,7 +94,7 @@ class Task:
     object_ids: IdRow
     """the ids of the objects among the arguments, one after the other"""
     priority: I32 = 0
-    """depth and user's wish, see `scaler.wire.priority`; the greater goes first"""
+    """depth and user's wish, see `scaler.wire.messages.priority`; the greater goes first"""
     name: Text = ""
     """given by the user; empty: the name of its function"""
     options: Options = b""
@@ -231,7 +231,7 @@ class ExplainResponse:
     state: Text
     """in the words of monitors; empty: the scheduler does not have it"""
     waits_for: Text
-    """one of the words of `scaler.actors.explanations`"""
+    """one of the words of `scaler.actors.insight.explanations`"""
     sentence: Reason
     """the same for people, with what to do"""
     worker: Text = ""

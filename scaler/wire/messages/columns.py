@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from scaler.ids import ID_BYTES, GraphId, ObjectId, TaskId
-from scaler.serialization import Frames
+from scaler.pickling.serialization import Frames
 
 NEEDED_MOST = 65_536
 """The most objects that a task needs, and the most nodes that a node needs."""

@@ -142,7 +142,7 @@ class HelloRequest:
 
 @message
 class Chunk:
-    """A part of a message that is too large to travel in one piece. Made and read by `scaler.wire.pipe` only."""
+    """A part of a message that is too large to travel in one piece. For `scaler.wire.session.pipe` only."""
 
     transfer: U32
     """the number of that message, among those that travel in parts"""

@@ -15,7 +15,7 @@ from urllib.parse import urlparse
 import zmq
 
 from scaler.ids import random_id
-from scaler.wire.codec import encode
+from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from scaler.actors.kit import Actor, Dispatcher, VirtualClock, handles
 from scaler.actors.slices import SLICE_STEPS, NextSlice, Slices
+from scaler.kit import Actor, Dispatcher, VirtualClock, handles
 from scaler.message import message
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.kit import RestartBudgetExceededError
 from scaler.actors.tree import ACCEPTOR, ADOPTION, BALANCER, CENSUS, OBJECT_STORE, OUTPUTS
+from scaler.kit import RestartBudgetExceededError
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from scaler.agent.absence import Absence
-from scaler.wire.lookup import Lookup
-from tests.unit.wire.test_lookup import UNKNOWN
+from scaler.transport.lookup import Lookup
+from tests.unit.transport.test_lookup import UNKNOWN
 
 
 def new_absence(address: str, most_seconds: float, now: float) -> Absence:

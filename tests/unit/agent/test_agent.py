@@ -16,8 +16,8 @@ import pytest
 from scaler.cores import usable_cores
 from scaler.ids import ObjectId
 from scaler.settings import ClusterConfig
-from scaler.wire.capabilities import from_text
-from scaler.wire.codec import encode
+from scaler.wire.codec.codec import encode
+from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import HELD_RUN, DisconnectResponse, RunCancel

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from scaler.agent.devices import DEVICES_MOST, Devices, devices_of
 from scaler.ids import ObjectId, TaskId
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
-from scaler.wire.structs import RunOptions
 
 
 def run(number: int, gpus: int = 1, worker: int = 0, attempt: int = 1) -> RunTask:

@@ -12,10 +12,10 @@ from scaler.agent.edge import Edge
 from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
 from scaler.ids import ObjectId, TaskId
 from scaler.process.shell import Shell
+from scaler.transport.zeromq import open_transport
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply, InstructionKind, ObjectInstruction, ObjectRequest
 from scaler.wire.messages.worker import DisconnectResponse, RunResult, WorkerHeartbeat, WorkerHello
-from scaler.wire.zeromq import open_transport
 from tests.support.fake_scheduler_for_agents import FakeScheduler
 from tests.support.recorder import Recorder
 

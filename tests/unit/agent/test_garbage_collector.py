@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent import garbage_collector as module
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.messages import CollectionDue
+from scaler.kit import Dispatcher, VirtualClock
 from tests.support.recorder import Recorder
 
 

@@ -10,6 +10,7 @@ from scaler.agent.tally import Tally
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
@@ -22,7 +23,6 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from scaler.wire.structs import TaskFailure
 
 FUNCTION = ObjectId(b"f" * 16)
 new_id = IdSource()

@@ -27,7 +27,7 @@ from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.course import TRIES_MOST
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
-from scaler.wire.codec import encode_message
+from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,

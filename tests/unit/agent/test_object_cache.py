@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent import object_cache
 from scaler.agent.messages import (
     FetchObject,
@@ -18,6 +17,7 @@ from scaler.agent.messages import (
 )
 from scaler.agent.object_cache import ObjectCache
 from scaler.ids import ObjectId, content_id
+from scaler.kit import Dispatcher, VirtualClock
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse

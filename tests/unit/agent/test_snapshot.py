@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler.agent.snapshot import snapshot
 from scaler.process.report import Report
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.traffic import Traffic
+from scaler.wire.session.traffic import Traffic
 
 
 def test_the_page_of_an_agent() -> None:

@@ -12,7 +12,7 @@ import pytest
 from scaler.cli.top import main
 from tests.support.monitored_stream import publishing
 from tests.support.timing import at_best
-from tests.unit.wire.test_lookup import UNKNOWN
+from tests.unit.transport.test_lookup import UNKNOWN
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from scaler import Client, ConfigError, TaskOptions, task_context
 from scaler.client.caller import ClientWithOptions
 from scaler.task_context import TaskContext
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
-from scaler.wire.priority import of_child, with_wish
-from scaler.wire.structs import RunOptions
+from scaler.wire.messages.priority import of_child, with_wish
 from tests.support.fake_scheduler import FakeScheduler
 
 MEASURED = RunOptions(profiling=True).encode()

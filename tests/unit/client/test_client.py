@@ -25,8 +25,9 @@ from scaler.errors import (
     MissingObjects,
     SerializeObjectError,
 )
-from scaler.serialization import DEFAULT_SERIALIZER, INLINE_BYTES, DefaultSerializer, Serializer
+from scaler.pickling.serialization import DEFAULT_SERIALIZER, INLINE_BYTES, DefaultSerializer, Serializer
 from scaler.settings import ClientConfig
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientDisconnect,
     GoodbyeKind,
@@ -38,7 +39,6 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
-from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.timing import at_best
 

@@ -11,7 +11,7 @@ from scaler.client import Client, large_values
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_TASKS
 from scaler.config import ConfigError
-from scaler.serialization import size_of
+from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import (
     Task,
     TaskCancel,

@@ -15,12 +15,12 @@ from scaler.errors import (
     TaskNotFoundError,
     WorkerDiedError,
 )
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import (
     Task,
     TaskResult,
 )
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.structs import TaskFailure
 from tests.support.fake_scheduler import FakeScheduler
 
 

@@ -17,10 +17,10 @@ import pytest
 
 import scaler
 from scaler import AsyncClient, Client, DeserializeObjectError, DisconnectedError, SerializeObjectError
-from scaler.pickled_functions import what_pickle_depends_on
+from scaler.pickling.pickled_functions import what_pickle_depends_on
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
-from tests.unit.wire.test_lookup import UNKNOWN
+from tests.unit.transport.test_lookup import UNKNOWN
 
 lock = threading.Lock()
 

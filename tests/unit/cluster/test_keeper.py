@@ -17,7 +17,7 @@ import pytest
 
 from scaler import Client, Cluster, DisconnectedError, Scheduler, SchedulerClusterCombo, WorkerDiedError
 from scaler.cluster.keeper import RESTARTS
-from scaler.wire.schemas import SCHEMAS
+from scaler.wire.codec.schemas import SCHEMAS
 from tests.support.processes import alive, children, descendants, open_descriptors, wait_until
 
 pytestmark = pytest.mark.processes

@@ -11,7 +11,7 @@ from scaler.config import ConfigError
 from scaler.engines.call import EngineCall
 from scaler.engines.engine import FuturesEngine, futures_engine
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import DefaultSerializer, function_to_frames, to_frames
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames, to_frames
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 

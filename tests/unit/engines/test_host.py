@@ -14,7 +14,7 @@ from scaler.engines.call import EngineCall, ended
 from scaler.engines.host import Host, HostSettings
 from scaler.ids import ObjectId, TaskId
 from scaler.processor.channel import Channel
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import EndProcessor, EngineCapacity, ProcessorReady

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent.messages import ForgetObjects, NeedObject, ObjectFound, StoredObject
 from scaler.engines.call import ended
 from scaler.engines.messages import DropObjects, DropRun, HandRun
 from scaler.engines.worker import EngineWorker
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.inline.thread import TaskEnded
+from scaler.kit import Dispatcher, VirtualClock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import ProcessorNews, RunBlocked, RunCancel, RunResult, RunTask, RunUnblocked
-from scaler.wire.priority import of_child
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)

@@ -8,7 +8,7 @@ from scaler.agent.messages import StoredObject
 from scaler.ids import ObjectId, TaskId
 from scaler.inline.backlog import run_of
 from scaler.inline.objects import Objects
-from scaler.serialization import DefaultSerializer, to_frames
+from scaler.pickling.serialization import DefaultSerializer, to_frames
 from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 

@@ -13,9 +13,9 @@ from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.inline.task_context import ByThread, InlineTaskContext, by_thread
 from scaler.processor.task_context import Birth
 from scaler.task_context import TaskContext
+from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.priority import of_child
 
 ADDRESS, TOKEN = "inproc://a", b"n" * 16
 

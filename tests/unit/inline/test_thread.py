@@ -14,13 +14,13 @@ import pytest
 from scaler.ids import TaskId, content_id
 from scaler.inline.task_context import ByThread
 from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.processor.task_context import Birth
 from scaler.processor.values import Values
-from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.task_context import TaskContext
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
 
 

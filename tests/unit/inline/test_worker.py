@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.agent.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.inline.worker import InlineWorker
+from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.kit import VirtualClock
+from scaler.kit import VirtualClock
 from scaler.process.allowance import CHARACTERS_PER_LINE, Allowance
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scaler.process.report import NAMED_MOST, Report, in_words, page, size, traffic, with_most_tasks
 from scaler.wire.messages.client import ClientHeartbeat, TaskCancel
-from scaler.wire.traffic import Traffic
+from scaler.wire.session.traffic import Traffic
 
 
 def test_a_report_has_what_was_added_by_kind() -> None:

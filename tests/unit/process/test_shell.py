@@ -14,8 +14,8 @@ from typing import Any
 import pykka
 import pytest
 
-from scaler.actors.kit import Actor, handles
 from scaler.config import ConfigError
+from scaler.kit import Actor, handles
 from scaler.process.shell import TURNS_PER_WAKE, Shell, new_event_loop
 from scaler.settings import EVENT_LOOPS
 from tests.support.processes import run_script, wait_until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scaler.settings import LoggingConfig
-from scaler.wire import codec
+from scaler.wire.codec import codec
 from tests.support.node import Node
 
 pytestmark = pytest.mark.processes

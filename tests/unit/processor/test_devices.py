@@ -8,8 +8,8 @@ import pytest
 
 from scaler.ids import ObjectId, TaskId
 from scaler.processor.devices import VARIABLE, VisibleDevices, numbers_of
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.structs import RunOptions
 
 
 def test_a_task_says_in_its_options_which_it_has() -> None:

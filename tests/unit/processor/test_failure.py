@@ -13,10 +13,7 @@ import pytest
 
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, TaskId, content_id
-from scaler.processor.failure import describe_failure
-from scaler.processor.one_call import run_call
-from scaler.processor.values import Values
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     OBJECT,
     VALUE,
     DefaultSerializer,
@@ -24,8 +21,11 @@ from scaler.serialization import (
     function_to_frames,
     to_frames,
 )
+from scaler.processor.failure import describe_failure
+from scaler.processor.one_call import run_call
+from scaler.processor.values import Values
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.structs import RunOptions, TaskFailure
 
 DEFAULT = DefaultSerializer()
 OBJECT_ID = ObjectId(b"1" * 16)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.actors.kit import VirtualClock
+from scaler.kit import VirtualClock
 from scaler.processor.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, TaskOutputs
-from scaler.wire.columns import LINE_CHARACTERS
+from scaler.wire.codec.columns import LINE_CHARACTERS
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput
 from scaler.wire.messages.worker import RunResult

@@ -23,12 +23,7 @@ import pytest
 
 from scaler.client.client import Client
 from scaler.ids import TaskId, content_id
-from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.limits import LOOK_BYTES
-from scaler.processor.processor import Processor
-from scaler.processor.progress_page import Progress, new_progress_page
-from scaler.processor.task_context import Birth
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     INLINE_BYTES,
     VALUE,
     Serializer,
@@ -36,15 +31,20 @@ from scaler.serialization import (
     function_to_frames,
     to_frames,
 )
+from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.limits import LOOK_BYTES
+from scaler.processor.processor import Processor
+from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import decode
+from scaler.wire.codec.codec import decode
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import PROCESSOR_TO_AGENT
+from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.priority import of_child
-from scaler.wire.structs import RunOptions
 from tests.support.processes import alive, wait_until
 from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
 

@@ -12,10 +12,10 @@ from scaler import task_context
 from scaler.ids import ObjectId, TaskId
 from scaler.processor.task_context import Birth, ProcessorTaskContext
 from scaler.task_context import CurrentTask, current_task
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.priority import of_child, with_wish
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.priority import of_child, with_wish
-from scaler.wire.structs import RunOptions
 
 BIRTH = Birth(7, b"n" * 16, worker="ws/3")
 

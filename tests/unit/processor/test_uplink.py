@@ -14,7 +14,7 @@ from scaler.ids import ObjectId, TaskId
 from scaler.processor import uplink
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.uplink import REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, TOGETHER_NS, Uplink
-from scaler.wire.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, OutputStream, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import EndProcessor, ResumeTask, TaskOutput, TaskUnblocked

@@ -13,10 +13,10 @@ from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import Functions
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
+from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
+from scaler.pickling.shipped import Shipped
 from scaler.processor.values import Values
-from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
 from scaler.shared_memory import SharedBlock
-from scaler.shipped import Shipped
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 DEFAULT = DefaultSerializer()

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.acceptor import Limits
-from scaler.actors.agent_session import AgentSession
-from scaler.actors.client_session import ClientSession
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import ClientSession
 from scaler.ids import Connection, ObjectId
 from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
 from scaler.scheduler.strangers import FIRST_BYTES, MESSAGES_MOST
-from scaler.wire.codec import encode
+from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
-from scaler.wire.pipe import Message
-from scaler.wire.transfer import WINDOW_BYTES
+from scaler.wire.session.pipe import Message
+from scaler.wire.session.transfer import WINDOW_BYTES
 from tests.support.simulation import SimulatedClient, Simulation
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from scaler.actors.kit import Actor, Dispatcher, handles
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About
 from scaler.endpoint import ANYWHERE, Endpoint
+from scaler.kit import Actor, Dispatcher, handles
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.monitor_edge import ITEMS_MOST, MonitorEdge, open_publisher
+from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.monitor import StateCount, StateHead
-from scaler.wire.structs import TaskFailure
 from tests.support.processes import wait_until
 from tests.support.viewer import Viewer
 

@@ -13,7 +13,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.engines.engine import EngineLostError
-from scaler.serialization import VALUE, DefaultSerializer, argument_block, to_frames
+from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, to_frames
 from scaler.symphony.engine import SymphonyEngine, symphony_engine
 from scaler.wire.messages.common import TaskStatus
 from tests.support.processes import wait_until

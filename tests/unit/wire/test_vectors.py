@@ -9,11 +9,11 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.ids import content_id
-from scaler.serialization import OBJECT, VALUE, function_from_frames, put_results, read_arguments
-from scaler.wire.codec import decode, encode_message, numbers, union_name
+from scaler.pickling.serialization import OBJECT, VALUE, function_from_frames, put_results, read_arguments
+from scaler.wire.codec.codec import decode, encode_message, numbers, union_name
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, DIRECTIONS, PROCESSOR_TO_AGENT, Direction
 from scaler.wire.messages.worker import HELD_RUN
-from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.items import as_sent
 from tests.support.make_vectors import FOLDER, files, items_from_json
 

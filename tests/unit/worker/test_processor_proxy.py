@@ -17,10 +17,10 @@ import pytest
 
 from scaler.agent.messages import StoredObject
 from scaler.ids import TaskId, content_id
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.processor.channel import Channel
-from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
-from scaler.wire.codec import encode
+from scaler.wire.codec.codec import encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.directions import PROCESSOR_TO_AGENT

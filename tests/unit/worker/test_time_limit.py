@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import RunOptions
 from scaler.worker.answers import End
 from scaler.worker.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED
 from scaler.worker.messages import InterruptProcessor, KillProcessor, TasksFinished

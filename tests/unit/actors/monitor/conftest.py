@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.events import TaskMoved
-from scaler.actors.kit import Actor, Dispatcher
-from scaler.actors.task_states import FINISHED
+from scaler.actors.insight.events import TaskMoved
+from scaler.actors.tasks.task_states import FINISHED
 from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.kit import Actor, Dispatcher
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.outcomes import OUTCOMES
 from scaler.wire.messages.worker import RunResult
-from scaler.wire.outcomes import OUTCOMES
 
 FUNCTION_ID = ObjectId(b"f" * 16)
 Move = Callable[..., TaskMoved]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.events import EVERY_TASK, Events
+from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.follower import ALL_BELOW, SOME_ABOVE, STEPS_MOST, Follower
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.tasks import Tasks
-from scaler.actors.object_store import ObjectTable
+from scaler.actors.objects.object_store import ObjectTable
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.events import EVERY_TASK
-from scaler.actors.explanations import STEPS_MOST
+from scaler.actors.insight.events import EVERY_TASK
+from scaler.actors.insight.explanations import STEPS_MOST
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.actors.monitor.outputs import SHOWN_MOST
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
-from scaler.wire import reasons
+from scaler.wire.codec.structs import RunOptions, TaskFailure
+from scaler.wire.messages import reasons
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.monitor import (
@@ -42,7 +43,6 @@ from scaler.wire.messages.monitor import (
     StateWaiting,
 )
 from scaler.wire.messages.worker import AgentState, Part, RunOutput, RunTask
-from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 SHORT = public_id(FUNCTION_ID)

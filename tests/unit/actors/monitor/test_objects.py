@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.monitor.objects import Objects
-from scaler.actors.object_store import ObjectTable, StoredObject
+from scaler.actors.objects.object_store import ObjectTable, StoredObject
 from scaler.ids import ObjectId
 
 

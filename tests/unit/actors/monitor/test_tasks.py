@@ -6,8 +6,8 @@ import pytest
 
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.tasks import Tasks
-from scaler.actors.object_store import ObjectTable
-from scaler.actors.task_states import RETRIED
+from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.tasks.task_states import RETRIED
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus
 from tests.unit.actors.monitor.conftest import Move, task_id

@@ -10,7 +10,7 @@ import pytest
 
 from scaler import AsyncClient, ConfigError
 from scaler.client import large_values
-from scaler.serialization import size_of
+from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import ObjectRequest
 from tests.support.fake_scheduler import FakeScheduler

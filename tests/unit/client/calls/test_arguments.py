@@ -9,7 +9,7 @@ from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import MissingObjects, SerializeObjectError
 from scaler.ids import ObjectId, split_ids
-from scaler.serialization import (
+from scaler.pickling.serialization import (
     BLOCK_BYTES,
     INLINE_BYTES,
     OUT_OF_BAND_BYTES,

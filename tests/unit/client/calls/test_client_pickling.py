@@ -14,10 +14,10 @@ from scaler.client import client as client_module
 from scaler.client import lifetime, shared_cores
 from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.errors import DisconnectedError
-from scaler.serialization import DefaultSerializer, Serializer, plain_to_pickle, to_frames
+from scaler.pickling.serialization import DefaultSerializer, Serializer, plain_to_pickle, to_frames
 from scaler.task_context import TaskContext
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ClientHello, GraphTask, Task
-from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler import FakeScheduler
 
 ELSEWHERE = "tcp://127.0.0.1:1"

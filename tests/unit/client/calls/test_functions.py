@@ -12,7 +12,13 @@ from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import NO_OBJECTS, Function, Functions
 from scaler.errors import SerializeObjectError
 from scaler.ids import NO_ID, TaskId
-from scaler.serialization import DefaultSerializer, Serializer, function_from_frames, plain_block, read_arguments
+from scaler.pickling.serialization import (
+    DefaultSerializer,
+    Serializer,
+    function_from_frames,
+    plain_block,
+    read_arguments,
+)
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind
 

@@ -12,7 +12,15 @@ from scaler.client.calls.graph import COPIES_MOST, pack_graph
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId, split_ids
-from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, DefaultSerializer, plain_block, put_results, read_arguments
+from scaler.pickling.serialization import (
+    BLOCK_BYTES,
+    OBJECT,
+    VALUE,
+    DefaultSerializer,
+    plain_block,
+    put_results,
+    read_arguments,
+)
 from scaler.wire.messages.client import GraphNode
 from scaler.wire.messages.common import InstructionKind
 

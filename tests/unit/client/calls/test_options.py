@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scaler import ConfigError, TaskOptions
-from scaler.wire.priority import LEAST, MOST
-from scaler.wire.structs import RunOptions
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.priority import LEAST, MOST
 
 
 def test_options_are_a_value() -> None:

@@ -12,7 +12,7 @@ from scaler.client.calls.repeated import Repeated
 from scaler.client.object_reference import ObjectReference, OwnReference
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
-from scaler.serialization import OBJECT, OUT_OF_BAND_BYTES, OWN_OBJECT, DefaultSerializer, argument_block
+from scaler.pickling.serialization import OBJECT, OUT_OF_BAND_BYTES, OWN_OBJECT, DefaultSerializer, argument_block
 
 SIZE = OUT_OF_BAND_BYTES + 1
 

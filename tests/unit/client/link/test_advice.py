@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from scaler.client.link.advice import Advice
-from scaler.wire.lookup import Lookup
-from tests.unit.wire.test_lookup import UNKNOWN
+from scaler.transport.lookup import Lookup
+from tests.unit.transport.test_lookup import UNKNOWN
 
 
 def what_to_check(address: str) -> str:

@@ -12,11 +12,11 @@ import zmq
 
 from scaler.client.link.connection import Connection
 from scaler.errors import ProtocolError
-from scaler.wire.codec import decode, encode
+from scaler.transport.sockets import RouterSocket
+from scaler.transport.zeromq import open_transport
+from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.sockets import RouterSocket
-from scaler.wire.zeromq import open_transport
 
 SECONDS = 10.0
 

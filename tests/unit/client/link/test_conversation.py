@@ -21,8 +21,7 @@ from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedE
 from scaler.ids import TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.task_context import TaskContext
-from scaler.wire import pipe
-from scaler.wire.codec import encode_message
+from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.client import (
     ClientHeartbeat,
     ClientHello,
@@ -42,6 +41,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import Direction
+from scaler.wire.session import pipe
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.processes import wait_until
 

@@ -12,9 +12,9 @@ from scaler.client.calls.inputs import Input
 from scaler.client.link.open_work import OpenWork
 from scaler.errors import DisconnectedError
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
-from scaler.wire.structs import RunOptions
 from tests.unit.client.link.test_open_work import Sink, entry, function, result, task_id
 
 LARGE = 100_000

@@ -6,9 +6,9 @@ from typing import Any
 from scaler.client.calls.entry import GraphEntry
 from scaler.client.link.once import is_once, mark_what_was_said
 from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.structs import RunOptions
 
 ONCE, OFTEN = RunOptions(at_most_once=True).encode(), RunOptions(profiling=True).encode()
 SAID = RunOptions(at_most_once=True, was_said=True).encode()

@@ -19,6 +19,7 @@ from scaler.errors import ClientShutdownException, DisconnectedError, MissingObj
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,
@@ -31,7 +32,6 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
-from scaler.wire.structs import RunOptions
 from tests.support.examples import examples
 
 ONCE = RunOptions(at_most_once=True).encode()

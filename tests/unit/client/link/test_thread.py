@@ -15,7 +15,7 @@ from scaler.client.link.connection import Connection
 from scaler.client.link.thread import LinkThread
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
-from scaler.serialization import DefaultSerializer
+from scaler.pickling.serialization import DefaultSerializer
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import (
     ClientDisconnect,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scaler.actors.kit import VirtualClock
 from scaler.client.link.outputs import Taker
 from scaler.client.progress.reports import ASK_SECONDS, Reports
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
+from scaler.kit import VirtualClock
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OutputStream
 

@@ -1,0 +1,50 @@
+"""Awaited: which graphs of a client wait for the results of its tasks, or of nodes of its other graphs.
+
+Kept by its client session, which tells it how tasks and nodes end. Must never: keep a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scaler.actors.messages.tasks import AwaitResult, TaskDone
+from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.kit import ActorRef
+
+NO_GRAPH = GraphId(NO_ID)
+"""of a task that is no node of a graph"""
+
+
+class Awaited:
+    """The open tasks for which graphs wait, and these graphs."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[TaskId, list[ActorRef]] = {}
+        self._by_source: dict[GraphId, dict[TaskId, None]] = {}
+        """the same tasks, by the graph that each is a node of"""
+
+    def __bool__(self) -> bool:
+        return bool(self._graphs)
+
+    def add(self, wish: AwaitResult) -> None:
+        task_id = wish.input.task_id
+        self._graphs.setdefault(task_id, []).append(wish.graph)
+        self._by_source.setdefault(wish.input.source_graph, {})[task_id] = None
+
+    def tell(self, source: GraphId, done: TaskDone) -> None:
+        """A task has ended: tell those that wait for it."""
+        task_id = done.result.task_id
+        for graph in self._graphs.pop(task_id, ()):
+            graph.send(done)
+        of_source = self._by_source.get(source)
+        if of_source is not None:
+            of_source.pop(task_id, None)
+            if not of_source:
+                del self._by_source[source]
+
+    def take_of(self, source: GraphId) -> Iterable[TaskId]:
+        """A graph has ended. Remove and return its nodes whose end was not told."""
+        left = self._by_source.pop(source, {})
+        for task_id in left:
+            del self._graphs[task_id]
+        return left

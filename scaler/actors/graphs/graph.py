@@ -1,0 +1,363 @@
+"""Graph: one graph of a client: its nodes, and the results that other nodes still need.
+
+Written to by its client session (nodes, cancel) and its tasks (done). Spawns a task for each node whose arguments are
+there; sends wanted results to the session. What becomes of the results that other nodes need is in `graph_values.py`.
+
+    GraphNode --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
+                     |                                     |
+                     +--<-- a dependency failed <----------+
+
+A node starts as soon as it can, even before all nodes have arrived. Until the last node is there, the consumers of a
+result are unknown, so no result is dropped before.
+
+Must never: read a value, or keep an unneeded result.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from scaler.actors.graphs.graph_node import Node, for_others, input_node
+from scaler.actors.graphs.graph_values import GraphValues
+from scaler.actors.graphs.graph_view import find_nodes, show_graph, tell_ended
+from scaler.actors.insight.explanations import follow
+from scaler.actors.messages.monitor import SayOpen
+from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.tasks import (
+    AwaitResult,
+    BalancerRestarted,
+    CancelGraph,
+    CancelTask,
+    ExplainNode,
+    GraphEnded,
+    GraphNodeDone,
+    InputKnown,
+    TaskDone,
+)
+from scaler.actors.slices import NextSlice, Slices
+from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.task import TaskActor
+from scaler.graph.positions import positions
+from scaler.graph.readiness import FAILED, READY, Readiness
+from scaler.ids import NO_ID, TaskId
+from scaler.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.pickling.serialization import Frames
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+
+_CANCEL = CancelTask()
+_SUCCESS = TaskStatus.SUCCESS
+
+
+class GraphActor(Actor):
+    """One graph.
+
+    Args:
+        home: of the client's tasks; the graph's tasks have the graph instead of the session.
+    """
+
+    def __init__(self, spec: GraphTask, home: Home) -> None:
+        self._spec = spec
+        self._session = home.session
+        self._home = home
+        self._nodes: list[Node] = []
+        self._readiness = Readiness()
+        self._running: dict[TaskId, tuple[int, ActorRef]] = {}
+        self._inputs: dict[TaskId, GraphInput] = {}
+        """the nodes that are results of other tasks, and have not come"""
+        self._values = GraphValues(self._nodes, home.object_store)
+        self._open_count = 0
+        self._heard_count = 0
+        """nodes received since the graph was last announced; known ones were sent again"""
+        self._given_up: tuple[TaskStatus, bytes] | None = None
+        """after a cancel or a refusal: the status and payload with which all open nodes end"""
+        self._slices = Slices(self)
+        """what concerns many nodes at once"""
+
+    def on_start(self) -> None:
+        self._home = self._home.of_graph(self.actor_ref, self._spec.graph_id, self.now())
+        self._end_if_over()  # a graph without nodes
+
+    # From the client
+
+    @handles(GraphTask)
+    def _said_again(self, _graph: GraphTask) -> None:
+        self._heard_count = 0
+
+    @handles(Batch[GraphNode])
+    def _hear(self, batch: Batch[GraphNode]) -> None:
+        nodes, position, end = self._nodes, self._heard_count, self._spec.node_count
+        for item in batch:
+            if position >= end:
+                break  # more than announced
+            if position == len(nodes):
+                self._add(item, position)
+            elif item.wanted and nodes[position].status is not None:  # else it will be told
+                self._session.send(GraphNodeDone(self._spec.graph_id, nodes[position].result(), ()))
+            position += 1
+        self._heard_count = position
+        self._look_if_complete()
+
+    @handles(Batch[GraphInput])
+    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
+        for item in batch:
+            if item.position >= self._spec.node_count:
+                break
+            if item.position == len(self._nodes):
+                self._add_input(item)
+            elif item.position < len(self._nodes):
+                self._learn(item)
+            self._heard_count += item.position == self._heard_count
+        self._look_if_complete()
+
+    def _look_if_complete(self) -> None:
+        if self._is_complete():
+            self._slices.add(self._drop, (node for node in self._nodes if node.status is not None))
+            self._end_if_over()
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        self._slices.go_on()
+        self._end_if_over()
+
+    def _is_complete(self) -> bool:
+        return len(self._nodes) == self._spec.node_count
+
+    def _add(self, item: GraphNode, position: int) -> None:
+        node, nodes = Node(item), self._nodes
+        self._open_count += 1
+        self._values.hold_arguments(node)
+        if item.function_id == NO_ID:  # it has run, and nobody needs its result any more
+            self._add_ended(node, TaskStatus.CANCELED, b"")
+            return
+        try:
+            dependencies = positions(item.dependencies) if item.dependencies else ()
+            state = self._readiness.add(dependencies)
+        except ValueError as error:
+            self._add_ended(node, TaskStatus.INTERNAL_ERROR, f"the graph cannot be read: {error}".encode())
+            return
+        nodes.append(node)
+        node.dependencies = dependencies
+        for dependency in dependencies:
+            nodes[dependency].needed_by += 1
+        if self._given_up:
+            self._end(node, *self._given_up)
+        elif state == READY:
+            self._start(position)
+        elif state == FAILED:
+            cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
+            assert cause.status is not None
+            self._end(node, cause.status, for_others(cause, cause.status, cause.payload))
+
+    def _add_ended(self, node: Node, status: TaskStatus, payload: bytes) -> None:
+        self._readiness.add(())
+        self._nodes.append(node)
+        self._fail(len(self._nodes) - 1, status, payload)
+
+    def _add_input(self, item: GraphInput) -> None:
+        node = input_node(item)
+        self._nodes.append(node)
+        self._open_count += 1
+        self._readiness.add(())
+        self._inputs[item.task_id] = item
+        if self._given_up:
+            self._end(node, *self._given_up)
+        else:
+            self._learn(item)
+
+    def _learn(self, item: GraphInput) -> None:
+        """The client says how another task has ended; or that it is open, and was not when this graph asked."""
+        if item.known == Known.AWAITED:
+            if item.task_id in self._inputs:
+                self._session.send(AwaitResult(item, self.actor_ref))
+            return
+        size = int(item.known == Known.STORED)
+        self._take_input(TaskDone(TaskResult(item.task_id, item.status, item.payload, size), ()))
+
+    def _take_input(self, done: TaskDone) -> None:
+        """Another task of the client has ended."""
+        result = done.result
+        item = self._inputs.pop(result.task_id, None)
+        if item is None or self._nodes[item.position].status is not None:
+            return
+        position, node = item.position, self._nodes[item.position]
+        if self._given_up:
+            self._end(node, *self._given_up)
+        elif result.status:
+            self._fail(position, result.status, result.payload)
+        else:
+            if result.size and not done.frames:
+                self._values.hold_stored(node)
+            self._finish(position, done)
+
+    @handles(AwaitResult)
+    def _await(self, wish: AwaitResult) -> None:
+        """A graph needs the result of a node. If that has not ended, the session will hear of it anyway."""
+        position = wish.input.source_position
+        node = self._nodes[position] if position < len(self._nodes) else None
+        if node is not None and node.status is not None:
+            self._session.send(InputKnown(self._spec.graph_id, TaskDone(node.result(), (), node.made_by)))
+
+    @handles(CancelGraph)
+    def _cancel(self, _cancel: CancelGraph) -> None:
+        self._give_up(TaskStatus.CANCELED, b"")
+        self._end_if_over()
+
+    def _give_up(self, status: TaskStatus, payload: bytes) -> None:
+        """End all nodes in the same way; running ones when they have stopped."""
+        self._given_up = (status, payload)
+        self._slices.add(lambda task: task.send(_CANCEL), [task for _, task in self._running.values()])
+        waiting = (node for node in self._nodes if node.status is None and node.task_id not in self._running)
+        self._slices.add(lambda node: self._end_waiting(node, status, payload), waiting)
+        self._slices.add(self._drop, self._nodes)
+
+    def _end_waiting(self, node: Node, status: TaskStatus, payload: bytes) -> None:
+        options, is_call = self._spec.options, node.function_id != NO_ID  # or the result of another task
+        if options and is_call and status == TaskStatus.CANCELED:
+            said = self._home.read_options(options)
+            if said.at_most_once and not said.was_said:  # else it is known, or may have been started before
+                self._home.unstarted.add(node.task_id)
+        self._end(node, status, payload)
+
+    # Its tasks
+
+    def _start_all(self, positions: list[int]) -> None:
+        """Start nodes that are ready now. A result may be needed by a hundred thousand."""
+        if self._slices.have_room(len(positions)):
+            for position in positions:
+                self._start(position)
+        else:
+            self._slices.add(self._start, (position for position in positions if not self._given_up))
+
+    def _start(self, position: int) -> None:
+        node = self._nodes[position]
+        block, object_ids, near = node.block, node.object_ids, None
+        has_dependencies = node.dependencies != ()
+        if has_dependencies:
+            try:
+                block, object_ids, near = self._values.arguments(node)
+            except ValueError as error:
+                self._fail(position, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
+                return
+        node.block = b""
+        spec, task_id = self._spec, node.task_id
+        task = Task(task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
+        self._running[task_id] = (position, self.spawn(TaskActor(task, self._home, near, has_dependencies)))
+
+    @handles(TaskDone)
+    def _done(self, done: TaskDone) -> None:
+        result = done.result
+        known = self._running.pop(result.task_id, None)
+        if known is None:
+            self._take_input(done)
+            self._end_if_over()
+            return
+        position = known[0]
+        node = self._nodes[position]
+        node.profile = result.profile
+        if self._given_up:
+            self._end(node, *self._given_up)
+        elif not result.status:
+            self._finish(position, done)
+        elif result.status == TaskStatus.NO_WORKER:
+            self._give_up(TaskStatus.NO_WORKER, result.payload)
+        else:
+            self._fail(position, result.status, result.payload)
+        self._end_if_over()
+
+    @handles(ChildFailed)
+    def _task_failed(self, failed: ChildFailed) -> None:
+        for task_id, (position, task) in self._running.items():
+            if task is failed.child:
+                del self._running[task_id]
+                sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+                self._fail(position, TaskStatus.INTERNAL_ERROR, sentence)
+                self._end_if_over()
+                return
+
+    def _finish(self, position: int, done: TaskDone) -> None:
+        node, result = self._nodes[position], done.result
+        node.size = result.size
+        if done.frames and (node.needed_by or not self._is_complete()):
+            self._values.keep(node, done.frames, done.worker)
+        self._values.note_size(result.payload)
+        self._end(node, _SUCCESS, result.payload, done.frames, done.worker)
+        ready = self._readiness.finish(position)
+        if ready:
+            self._start_all(ready)
+
+    def _fail(self, position: int, status: int, payload: bytes) -> None:
+        """End a node and all nodes that need it in the same way."""
+        first = self._nodes[position]
+        of_others = for_others(first, status, payload)
+        failed = map(self._nodes.__getitem__, chain((position,), self._readiness.fail(position)))
+        waiting = (node for node in failed if node.status is None)  # the graph may be given up meanwhile
+        self._slices.add(lambda node: self._end(node, status, payload if node is first else of_others), waiting)
+
+    # Ends
+
+    def _end(
+        self, node: Node, status: int, payload: bytes, frames: Frames = (), worker: ActorRef | None = None
+    ) -> None:
+        node.status, node.payload, node.block = status, payload, b""
+        self._open_count -= 1
+        if node.wanted:
+            self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker))
+        for dependency in node.dependencies:
+            needed = self._nodes[dependency]
+            needed.needed_by -= 1
+            if not needed.needed_by:
+                self._drop(needed)
+        if node.object_ids or not node.needed_by:
+            self._drop(node)
+
+    def _drop(self, node: Node) -> None:
+        """Drop what no node needs, nor may one that comes."""
+        if node.status is not None and (self._is_complete() or self._given_up):
+            self._values.drop(node)
+
+    def _end_if_over(self) -> None:
+        if self._running or self._open_count or self._slices:
+            return
+        is_canceled = self._given_up and self._given_up[0] == TaskStatus.CANCELED  # its client says no more of it
+        if not (self._is_complete() or is_canceled):
+            return
+        tell_ended(self._home, self._spec, self._nodes)
+        self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref))
+        self.stop_now()
+
+    # News of others
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for _, task in self._running.values():
+            task.send(restarted)
+
+    def on_failure(self, *_error: object) -> None:
+        """Clean up: cancel the tasks, release the objects, and end the client's futures."""
+        for _, task in self._running.values():
+            task.send(_CANCEL)
+        sentence = b"the scheduler failed at the graph of this task"
+        self._values.release_all()
+        for node in self._nodes:
+            if node.status is None and node.wanted:
+                failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
+                self._session.send(GraphNodeDone(self._spec.graph_id, failed, ()))
+
+    @handles(ExplainNode)
+    def _explain(self, asked: ExplainNode) -> None:
+        follow(asked, self._nodes, self._running, self._inputs, self._session, self._home.since)
+
+    @handles(SayOpen)
+    def _say_open(self, say: SayOpen) -> None:
+        show_graph(say.backlog, self._home.client_id, self._spec, self._nodes, self._running, self._open_count)
+        find_nodes(say.backlog, self.actor_ref, self._nodes, self._running)
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("graph", self._spec.graph_id.hex(), self.statistics())
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: nodes, those that have not ended, those that are tasks now."""
+        return {"nodes": len(self._nodes), "open_nodes": self._open_count, "running_nodes": len(self._running)}

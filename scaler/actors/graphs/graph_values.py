@@ -1,0 +1,112 @@
+"""GraphValues: the values that the nodes of a graph need, for as long as they need them.
+
+Kept by its graph; sends to the object store. A small result becomes a part of the arguments of its consumers, as bytes.
+A large result is an object under the task's id while a node needs it, and so are the objects among the arguments.
+
+Must never: read a value, or decide which node ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler.actors.graphs.graph_node import Node, where_most_is, worth_storing
+from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
+from scaler.actors.messages.tasks import KeepResult
+from scaler.ids import ObjectId
+from scaler.kit import ActorRef
+from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
+from scaler.wire.messages.columns import ROWS_BYTES_MOST
+from scaler.wire.messages.common import TaskStatus
+
+WORTH_A_PLACE_BYTES = 1024 * 1024
+"""The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
+finishes its queue."""
+
+_SUCCESS = TaskStatus.SUCCESS
+
+
+class GraphValues:
+    """The values of one graph.
+
+    Args:
+        nodes: of the graph, which go on to become more.
+    """
+
+    def __init__(self, nodes: Sequence[Node], object_store: ActorRef) -> None:
+        self._nodes = nodes
+        self._object_store = object_store
+        self._has_large = False
+        """whether any result was large enough to become an object because of who needs it"""
+
+    def hold_arguments(self, node: Node) -> None:
+        """A node has come: the objects among its arguments stay until it has ended."""
+        if node.object_ids:
+            self._object_store.send(UseObjects(node.object_ids))
+
+    def hold_stored(self, node: Node) -> None:
+        """The result of a node is an object already."""
+        node.is_stored = True
+        self._object_store.send(UseObjects(ObjectId(node.task_id)))
+
+    def keep(self, node: Node, frames: Frames, worker: ActorRef | None) -> None:
+        """Keep a large result for its consumers, and where it was made."""
+        self._store(node, frames)
+        if worker is not None:
+            worker.send(KeepResult(ObjectId(node.task_id)))
+            if node.size >= WORTH_A_PLACE_BYTES:
+                node.made_by = worker
+
+    def note_size(self, payload: bytes) -> None:
+        """A small result may be too large to be copied for each consumer."""
+        if len(payload) >= WORTH_AN_OBJECT_BYTES:
+            self._has_large = True
+
+    def arguments(self, node: Node) -> tuple[bytes, bytes, ActorRef | None]:
+        """Return the arguments of a node with the results that it needs, its objects, and where it should run.
+
+        Raises:
+            ValueError: if the arguments cannot be read, or name something else than its dependencies.
+        """
+        if self._has_large:
+            for value in worth_storing(self._nodes, node):
+                self._store(value, (value.payload,))
+        block, more_ids = put_results(node.block, self._result)
+        if len(node.object_ids) + len(more_ids) > ROWS_BYTES_MOST:
+            raise ValueError("they name too many objects")
+        near = where_most_is(self._nodes, node) if more_ids else None
+        return block, node.object_ids + more_ids, near
+
+    def _result(self, position: int) -> tuple[int, bytes]:
+        """Return a finished node's result as an argument: its kind and data."""
+        node = self._nodes[position] if position < len(self._nodes) else None
+        if node is None or node.status != _SUCCESS:
+            raise ValueError(f"they name node {position}, which is not among the dependencies")
+        return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
+
+    def _store(self, node: Node, frames: Frames) -> None:
+        """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
+        object_id = ObjectId(node.task_id)
+        self.hold_stored(node)
+        self._object_store.send(StoreObject(object_id, None, "", frames, held=False))
+
+    def drop(self, node: Node) -> None:
+        """A node has ended: drop what no other one needs. A small wanted result stays: it may be said again."""
+        if node.object_ids:
+            self._object_store.send(ReleaseObjects(node.object_ids))
+            node.object_ids = b""
+        if node.needed_by:
+            return
+        if node.is_stored:
+            node.is_stored, node.made_by = False, None
+            self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
+        if not node.wanted:
+            node.payload = b""
+
+    def release_all(self) -> None:
+        """The graph has failed."""
+        for node in self._nodes:
+            if node.is_stored:
+                self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
+            if node.object_ids:
+                self._object_store.send(ReleaseObjects(node.object_ids))

@@ -1,0 +1,196 @@
+"""Census: answers clients that ask who is there, and tells those that wait for workers when some have come. It tells
+all agents that a client wants fresh worker processes, and some that they are to leave.
+
+Written to by client sessions (requests) and the acceptor (workers came, sessions ended); sends to sessions and the
+balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only when it is
+asked, once for all requests of a turn. Must never: be on the way of a task.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from scaler.actors.messages.peers import AnswerInfo, InfoAsked, SayStatistics, SessionEnded, WorkersCame
+from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Line, Peer
+from scaler.kit import Actor, ActorRef, handles
+from scaler.message import message
+from scaler.process.report import Report
+from scaler.wire.messages.capabilities import as_text
+from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+from scaler.wire.messages.worker import LeaveRequest, RestartRequest
+
+WAITING_MOST = 64
+"""How many requests of one client may wait for workers. Further ones are answered once."""
+UNHEARD_MOST = 1
+"""How many descriptions of all workers may be on their way to one client: a request is small, and its answer is not."""
+PUT_OFF_MOST = 1024
+"""So many requests of one client are put off; the oldest are dropped."""
+LOOK_SECONDS = 0.5
+"""How often requests that were put off are looked at again, beside each time that their client asks."""
+DESCRIPTIONS_MOST = 16
+"""How many descriptions of all workers are made in that time, for all clients together."""
+
+_ANSWER = AnswerInfo()
+
+
+@message
+class _LookAgain:
+    """Requests were put off some time ago."""
+
+
+class Census(Actor):
+    """The one census of the scheduler.
+
+    Args:
+        directory: of all peers.
+        balancer: knows how many tasks wait.
+    """
+
+    def __init__(self, directory: Directory, outbox: Outbox, balancer: ActorRef) -> None:
+        self._directory = directory
+        self._outbox = outbox
+        self._balancer = balancer
+        self._asked: list[tuple[Peer, InfoRequest]] = []
+        """in this turn"""
+        self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
+        """for workers"""
+        self._unheard: dict[Peer, deque[tuple[Line, int]]] = {}
+        """of descriptions: the pipe, and the number of the message in which they began"""
+        self._put_off: dict[Peer, dict[int, InfoRequest]] = {}
+        self._n_described = 0
+        """since it has looked last"""
+        self._will_look = False
+        self._total = Report()
+        self._by_agent: list[tuple[Peer, Report]] = []
+
+    @handles(InfoAsked)
+    def _ask(self, asked: InfoAsked) -> None:
+        for request in asked.requests:
+            waiting = self._waiting.setdefault(asked.peer, {})
+            waiting.pop(request.number, None)
+            if request.workers > self._directory.workers and len(waiting) < WAITING_MOST:
+                waiting[request.number] = request
+            if not waiting:
+                del self._waiting[asked.peer]
+            self._take(asked.peer, request)
+        if asked.peer in self._put_off:
+            self._take_again(asked.peer)
+
+    def _take(self, peer: Peer, request: InfoRequest) -> None:
+        """Answer a request, or put it off until its client has heard the answers before."""
+        if not (request.detailed or request.restart or request.leave) or self._may_describe(peer):
+            if request.restart:
+                self._restart_workers()
+            if request.leave:
+                self._send_away(frozenset(request.leave.split(",")))
+            self._answer_soon(peer, request)
+            return
+        self._look_later()
+        put_off = self._put_off.setdefault(peer, {})
+        put_off[request.number] = request
+        if len(put_off) > PUT_OFF_MOST:
+            del put_off[next(iter(put_off))]
+
+    def _restart_workers(self) -> None:
+        for peer in self._agents():
+            self._outbox.put(peer, RestartRequest("a client asks for fresh worker processes"))
+
+    def _send_away(self, names: frozenset[str]) -> None:
+        for peer in self._agents():
+            if peer.identity is not None and not names.isdisjoint(peer.identity.worker_names):
+                self._outbox.put(peer, LeaveRequest("a client asks it to leave"))
+
+    def _agents(self) -> list[Peer]:
+        return [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
+
+    def _may_describe(self, peer: Peer) -> bool:
+        """Return whether a request may be granted that is small, and what follows from it is not."""
+        unheard = self._unheard.setdefault(peer, deque())
+        while unheard and (unheard[0][0] is not peer.pipe or unheard[0][0].acknowledged >= unheard[0][1]):
+            unheard.popleft()
+        if len(unheard) >= UNHEARD_MOST or self._n_described >= DESCRIPTIONS_MOST:
+            return False
+        self._n_described += 1
+        self._look_later()
+        unheard.append((peer.pipe, peer.pipe.said + 1))
+        return True
+
+    def _take_again(self, peer: Peer) -> None:
+        for request in self._put_off.pop(peer).values():
+            self._take(peer, request)
+
+    def _look_later(self) -> None:
+        if not self._will_look:
+            self._will_look = True
+            self.schedule(LOOK_SECONDS, _LookAgain())
+
+    @handles(_LookAgain)
+    def _look_again(self, _look: _LookAgain) -> None:
+        self._will_look, self._n_described = False, 0
+        put_off, self._put_off = self._put_off, {}
+        for peer, requests in put_off.items():
+            for request in requests.values():
+                self._take(peer, request)
+
+    @handles(WorkersCame)
+    def _workers_came(self, _came: WorkersCame) -> None:
+        for peer, waiting in list(self._waiting.items()):
+            for request in list(waiting.values()):
+                self._answer_soon(peer, replace(request, detailed=0, restart=0, leave=""))
+                if request.workers <= self._directory.workers:
+                    del waiting[request.number]
+            if not waiting:
+                del self._waiting[peer]
+
+    @handles(SessionEnded)
+    def _session_ended(self, ended: SessionEnded) -> None:
+        self._waiting.pop(ended.peer, None)
+        self._unheard.pop(ended.peer, None)
+        self._put_off.pop(ended.peer, None)
+
+    def _answer_soon(self, peer: Peer, request: InfoRequest) -> None:
+        if not self._asked:
+            self._count()
+        if request.detailed and not self._by_agent:
+            self._count_workers()
+        self._asked.append((peer, request))
+
+    def _count(self) -> None:
+        """Urgent mail goes before all other, so all have answered when the mail to itself comes."""
+        self._total = Report()
+        self._balancer.notify(SayStatistics(self._total))
+        self.actor_ref.send(_ANSWER)
+
+    def _count_workers(self) -> None:
+        self._by_agent = [(peer, Report()) for peer in self._agents()]
+        for peer, report in self._by_agent:
+            peer.session.notify(SayStatistics(report))
+
+    @handles(AnswerInfo)
+    def _answer_all(self, _answer: AnswerInfo) -> None:
+        directory, asked, by_agent = self._directory, self._asked, self._by_agent
+        self._asked, self._by_agent = [], []
+        counts = (directory.workers, directory.agents, len(directory.connected) - directory.agents)
+        waiting_tasks = self._total.total("balancer", "ready_tasks")
+        for peer, request in asked:
+            if request.detailed:
+                for cluster, (agent, report) in enumerate(by_agent):
+                    self._describe(peer, request.number, cluster, agent, report)
+            self._outbox.put(peer, InfoResponse(request.number, *counts, waiting_tasks))
+
+    def _describe(self, peer: Peer, number: int, cluster: int, agent: Peer, report: Report) -> None:
+        identity = agent.identity
+        if identity is None:
+            return
+        of_agent = (identity.python_version, identity.package_version, as_text(identity.capabilities))
+        for name, counts in report.of("worker"):
+            tasks = (counts["tasks"], counts["blocked_tasks"])
+            self._outbox.put(peer, WorkerInfo(number, name, cluster, *tasks, *of_agent))
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("census", "", {"waiting": sum(map(len, self._waiting.values()))})

@@ -1,0 +1,274 @@
+"""Explanations: what an open task waits for, in a word and in one sentence for people that says what to do.
+
+Used by those who know it: the task itself, its graph, the balancer, its worker proxy. Each answers the client session
+that asked, or hands the question on. Must never: look at other tasks than the one that is asked about and those that it
+depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Protocol
+
+from scaler.actors.messages.tasks import NOT_KNOWN, ExplainInput, ExplainNode, ExplainRun, ExplainTask, Tries, age
+from scaler.actors.policy.interface import Room
+from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
+from scaler.ids import TaskId
+from scaler.kit import ActorRef
+from scaler.wire.messages.client import ExplainResponse, GraphInput
+from scaler.wire.messages.common import Standing
+from scaler.wire.messages.reasons import (
+    CANCEL,
+    CHILDREN,
+    INPUTS,
+    LAST_SCHEDULER,
+    NO_ROOM,
+    NO_WORKER,
+    NOT_ABLE,
+    RETRY,
+    TAKEN,
+    TURN,
+    UNKNOWN,
+    WORKER,
+    Reason,
+)
+
+DEPENDENCIES_MOST = 1000
+"""So many dependencies of a node are looked at."""
+STEPS_MOST = 100
+"""So many nodes that wait for each other are followed."""
+WORTH_SAYING_SECONDS = 1.0
+UINT64_MOST = 2**64 - 1
+
+
+def explain(
+    question: ExplainTask,
+    state: State,
+    found: tuple[Reason, str],
+    tries: Tries = NOT_KNOWN,
+    worker: str = "",
+    seconds: float = 0.0,
+) -> None:
+    """Answer a question. If the task waits for another one, that is the one which is `found`.
+
+    Args:
+        seconds: for how long it has been in this state at least; 0: not known.
+    """
+    if state is READY and seconds >= WORTH_SAYING_SECONDS:
+        who = "that one" if question.because else "it"
+        found = found[0], f"{found[1]}; {who} has waited for {age(seconds)}"
+    sentence = found[1]
+    if question.because:
+        state, tries, worker, seconds = READY, NOT_KNOWN, "", question.seconds
+        sentence = question.because + (f"that one{sentence[2:]}" if sentence.startswith("it ") else sentence)
+    shown = shown_state(state)
+    past, milliseconds = tries.told(question.asked_at), min(int(seconds * 1000), UINT64_MOST)
+    answer = ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, past, milliseconds)
+    question.asker.send(answer)
+
+
+def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
+    """Answer about a node that is no task yet."""
+    explain(question, READY, (reason, sentence))
+
+
+def not_here(question: ExplainTask) -> ExplainResponse:
+    """Return the answer about a task that the session does not have."""
+    sentence = "the scheduler does not have it: it has just ended, or is still on its way to the scheduler"
+    return ExplainResponse(question.task_id, "", UNKNOWN, sentence)
+
+
+def in_the_queue(room: Room) -> tuple[Reason, str]:
+    """Return what a task in the balancer's queue waits for."""
+    if not room.workers:
+        return NO_WORKER, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
+    if room.missing:
+        return NOT_ABLE, f"no worker can take it: {room.missing}"
+    if room.asked and not (room.has_free and room.with_room):
+        taken = "is taken by other tasks" if not room.has_free else "is at workers that have no room"
+        have = "the worker has" if room.able == 1 else f"{room.able:,} workers have"
+        return NO_ROOM if room.has_free else TAKEN, (
+            f"it asks for {room.asked}; {have} that, and all of it {taken}; it follows when some of these have ended, "
+            "and earlier with more such workers"
+        )
+    if room.with_room:
+        return TURN, "a worker has room for it, and it is about to be sent there"
+    are = "the one worker has" if room.workers == 1 else f"all {room.workers:,} workers have"
+    return NO_ROOM, (
+        f"no worker has room: {are} {room.tasks:,} task{'s' * (room.tasks != 1)}, as many as they get ahead; it "
+        "follows when some of these have ended, and earlier with more workers"
+    )
+
+
+OF_NODES = INPUTS, "it needs the results of other nodes of its graph, which are not there"
+"""What the nodes of graphs wait for that are no tasks yet; whoever asks about one of them hears more."""
+
+_OWN: dict[State, tuple[Reason, str]] = {
+    RETURNING: (
+        LAST_SCHEDULER,
+        "its client had another scheduler before, and a worker may have it already: it goes on in some seconds",
+    ),
+    LEAVING: (LAST_SCHEDULER, "a worker of the last scheduler has it already, and its run is being taken over"),
+    DELAYED: (RETRY, "it has raised, and runs again after a pause (its options retries and retry_delay)"),
+    CANCELING: (CANCEL, "it was cancelled, and its worker is stopping it"),
+}
+_CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to end")
+
+
+def explain_other(question: ExplainTask, state: State, tries: Tries) -> None:
+    """Answer about a task that is neither in the queue nor at a worker."""
+    seconds = question.asked_at - tries.past[-1].at if state is DELAYED and tries.past else 0.0
+    explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries, seconds=seconds)
+
+
+class Where(Protocol):
+    """The part of an agent's answer that an explanation reads."""
+
+    @property
+    def standing(self) -> int: ...
+
+    @property
+    def run_ms(self) -> int: ...
+
+    @property
+    def pid(self) -> int: ...
+
+
+class Run(Protocol):
+    """The part of a run that an explanation reads."""
+
+    @property
+    def lent_places(self) -> int: ...
+
+    @property
+    def canceled(self) -> bool: ...
+
+
+def explain_run(
+    asked: ExplainRun, name: str, runs: Mapping[TaskId, Run], is_cut: bool, where: Where | None = None
+) -> None:
+    """Answer about a task that a worker has, if it still has it.
+
+    Args:
+        name: of the worker.
+        runs: the tasks of the worker.
+        is_cut: whether its connection is lost.
+        where: what its agent says of the run; None: nothing.
+    """
+    run = runs.get(asked.task_id)
+    if run is None:
+        return
+    state = CANCELING if run.canceled else RUNNING
+    is_known = where is not None and where.standing in (Standing.RUNS, Standing.WAITS)
+    seconds = where.run_ms / 1000 if where is not None and is_known else 0.0
+    if where is not None and not (is_cut or run.canceled or run.lent_places):
+        found = _as_the_agent_says(name, len(runs), where)
+    else:
+        found = _at_worker(name, len(runs), run.lent_places > 0, run.canceled, is_cut)
+    explain(asked.question, state, found, asked.tries, name, seconds)
+
+
+def _as_the_agent_says(name: str, tasks: int, where: Where) -> tuple[Reason, str]:
+    if where.standing == Standing.RUNS:
+        process = f" in process {where.pid}" if where.pid else ""
+        return WORKER, f"it runs at worker {name}{process}, and has for {age(where.run_ms / 1000)}"
+    if where.standing == Standing.QUEUED and tasks > 1:
+        ahead = f"{tasks - 1:,} other task{'s' * (tasks != 2)}"
+        first = f"; the one that runs there has for {age(where.run_ms / 1000)}" if where.run_ms else ""
+        return WORKER, (
+            f"it has not begun: worker {name} has {ahead}, and runs one at a time{first}; it moves when another worker "
+            "is idle"
+        )
+    return _at_worker(name, tasks, is_blocked=False, is_canceled=False, is_cut=False)
+
+
+def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cut: bool) -> tuple[Reason, str]:
+    if is_cut:
+        return WORKER, (
+            f"worker {name} has it, whose connection is lost; the scheduler waits for that worker to come back, and "
+            "then runs the task elsewhere"
+        )
+    if is_canceled:
+        return CANCEL, f"it was cancelled, and worker {name} is stopping it"
+    if is_blocked:
+        return (
+            CHILDREN,
+            f"it has begun at worker {name} and waits for tasks that it has submitted itself; ask about those",
+        )
+    if tasks <= 1:
+        return WORKER, (
+            f"worker {name} has it and nothing else: it runs there, or its arguments are on their way there, or its "
+            "worker process is starting"
+        )
+    return WORKER, (
+        f"worker {name} has it and {tasks - 1:,} other task{'s' * (tasks != 2)}, and runs one at a time; what has not "
+        "begun there moves when another worker is idle"
+    )
+
+
+class Node(Protocol):
+    """The part of a graph's node that an explanation reads."""
+
+    @property
+    def dependencies(self) -> tuple[int, ...]: ...
+
+    @property
+    def status(self) -> int | None: ...
+
+    @property
+    def task_id(self) -> TaskId: ...
+
+
+def follow(
+    asked: ExplainNode,
+    nodes: Sequence[Node],
+    running: Mapping[TaskId, tuple[int, ActorRef]],
+    inputs: Mapping[TaskId, GraphInput],
+    session: ActorRef,
+    since: float,
+) -> None:
+    """Follow what a node needs to the first task that runs or can run, and hand the question on to that.
+
+    Args:
+        running: the nodes that are tasks now.
+        inputs: the nodes that are results of tasks elsewhere; the session hands the question on to those.
+        since: when the scheduler heard of the graph, and so of its nodes.
+    """
+    question, position = asked.question, asked.position
+    for _ in range(STEPS_MOST):
+        node = nodes[position] if position < len(nodes) else None
+        if node is None or node.status is not None:
+            return  # its result is on its way
+        if node.task_id in running:
+            running[node.task_id][1].send(question)
+            return
+        if node.task_id in inputs:
+            if question.hops >= STEPS_MOST:
+                break
+            session.send(ExplainInput(replace(question, hops=question.hops + 1), inputs[node.task_id]))
+            return
+        missing = missing_inputs(node, nodes)
+        if not missing:
+            explain_node(question, TURN, "its arguments are there, and it is about to begin")
+            return
+        if not question.because:
+            seconds = question.asked_at - since
+            because = for_inputs(len(missing), len(node.dependencies), seconds)
+            question = replace(question, because=because, seconds=seconds)
+        position = missing[0]
+    explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
+
+
+def missing_inputs(node: Node, nodes: Sequence[Node]) -> list[int]:
+    """Return which results a node still needs, as positions; not all, if there are very many."""
+    return [each for each in islice(node.dependencies, DEPENDENCIES_MOST) if nodes[each].status is None]
+
+
+def for_inputs(missing: int, all_of_them: int, seconds: float) -> str:
+    """Return the first half of a sentence about a node that has waited for others for so long."""
+    wants = f"it has waited for {age(seconds)} for" if seconds >= WORTH_SAYING_SECONDS else "it needs"
+    if all_of_them == 1:
+        return f"{wants} the result of another node, which is not there: "
+    return f"{wants} the results of {all_of_them:,} other nodes, and {missing:,} are not there, one of them because: "

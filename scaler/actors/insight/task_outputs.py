@@ -1,0 +1,206 @@
+"""TaskOutputs: hands the lines that tasks write to the clients that they are for.
+
+Written to by worker proxies (lines), client sessions (requests) and the acceptor (sessions ended); sends, through the
+outbox, to clients. A client gets the lines of its own tasks and of those nested in them, and of no others. Lines are
+kept in a table, also for the monitor.
+
+Must never: be on the way of a task that writes nothing, or keep more for a client that reads nothing than its bound.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from scaler.actors.insight.output_table import KeptLine, OutputTable
+from scaler.actors.messages.outputs import OutputAsked, RunsSaid
+from scaler.actors.messages.peers import SayStatistics, SessionEnded
+from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Peer
+from scaler.ids import NO_CONNECTION, NO_ID, TaskId
+from scaler.kit import Actor, handles
+from scaler.message import message
+from scaler.wire.messages.client import OutputLine, OutputRequest, OutputResponse, Task
+from scaler.wire.messages.common import OutputStream
+
+UNHEARD_MOST = 5000
+"""So many lines may be on their way to a client. A stream leaves out further ones; answers wait."""
+WAITING_MOST = 256
+"""So many requests of a client wait; the oldest is answered with nothing."""
+LOOK_SECONDS = 0.25
+"""How often requests that wait are looked at again."""
+
+
+@message
+class _LookAgain:
+    """Requests wait for clients that have not heard the answers before."""
+
+
+@message
+class _ExpireDue:
+    """What a task has written may be too old."""
+
+
+class Reader:
+    """A client that asks for output."""
+
+    __slots__ = ("dropped", "number", "peer", "pipe", "unheard", "unheard_lines", "waiting")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.pipe = peer.pipe
+        self.number: int | None = None
+        """of the request for all lines of its tasks; None: it gets no stream"""
+        self.dropped = 0
+        """lines that its stream has left out since it was said last"""
+        self.unheard: deque[tuple[int, int]] = deque()
+        """the number of a message, and how many lines are in it"""
+        self.unheard_lines = 0
+        self.waiting: deque[tuple[frozenset[int], OutputRequest]] = deque()
+
+    def has_room(self) -> bool:
+        """Return whether few enough lines are on their way."""
+        if self.pipe is not self.peer.pipe:  # its session has begun anew
+            self.pipe, self.unheard_lines = self.peer.pipe, 0
+            self.unheard.clear()
+        while self.unheard and self.pipe.acknowledged >= self.unheard[0][0]:
+            self.unheard_lines -= self.unheard.popleft()[1]
+        return self.unheard_lines < UNHEARD_MOST
+
+    def said(self, lines: int) -> None:
+        """So many lines are on their way."""
+        number = self.pipe.said + 1
+        self.unheard_lines += lines
+        if self.unheard and self.unheard[-1][0] == number:
+            lines += self.unheard.pop()[1]
+        self.unheard.append((number, lines))
+
+
+class Desk:
+    """What outlives the actor: the table, and who reads."""
+
+    def __init__(self, retention_seconds: float) -> None:
+        self.table = OutputTable(retention_seconds)
+        self.readers: dict[Peer, Reader] = {}
+        self.streams: dict[int, Reader] = {}
+        """by account: who gets all lines of its tasks"""
+
+
+class TaskOutputs(Actor):
+    """The one room for the output of tasks.
+
+    Args:
+        desk: outlives it.
+        objects: knows the names of functions.
+    """
+
+    def __init__(self, desk: Desk, outbox: Outbox, objects: ObjectTable) -> None:
+        self._desk = desk
+        self._table = desk.table
+        self._outbox = outbox
+        self._objects = objects
+        self._will_look = self._will_expire = False
+
+    def on_start(self) -> None:
+        self._expire_later()
+        if any(reader.waiting for reader in self._desk.readers.values()):
+            self._look_later()
+
+    # Lines
+
+    @handles(RunsSaid)
+    def _said(self, said: RunsSaid) -> None:
+        now, add, streams = self.now(), self._table.add, self._desk.streams
+        for line, spec, account in said.lines:
+            name = self._name(spec)
+            kept = add(line, account, name, said.worker, now)
+            reader = streams.get(account)
+            if reader is not None and line.stream != OutputStream.REPORT:
+                self._stream(reader, spec.task_id, name, kept)
+        self._expire_later()
+
+    def _name(self, spec: Task) -> str:
+        stored = None if spec.name else self._objects.functions.get(spec.function_id)
+        return spec.name if stored is None else stored.name
+
+    def _stream(self, reader: Reader, task_id: TaskId, name: str, line: KeptLine) -> None:
+        assert reader.number is not None
+        if reader.peer.connection == NO_CONNECTION or not reader.has_room():
+            reader.dropped += 1 + line.dropped
+            return
+        line = line._replace(dropped=line.dropped + reader.dropped)
+        reader.dropped = 0
+        self._outbox.put(reader.peer, _item(reader.number, task_id, name, line))
+        reader.said(1)
+
+    def _expire_later(self) -> None:
+        at = None if self._will_expire else self._table.expire(self.now())
+        if at is not None:
+            self._will_expire = True
+            self.schedule(max(1.0, at - self.now()), _ExpireDue())
+
+    @handles(_ExpireDue)
+    def _expire(self, _due: _ExpireDue) -> None:
+        self._will_expire = False
+        self._expire_later()
+
+    # Requests
+
+    @handles(OutputAsked)
+    def _asked(self, asked: OutputAsked) -> None:
+        reader = self._desk.readers.get(asked.peer)
+        if reader is None:
+            reader = self._desk.readers[asked.peer] = Reader(asked.peer)
+        for request in asked.requests:
+            if request.task_id != NO_ID:
+                reader.waiting.append((asked.accounts, request))
+            elif asked.stream_of is not None:
+                reader.number = request.number
+                self._desk.streams[asked.stream_of] = reader
+        while len(reader.waiting) > WAITING_MOST:
+            self._outbox.put(reader.peer, OutputResponse(reader.waiting.popleft()[1].number, 0))
+        self._serve(reader)
+
+    def _serve(self, reader: Reader) -> None:
+        while reader.waiting and reader.has_room():
+            self._serve_one(reader, *reader.waiting.popleft())
+        if reader.waiting:
+            self._look_later()
+
+    def _serve_one(self, reader: Reader, accounts: frozenset[int], request: OutputRequest) -> None:
+        peer, task = reader.peer, self._table.find(request.task_id)
+        dropped = 0
+        if task is not None and task.account in accounts:
+            dropped = task.dropped
+            lines = task.lines if not request.report else () if task.report is None else (task.report,)
+            for line in lines:
+                self._outbox.put(peer, _item(request.number, request.task_id, task.name, line))
+            reader.said(len(lines))
+        self._outbox.put(peer, OutputResponse(request.number, dropped))
+
+    def _look_later(self) -> None:
+        if not self._will_look:
+            self._will_look = True
+            self.schedule(LOOK_SECONDS, _LookAgain())
+
+    @handles(_LookAgain)
+    def _look_again(self, _look: _LookAgain) -> None:
+        self._will_look = False
+        for reader in self._desk.readers.values():
+            self._serve(reader)
+
+    @handles(SessionEnded)
+    def _session_ended(self, ended: SessionEnded) -> None:
+        reader = self._desk.readers.pop(ended.peer, None)
+        if reader is not None:
+            streams = self._desk.streams
+            self._desk.streams = {account: each for account, each in streams.items() if each is not reader}
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        counts = {"tasks": len(self._table), "bytes": self._table.size_bytes, "readers": len(self._desk.readers)}
+        say.report.add("outputs", "", counts)
+
+
+def _item(number: int, task_id: TaskId, name: str, line: KeptLine) -> OutputLine:
+    return OutputLine(number, task_id, line.stream, line.time_us, line.dropped, name, line.worker, line.text)

@@ -1,0 +1,110 @@
+"""Copies: which hosts have copies of which objects, and how long they keep unneeded functions.
+
+Two tables of the object store, which alone writes to them. Must never: know why an object is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from scaler.ids import ObjectId
+from scaler.kit import ActorRef
+
+RETAINED_BYTES_MOST = 1024 * 1024 * 1024
+"""The most bytes of unneeded functions on hosts: half a minute of new closures could exceed their memory."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
+    """Take `value` from a set of the table, and the set from the table when it is empty."""
+    values = table[key]
+    values.discard(value)
+    if not values:
+        del table[key]
+
+
+class Copies:
+    """Which hosts have copies of which objects, by object and by host. The session of its agent stands for a host."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}
+        """an ordered set, so that the same seed gives the same messages"""
+        self.objects: dict[ActorRef, set[ObjectId]] = {}
+
+    def add(self, object_id: ObjectId, host: ActorRef) -> None:
+        self.hosts.setdefault(object_id, {})[host] = None
+        self.objects.setdefault(host, set()).add(object_id)
+
+    def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
+        """Forget all copies of an object. Returns the hosts that have one."""
+        hosts = self.hosts.pop(object_id, {})
+        for host in hosts:
+            discard(self.objects, host, object_id)
+        return hosts
+
+    def remove_host(self, host: ActorRef) -> set[ObjectId]:
+        """Forget all copies of a host. Returns the objects of which there is no other copy."""
+        objects = self.objects.pop(host, set())
+        for object_id in objects:
+            hosts = self.hosts[object_id]
+            hosts.pop(host, None)
+            if not hosts:
+                del self.hosts[object_id]
+        return objects - self.hosts.keys()
+
+
+class Retained:
+    """Functions of which only copies are left, with deadline and size, in the order of their deadlines."""
+
+    def __init__(self) -> None:
+        self.ends: dict[ObjectId, float] = {}
+        self._sizes: dict[ObjectId, int] = {}
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self.ends
+
+    def add(self, object_id: ObjectId, end: float, size_bytes: int) -> None:
+        """Retain a function until `end`, which is not before that of any other."""
+        self.ends[object_id] = end
+        self._sizes[object_id] = size_bytes
+        self.size_bytes += size_bytes
+
+    def remove(self, object_id: ObjectId) -> None:
+        """Stop retaining a function, if it is here: it is needed again, or no copy is left."""
+        if self.ends.pop(object_id, None) is not None:
+            self.size_bytes -= self._sizes.pop(object_id)
+
+    def first_end(self) -> float | None:
+        """Return the first deadline, or None."""
+        return next(iter(self.ends.values()), None)
+
+    def take_ended(self, now: float) -> list[ObjectId]:
+        """Remove and return the expired ones."""
+        ended = []
+        for object_id, end in self.ends.items():
+            if end > now:
+                break
+            ended.append(object_id)
+        return self._take(ended)
+
+    def take_surplus(self) -> list[ObjectId]:
+        """Remove and return the first ones until the rest is small enough."""
+        surplus, size_bytes = [], self.size_bytes
+        for object_id in self.ends:
+            if size_bytes <= RETAINED_BYTES_MOST:
+                break
+            size_bytes -= self._sizes[object_id]
+            surplus.append(object_id)
+        return self._take(surplus)
+
+    def _take(self, object_ids: list[ObjectId]) -> list[ObjectId]:
+        for object_id in object_ids:
+            self.remove(object_id)
+        return object_ids

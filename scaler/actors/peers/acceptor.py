@@ -1,0 +1,416 @@
+"""Acceptor: accepts or refuses each hello, and starts or finds its session.
+
+Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown requested); sends to sessions and,
+through the outbox, replies to peers. It supervises the sessions: a session that fails is dropped, and its peer is asked
+for a new hello.
+
+Must never: treat an id from a hello as more than random bytes that this peer was the first to show.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scaler.actors.insight.events import AGENT, CLIENT, Events, PeerRefused
+from scaler.actors.messages.peers import (
+    AgentArrived,
+    ClientArrived,
+    GiveUp,
+    NestedArrived,
+    NestedIn,
+    Resumed,
+    SayStatistics,
+    SendAway,
+    SessionEnded,
+    ShutdownAsked,
+    StopAgent,
+    WorkersCame,
+    WorkersChanged,
+)
+from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.hellos import identity_of, language_of, listed, names_of, python_of, wrong_python
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Lines, Peer, PeerKey
+from scaler.actors.policy import FAIR, Rules
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.sessions.nested_session import NestedSession
+from scaler.actors.sessions.session import Services
+from scaler.actors.tasks.home import Options
+from scaler.ids import NO_ID, Connection, SchedulerId
+from scaler.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.peer.course import TRIES_MOST
+from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
+from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    Direction,
+)
+from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.session.transfer import WINDOW_BYTES
+
+logger = logging.getLogger(__name__)
+
+UINT32_MOST = 2**32 - 1
+
+TASKS_BEYOND_WINDOW = 2
+"""How many windows of open tasks a client may have before more are refused: some have ended for the client only."""
+
+RESETS_WITHIN_SECONDS = 60.0
+"""A peer that has stayed for longer has made progress since its last unreadable message."""
+
+MOST_WORKERS = 65_535
+"""A worker's number travels as 16 bits."""
+
+REFUSALS_REMEMBERED = 1024
+"""Of so many peers it is known that they were refused, and why."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The scheduler's settings for peers and tasks."""
+
+    client_timeout_seconds: float = 60.0
+    worker_timeout_seconds: float = 60.0
+    per_worker_queue_size: int = 1000
+    crash_limit: int = 3
+    object_retention_seconds: float = 60.0
+    task_output_retention_seconds: float = 600.0
+    protected: bool = True
+    rules: Rules = field(default_factory=Rules)
+    window_bytes: int = WINDOW_BYTES
+    kept_bytes: int = 256 * 1024 * 1024
+    client_tasks: int = 250_000
+    client_bytes: int = 128 * 1024 * 1024
+    open_tasks: int = 4_000_000
+    open_bytes: int = 4 * 1024 * 1024 * 1024
+    value_bytes: Callable[[], int] = int
+    """returns the most bytes of one value now; 0: there is no limit"""
+
+
+class Acceptor(Actor):
+    """The one acceptor of the scheduler."""
+
+    def __init__(
+        self,
+        *,
+        scheduler_id: SchedulerId,
+        package_version: str,
+        limits: Limits,
+        directory: Directory,
+        outbox: Outbox,
+        lines: Lines,
+        balancer: ActorRef,
+        object_store: ActorRef,
+        adoption: ActorRef,
+        census: ActorRef,
+        outputs: ActorRef,
+        events: Events,
+        shut_down: Callable[[], None],
+        read_options: Callable[[bytes], Options],
+        paused_since: Callable[[float], float],
+    ) -> None:
+        self._scheduler_id = scheduler_id
+        self._package_version = package_version
+        self._limits = limits
+        self._directory = directory
+        self._outbox = outbox
+        self._lines = lines
+        self._balancer = balancer
+        self._object_store = object_store
+        self._adoption = adoption
+        self._census = census
+        self._outputs = outputs
+        self._events = events
+        self._shut_down = shut_down
+        self._waiting: list[AgentArrived] = []
+        """those that come when the clients of another Python have gone"""
+        self._refusals: OrderedDict[bytes, str] = OrderedDict()
+        """why peers were refused that may try again, by their ids"""
+        self._read_options = read_options
+        self._paused_since = paused_since
+
+    # Hellos
+
+    @handles(ClientArrived)
+    def _client_arrived(self, arrived: ClientArrived) -> None:
+        hello, connection = arrived.hello, arrived.connection
+        key = ("client", hello.client_id)
+        if self._directory.is_spent(connection):
+            return  # it said more than one hello in one turn
+        if self._refused(connection, SCHEDULER_TO_CLIENT, hello, key):
+            return
+        known = self._present(key)
+        if known is not None:
+            self._resume(known, arrived, b"")
+            return
+        agent = self._directory.agents_by_token.get(hello.agent_token)
+        if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
+            reason = "the agent that runs your task is not connected"
+            self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
+            return
+        identity = identity_of(hello)
+        kinds = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+        peer = Peer(key, *kinds, self._lines, python_of(hello), identity=identity)
+        peer.dial = peer.begun = hello.dial
+        if agent is None:
+            session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
+        else:
+            self._directory.accounts.enter(hello.client_id)
+            session = self._start_client(hello, peer, NestedSession, 0)
+            session.send(NestedIn(agent, hello.processor))
+            agent.send(NestedArrived(hello.processor, session))
+        self._directory.add(peer, session, connection)
+        self._reply(peer, is_resumed=False)
+
+    def _present(self, key: PeerKey) -> Peer | None:
+        """Return the peer with this key if it has a session."""
+        peer = self._directory.peers.get(key)
+        return peer if peer is not None and not peer.session.is_stopped() else None
+
+    def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
+        """The peer of a session is back. The session goes on where it was, or begins anew.
+
+        A hello that was overtaken is nothing new: its peer has left that connection for one that is known already.
+        """
+        hello = arrived.hello
+        if 0 < hello.dial < peer.dial:
+            self._directory.spend(arrived.connection)
+            return
+        peer.dial = hello.dial
+        if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:
+            peer.garbled = 0
+        if peer.garbled >= TRIES_MOST:
+            reason = f"{TRIES_MOST} times in a row, a message of this {peer.key[0]} or one for it was unreadable"
+            self._refuse(arrived.connection, peer.outgoing, hello, reason)
+            peer.session.send(GiveUp(reason))
+            return
+        self._directory.reconnect(peer, arrived.connection)
+        peer.heard_at = self.now()  # its time-out may be over in this very turn
+        # A peer that has not had the reply that began this session means an earlier one, maybe of another scheduler.
+        is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
+        is_resumed = is_the_same and peer.resume(hello.heard)
+        # Results that it may not have heard are said again: it will say their tasks again, which must not run again.
+        results = [] if is_resumed else peer.unheard(TaskResult)
+        if not is_resumed:
+            peer.reset()
+            peer.begun = hello.dial
+        self._reply(peer, is_resumed=is_resumed)
+        for result in results:
+            self._outbox.put(peer, result)
+        peer.session.send(Resumed(peer.visit, held, is_resumed))
+
+    def _account_of(self, hello: ClientHello) -> int:
+        """Return the account of a client: its own, or a common one if clients take no turns."""
+        if self._limits.rules.policy != FAIR:
+            return 0
+        return self._directory.accounts.open(hello.client_id, hello.account if hello.resumes else None)
+
+    def _start_client(self, hello: ClientHello, peer: Peer, kind: type[ClientSession], account: int) -> ActorRef:
+        limits = self._limits
+        logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))
+        return self.spawn(
+            kind(
+                identity_of(hello),
+                peer,
+                self._services(),
+                limits.client_timeout_seconds,
+                limits.crash_limit,
+                TASKS_BEYOND_WINDOW * limits.client_tasks,
+                self._directory.next_attempt,
+                account,
+                bool(hello.resumes),
+            )
+        )
+
+    @handles(AgentArrived)
+    def _agent_arrived(self, arrived: AgentArrived) -> None:
+        hello, connection = arrived.hello, arrived.connection
+        key = ("cluster", hello.agent_id)
+        if self._directory.is_spent(connection):
+            return
+        if self._refused(connection, SCHEDULER_TO_AGENT, hello, key):
+            return
+        if len(names_of(hello)) > MOST_WORKERS:
+            self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
+            return
+        known = self._present(key)
+        if known is not None:
+            self._resume(known, arrived, hello.held)
+            return
+        if self._must_wait(arrived):
+            return
+        hello = self._directory.worker_names.take(hello)
+        identity, names = identity_of(hello), names_of(hello)
+        token = b"" if hello.agent_token == NO_ID else hello.agent_token
+        kinds = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+        peer = Peer(key, *kinds, self._lines, python_of(hello), token, identity)
+        peer.dial = peer.begun = hello.dial
+        session = self.spawn(
+            AgentSession(
+                identity,
+                peer,
+                self._services(),
+                timeout_seconds=self._limits.worker_timeout_seconds,
+                queue_size=self._limits.per_worker_queue_size,
+                names=names,
+                held=hello.held,
+                agents=hello.agents,
+                is_back=bool(hello.resumes),
+            )
+        )
+        self._directory.add(peer, session, connection)
+        self._reply(peer, is_resumed=False)
+        logger.info("workers %s connected (%s)", listed(identity.worker_names), language_of(hello))
+
+    @handles(WorkersChanged)
+    def _workers_changed(self, changed: WorkersChanged) -> None:
+        self._directory.describe(changed.peer, changed.identity)
+        self._census.send(WorkersCame())
+
+    def _services(self) -> Services:
+        return Services(
+            self.actor_ref,
+            self._balancer,
+            self._object_store,
+            self._adoption,
+            self._census,
+            self._outputs,
+            self._outbox,
+            self._events,
+            lambda: len(self._directory.agents_by_token),
+            self._read_options,
+            self._paused_since,
+            self._directory.attempt_times,
+            self._directory.unstarted,
+            self._limits.value_bytes,
+        )
+
+    def _reply(self, peer: Peer, *, is_resumed: bool) -> None:
+        limits = self._limits
+        is_client = peer.outgoing is SCHEDULER_TO_CLIENT
+        seconds = limits.client_timeout_seconds if is_client else limits.worker_timeout_seconds
+        milliseconds = min(int(seconds * 1000), UINT32_MOST)
+        versions = (PROTOCOL_VERSION, self._package_version)
+        goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
+        peer.met_at = self.now()
+        self._refusals.pop(peer.key[1], None)
+        if not is_client:
+            self._census.send(WorkersCame())
+        window = self._window() if is_client else (0, 0)
+        account = self._directory.accounts.of(peer.key[1]) if is_client else 0
+        said = (1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window, account, limits.value_bytes())
+        self._outbox.put_alone(peer, HelloReply(*said))
+
+    def _window(self) -> tuple[int, int]:
+        """Return how many open tasks and bytes a client may have: its own bound, or its part of the bound of all."""
+        limits, count = self._limits, len(self._directory.peers)
+        return (
+            max(1, min(limits.client_tasks, limits.open_tasks // count)),
+            max(1, min(limits.client_bytes, limits.open_bytes // count)),
+        )
+
+    def _refused(
+        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
+    ) -> bool:
+        """Refuse a peer that is incompatible with the scheduler or the other peers. Return whether it was refused."""
+        reason = self._wrong_protocol(hello, key) or self._wrong_python(hello, key)
+        if reason:
+            self._refuse(connection, outgoing, hello, reason)
+        return bool(reason)
+
+    def _wrong_protocol(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
+        if hello.protocol_version == PROTOCOL_VERSION:
+            return ""
+        return (
+            f"this {key[0]} (scaler {hello.package_version}) speaks protocol {hello.protocol_version}, "
+            f"the scheduler (scaler {self._package_version}) speaks protocol {PROTOCOL_VERSION}: "
+            f"install the same version of scaler on both sides"
+        )
+
+    def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
+        """Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
+
+        The workers that are there decide. While there are none, clients of any Python wait for some.
+        """
+        own = python_of(hello)
+        known = self._directory.peers.get(key)
+        pythons = self._directory.pythons_of("cluster", without=known)
+        pythons.update(python_of(arrived.hello) for arrived in self._waiting)
+        return wrong_python(key[0], own, next(iter(pythons))) if own and pythons and own not in pythons else ""
+
+    def _must_wait(self, arrived: AgentArrived) -> bool:
+        """The first workers come: clients of another Python, which have waited in vain, are sent away before."""
+        python = python_of(arrived.hello)
+        if not python or not self._directory.pythons_of("client") - {python}:
+            return False
+        for peer in self._directory.peers.values():
+            if peer.outgoing is SCHEDULER_TO_CLIENT and peer.python not in ("", python):
+                peer.session.send(SendAway(wrong_python("client", peer.python, python)))
+        self._waiting.append(arrived)
+        return True
+
+    def _refuse(
+        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, reason: str
+    ) -> None:
+        identity = identity_of(hello)
+        if self._refusals.pop(identity.peer_id, "") != reason:  # else it tries again, and there is nothing new to tell
+            logger.warning("refused: %s", reason)
+            if self._events.listener is not None:
+                role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
+                self._events.listener.send(PeerRefused(role, identity, reason))
+        self._refusals[identity.peer_id] = reason
+        if len(self._refusals) > REFUSALS_REMEMBERED:
+            self._refusals.popitem(last=False)
+        reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
+        self._outbox.put_to_stranger(connection, outgoing, reply)
+
+    # Sessions
+
+    @handles(SessionEnded)
+    def _session_ended(self, ended: SessionEnded) -> None:
+        self._directory.remove(ended.peer)
+        self._census.send(ended)
+        self._outputs.send(ended)
+        waiting, self._waiting = self._waiting, []
+        for arrived in waiting:
+            self._agent_arrived(arrived)
+
+    @handles(ChildFailed)
+    def _session_failed(self, failed: ChildFailed) -> None:
+        peer = self._directory.of_session(failed.child)
+        if peer is not None:
+            self._outbox.put_alone(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
+            self._directory.remove(peer)
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for peer in self._directory.peers.values():
+            peer.session.send(restarted)
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        for peer in self._directory.peers.values():
+            peer.session.notify(say)
+
+    # Shutdown
+
+    @handles(ShutdownAsked)
+    def _shutdown_asked(self, asked: ShutdownAsked) -> None:
+        if self._limits.protected:
+            reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
+            self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
+            return
+        logger.info("shutting down: a client asked for it")
+        self._outbox.put(asked.peer, ClientShutdownResponse(1, ""))
+        for peer in self._directory.peers.values():
+            if peer.outgoing is SCHEDULER_TO_AGENT:
+                peer.session.send(StopAgent("a client shut the scheduler down"))
+        self._shut_down()

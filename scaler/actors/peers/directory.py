@@ -1,0 +1,132 @@
+"""The directory: who is there, over which connection; it finds each peer in constant time.
+
+The acceptor and the edge write it, the acceptor and the edge read it. It outlives the acceptor, which is restarted with
+it. Must never: be searched from one end to the other for a single peer, because thousands come and go at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+
+from scaler.actors.insight.events import PeerIdentity
+from scaler.actors.peers.accounts import Accounts
+from scaler.actors.peers.attempt_times import AttemptTimes
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Peer, PeerKey
+from scaler.actors.peers.worker_names import WorkerNames
+from scaler.actors.tasks.unstarted import Unstarted
+from scaler.ids import NO_CONNECTION, Connection
+from scaler.kit import ActorRef
+
+SPENT_REMEMBERED = 16_384
+"""How many former connections of peers are remembered."""
+
+
+class Directory:
+    """All peers, by key, session and connection."""
+
+    def __init__(self, next_attempt: Callable[[], int], outbox: Outbox) -> None:
+        self.next_attempt = next_attempt
+        """gives each run a number of its own"""
+        self.attempt_times = AttemptTimes()
+        self.unstarted = Unstarted()
+        self.peers: dict[PeerKey, Peer] = {}
+        """all that have a session"""
+        self.connected: dict[Connection, Peer] = {}
+        """those of them that have a connection"""
+        self.agents_by_token: dict[bytes, ActorRef] = {}
+        """agent token -> session of the agent"""
+        self.pythons: Counter[tuple[str, str]] = Counter()
+        """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
+        self.accounts = Accounts()
+        """of the clients that are not inside a task"""
+        self.worker_names = WorkerNames()
+        self.workers = self.agents = 0
+        """how many of them are connected"""
+        self._by_session: dict[ActorRef, Peer] = {}
+        self._outbox = outbox
+        self._spent: OrderedDict[Connection, None] = OrderedDict()
+
+    def add(self, peer: Peer, session: ActorRef, connection: Connection) -> None:
+        """Add a peer whose session has just started."""
+        peer.session = session
+        self.peers[peer.key] = peer
+        self._by_session[session] = peer
+        if peer.python:
+            self.pythons[peer.python, peer.key[0]] += 1
+        if peer.agent_token:
+            self.agents_by_token[peer.agent_token] = session
+        self._connect(peer, connection)
+
+    def reconnect(self, peer: Peer, connection: Connection) -> None:
+        """Give a peer another connection; the one that it had belongs to no peer any more."""
+        self.disconnect(peer)
+        self._connect(peer, connection)
+
+    def _connect(self, peer: Peer, connection: Connection) -> None:
+        peer.connect(connection)
+        self.connected[connection] = peer
+        self._count(peer, 1)
+
+    def disconnect(self, peer: Peer) -> None:
+        """Take the connection of a peer away, if it has one. What is put for it waits for the next one."""
+        connection = peer.connection
+        if connection == NO_CONNECTION:
+            return
+        peer.connection = NO_CONNECTION
+        del self.connected[connection]
+        self._count(peer, -1)
+        self.spend(connection)
+
+    def spend(self, connection: Connection) -> None:
+        """Note that a connection may not become a peer's any more."""
+        self._spent[connection] = None
+        if len(self._spent) > SPENT_REMEMBERED:
+            self._spent.popitem(last=False)
+
+    def _count(self, peer: Peer, change: int) -> None:
+        if peer.identity is not None and peer.key[0] == "cluster":
+            self.agents += change
+            self.workers += change * len(peer.identity.worker_names)
+
+    def describe(self, peer: Peer, identity: PeerIdentity) -> None:
+        """An agent says of itself that it has more workers now, or fewer."""
+        change = int(peer.connection != NO_CONNECTION)
+        self._count(peer, -change)
+        peer.identity = identity
+        self._count(peer, change)
+
+    def remove(self, peer: Peer) -> None:
+        """Forget a peer whose session has ended; its last words still leave. May be called again."""
+        if self._by_session.pop(peer.session, None) is None:
+            return
+        self._outbox.part(peer)
+        self.disconnect(peer)
+        if peer.key[0] == "cluster":
+            self.worker_names.release(peer.key[1])
+        if peer.python:
+            python = (peer.python, peer.key[0])
+            self.pythons[python] -= 1
+            if not self.pythons[python]:
+                del self.pythons[python]
+        if self.agents_by_token.get(peer.agent_token) is peer.session:
+            del self.agents_by_token[peer.agent_token]
+        if self.peers.get(peer.key) is peer:  # else it is back already, with a new session
+            del self.peers[peer.key]
+            self.accounts.close(peer.key[1])
+
+    def pythons_of(self, kind: str, without: Peer | None = None) -> set[str]:
+        """Return the Pythons of all peers of a kind but one."""
+        itself = None if without is None else (without.python, without.key[0])
+        return {
+            python for (python, of), count in self.pythons.items() if of == kind and count > ((python, of) == itself)
+        }
+
+    def of_session(self, session: ActorRef) -> Peer | None:
+        """Return the peer of a session, or None if it has been removed."""
+        return self._by_session.get(session)
+
+    def is_spent(self, connection: Connection) -> bool:
+        """Return whether a connection belongs, or has belonged, to a peer: it may not become another one."""
+        return connection in self.connected or connection in self._spent

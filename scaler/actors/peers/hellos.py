@@ -1,0 +1,97 @@
+"""Hellos: what the hello of a peer says, for the acceptor.
+
+Must never: keep state.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from scaler.actors.insight.events import PeerIdentity
+from scaler.actors.policy import Offer
+from scaler.amounts import AMOUNT_MOST
+from scaler.ids import TaskId
+from scaler.wire.messages.capabilities import from_text
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.worker import HELD_RUN, RunCancel, WorkerHello
+
+NAMES_LISTED = 8
+"""So many names are in one line of the log."""
+
+
+def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
+    """Return what a peer says of itself."""
+    if isinstance(hello, ClientHello):
+        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version, label=hello.label)
+    names = names_of(hello)
+    versions = hello.package_version, hello.python_version
+    taking = names[: max(0, len(names) - hello.closed)]
+    has = from_text(hello.capabilities)
+    return PeerIdentity(hello.agent_id, *versions, taking, has, named_only=bool(hello.named_only))
+
+
+def names_of(hello: WorkerHello) -> tuple[str, ...]:
+    """Return the names of all workers of an agent, also of those that take no tasks now."""
+    return tuple(hello.worker_names.split(","))
+
+
+def runs_of_workers(held: bytes, workers: int) -> tuple[list[list[tuple[TaskId, int]]], list[RunCancel]]:
+    """Return task and attempt of each run that an agent has, for each of its workers, and the orders to cancel those of
+    no worker.
+    """
+    of_workers: list[list[tuple[TaskId, int]]] = [[] for _ in range(workers)]
+    refused: list[RunCancel] = []
+    for task_id, attempt, worker in HELD_RUN.iter_unpack(held):
+        if worker < workers:
+            of_workers[worker].append((TaskId(task_id), attempt))
+        else:
+            refused.append(RunCancel(TaskId(task_id), worker, attempt))
+    return of_workers, refused
+
+
+def runs_by_worker(held: bytes) -> dict[int, bytes]:
+    """Return the runs that an agent has by the number of the worker, in the form in which its hello names them."""
+    by_worker: defaultdict[int, bytearray] = defaultdict(bytearray)
+    for run in HELD_RUN.iter_unpack(held):
+        by_worker[run[2]] += HELD_RUN.pack(*run)
+    return {worker: bytes(runs) for worker, runs in by_worker.items()}
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for the log: the first ones, and how many there are more."""
+    rest = len(names) - NAMES_LISTED
+    return ", ".join(names[:NAMES_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "-"
+
+
+def offer_of(identity: PeerIdentity, workers: int) -> Offer:
+    """Return what the node of an agent has for tasks that ask for it: also its Python, for any number of them.
+
+    Args:
+        workers: how many are awaited before it is known how much of it is free.
+    """
+    amounts = dict(identity.capabilities)
+    minor = ".".join(identity.python_version.split(".")[:2])
+    if "." in minor and not identity.named_only:
+        amounts.setdefault(f"python{minor}", AMOUNT_MOST)
+    return Offer(tuple(sorted(amounts.items())), workers, identity.named_only)
+
+
+def wrong_python(kind: str, own: str, of_workers: str) -> str:
+    """Return why a peer of another Python than the workers is refused."""
+    return (
+        f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
+        f"travel between them; run both with the same minor version of Python"
+    )
+
+
+def language_of(hello: ClientHello | WorkerHello) -> str:
+    """Return what a peer is written in, for the log."""
+    version = hello.python_version
+    return f"Python {version}" if version[:1].isdigit() or not version else version
+
+
+def python_of(hello: ClientHello | WorkerHello) -> str:
+    """Return the minor version of Python of a peer, such as 3.11; empty for one that does not pickle."""
+    minor = ".".join(hello.python_version.split(".")[:2])
+    return minor if hello.cloudpickle_version and "." in minor else ""

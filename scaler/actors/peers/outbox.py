@@ -1,0 +1,109 @@
+"""The outbox: the actors' one door out.
+
+Actors put single items in, which wait in the pipe of their peer. The edge serves the peers for which there is something
+to do, whenever all actors but those that run last are idle, or the budget of the dispatcher is spent. So batches grow
+with the load, and a single item leaves at once.
+
+Must never: know what an item means, or look at a peer to whom nothing is said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.actors.peers.peer import Peer
+from scaler.ids import NO_CONNECTION, Connection
+from scaler.wire.messages.directions import Direction
+
+
+class Parcel:
+    """The items that leave on a connection which has no peer."""
+
+    __slots__ = ("connection", "direction", "items")
+
+    def __init__(self, connection: Connection, direction: Direction, items: list[Any]) -> None:
+        self.connection = connection
+        self.direction = direction
+        self.items = items
+
+
+class Outbox:
+    """Who is to be served next."""
+
+    def __init__(self) -> None:
+        self.due: list[Peer] = []
+        self.parting: list[tuple[Peer, Connection]] = []
+        self.parcels: dict[Connection, Parcel] = {}
+        """nearly always there are none of both. The edge asks often whether there is anything"""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to say, to whomever."""
+        return bool(self.due or self.parcels or self.parting)
+
+    def put(self, peer: Peer, item: Any) -> None:
+        """Send `item` to a peer, on this connection or the next one."""
+        if not peer.is_due:
+            peer.is_due = True
+            self.due.append(peer)
+        peer.put(item)
+
+    def put_all(self, peer: Peer, items: list[Any]) -> None:
+        """Send several items to a peer, in their order."""
+        if items:
+            self.serve(peer)
+            peer.pipe.put_all(items)
+
+    def put_alone(self, peer: Peer, item: Any) -> None:
+        """Send `item` to a peer on this connection only, out of the count; nothing happens without a connection."""
+        if peer.connection != NO_CONNECTION:
+            peer.alone.append(item)
+            self.serve(peer)
+
+    def serve(self, peer: Peer) -> None:
+        """There is something to do for a peer: a window is open again, or an acknowledgement is due."""
+        if not peer.is_due:
+            peer.is_due = True
+            self.due.append(peer)
+
+    def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
+        """Send `item` to a connection that has no peer: a refusal."""
+        parcel = self.parcels.get(connection)
+        if parcel is None:
+            parcel = self.parcels[connection] = Parcel(connection, direction, [])
+        parcel.items.append(item)
+
+    def part(self, peer: Peer) -> None:
+        """The session of a peer has ended: what was put for it still leaves on the connection that it has."""
+        if peer.connection != NO_CONNECTION:
+            self.parting.append((peer, peer.connection))
+
+    def await_news(self, peer: Peer, heard: int) -> bool:
+        """Notify the session of a peer about the next item for that peer (`NewsSaid`).
+
+        Args:
+            heard: the number of the last message that the peer has heard.
+
+        Returns: whether it has heard all; if not, nothing happens.
+        """
+        if peer.connection == NO_CONNECTION or peer.pipe.said != heard or peer.pipe.has_unsaid:
+            return False
+        peer.is_awaited = True
+        return True
+
+    def take_due(self) -> list[Peer]:
+        """Take the peers for which there is something to do, in the order of the first item."""
+        due, self.due = self.due, []
+        for peer in due:
+            peer.is_due = False
+        return due
+
+    def take_parting(self) -> list[tuple[Peer, Connection]]:
+        """Take the peers whose sessions have ended, and their last connections."""
+        parting, self.parting = self.parting, []
+        return parting
+
+    def take_parcels(self) -> list[Parcel]:
+        """Take what is for connections without a peer."""
+        parcels, self.parcels = self.parcels, {}
+        return list(parcels.values())

@@ -1,0 +1,60 @@
+"""WorkerNames: which names of workers are in use, so that each worker of a scheduler has one of its own.
+
+Used by the acceptor, for agents that are new here, and by the directory, when their session has ended. Tasks for one
+worker, results by worker and screens go by these names; agents call their workers by number.
+Must never: refuse an agent because of a name: one that was started anew may come before the session of the old one has
+ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from scaler.actors.peers.hellos import listed, names_of
+from scaler.ids import AgentId
+from scaler.wire.messages.worker import WorkerHello
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerNames:
+    """The names of the workers of all agents that have a session."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._by_agent: dict[bytes, tuple[str, ...]] = {}
+        self._next: dict[str, int] = {}
+        """the number that the next worker of a name gets, of names that were asked for twice"""
+
+    def take(self, hello: WorkerHello) -> WorkerHello:
+        """Give the workers of an agent their names: those of its hello, or, where these are taken, `NAME#2` and so on.
+        Return the hello with these names.
+        """
+        wanted = names_of(hello)
+        names = tuple(name and self._own(name) for name in wanted)
+        self._by_agent[hello.agent_id] = names
+        changed = [f"{name} instead of {other}" for name, other in zip(names, wanted, strict=True) if name != other]
+        if not changed:
+            return hello
+        logger.warning(
+            "workers are called %s: other workers have these names; name them with --worker-names", listed(changed)
+        )
+        return replace(hello, worker_names=",".join(names))
+
+    def _own(self, name: str) -> str:
+        own, number = name, self._next.get(name, 2)
+        while own in self._taken:
+            own = f"{name}#{number}"
+            number += 1
+        if own != name:
+            self._next[name] = number
+        self._taken.add(own)
+        return own
+
+    def release(self, agent_id: AgentId | bytes) -> None:
+        """The session of an agent has ended. May be called again."""
+        names = self._by_agent.pop(agent_id, ())
+        self._taken.difference_update(names)
+        if not self._taken:
+            self._next = {}

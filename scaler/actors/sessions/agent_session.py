@@ -1,0 +1,400 @@
+"""AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
+
+Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the sessions of the
+clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies: when
+one fails, the whole session ends and the agent is asked for a new hello, so that both sides agree again on who has
+which task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from scaler.actors.insight.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
+from scaler.actors.messages.adoption import RunsHeld
+from scaler.actors.messages.monitor import AgentSeen, WatchAgent
+from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
+from scaler.actors.messages.peers import (
+    CloseWorker,
+    ConnectionLost,
+    DrainWorker,
+    EndNested,
+    NestedArrived,
+    OpenWorker,
+    Resumed,
+    SayStatistics,
+    StopAgent,
+    WorkersChanged,
+)
+from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.peers.hellos import listed, offer_of, runs_by_worker, runs_of_workers
+from scaler.actors.peers.peer import Peer
+from scaler.actors.sessions.farewell import Farewell, orders_by_worker
+from scaler.actors.sessions.session import Services, Session
+from scaler.actors.slices import NextSlice, Slices
+from scaler.actors.workers.worker_proxy import WorkerProxy
+from scaler.ids import TaskId
+from scaler.kit import ActorRef, ChildFailed, Timer, handles
+from scaler.message import message
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
+from scaler.wire.messages.worker import (
+    AgentState,
+    DisconnectRequest,
+    DisconnectResponse,
+    DrainRequest,
+    ProcessorGone,
+    ProcessorNews,
+    RecallResponse,
+    RunBlocked,
+    RunOutput,
+    RunResult,
+    RunStanding,
+    RunTask,
+    RunUnblocked,
+    WatchRequest,
+    WorkerHeartbeat,
+    WorkerHeartbeatEcho,
+    WorkersClosed,
+)
+
+logger = logging.getLogger(__name__)
+
+PROCESSORS_REMEMBERED = 1024
+"""The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
+
+COME_BACK_SECONDS = 2.0
+"""How long an agent whose connection was cut has to come back before its tasks go to other workers."""
+
+OPENED_AT_ONCE = 1024
+"""How many workers begin in one turn: some ten milliseconds. Then all other peers have theirs."""
+
+
+@message
+class _OpenMore:
+    """session -> itself, by a timer of no delay: more workers are to begin."""
+
+
+class AgentSession(Session):
+    """One agent. Its workers are addressed by their position in the hello's list of names.
+
+    Args:
+        names: of all its workers; the identity has those that take tasks, the first ones.
+        held: the runs that the agent has, as its hello names them.
+        agents: how many agents its last scheduler had; 0 if it had none, or does not know.
+        is_back: whether it had a scheduler before, or another session here.
+    """
+
+    role = AGENT
+
+    def __init__(
+        self,
+        identity: PeerIdentity,
+        peer: Peer,
+        services: Services,
+        *,
+        timeout_seconds: float,
+        queue_size: int,
+        names: tuple[str, ...],
+        held: bytes,
+        agents: int = 0,
+        is_back: bool = False,
+    ) -> None:
+        title = f"agent of {listed(identity.worker_names)}"
+        super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
+        self._names = names
+        self._n_open = len(identity.worker_names)
+        """how many of the workers, the first ones, take tasks"""
+        self._queue_size = queue_size
+        self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
+        self._held = held
+        self._to_begin: deque[list[tuple[TaskId, int]]] = deque()
+        """the runs of each worker that begins when the slices get to it; what comes for it waits behind that"""
+        self._agents = agents
+        self._is_back = is_back
+        self._workers: list[ActorRef] = []
+        """those that have taken tasks, or have some; the others begin soon, or when they are opened"""
+        self._opening: Timer | None = None
+        self._slices = Slices(self)
+        """what all workers are to hear; what comes later for one of them waits behind it"""
+        self._nested: dict[int, list[ActorRef]] = {}
+        """the sessions of the clients inside its processors"""
+        self._watcher: ActorRef | None = None
+        """who wants to hear what its agent reports"""
+        self._is_draining = False
+        self._gone: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
+
+    def on_start(self) -> None:
+        super().on_start()
+        held, refused = runs_of_workers(self._held, len(self._names))
+        self._outbox.put_all(self._peer, refused)
+        n_first = min(self._n_open, OPENED_AT_ONCE)
+        while len(held) > n_first and not held[-1]:
+            held.pop()
+        self._to_begin.extend(held)
+        self._slices.add(self._begin, range(len(held)))
+        self._tell_came(tuple(self._workers[: self._n_open]))
+        if len(self._workers) > self._n_open:
+            self._tell_changed(self._n_open)
+        self._all_may_have_begun()
+
+    def _begin(self, index: int) -> None:
+        """Have a worker begin, with the runs that it has."""
+        if not self._to_begin:
+            return  # the session has ended
+        held = self._to_begin.popleft()
+        worker = self._worker(index, held)
+        self._workers.append(worker)
+        if held:
+            self._services.adoption.send(RunsHeld([(task_id, worker, attempt) for task_id, attempt in held]))
+        if index >= self._n_open:
+            worker.send(CloseWorker())
+
+    def _all_may_have_begun(self) -> None:
+        if not self._to_begin and self._agents:  # all of its runs are known now
+            self._services.adoption.send(RunsHeld((), self._agents))
+            self._agents = 0
+        self._open_later()
+
+    def _open_later(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        if len(self._workers) < self._n_open and not self._to_begin:
+            self._opening = self.schedule(0.0, _OpenMore())
+
+    @handles(_OpenMore)
+    def _open_more(self, _more: _OpenMore) -> None:
+        """Have the next workers begin. While there is no connection they could take no tasks."""
+        if self._is_draining or not self._peer.connection:
+            return
+        known = len(self._workers)
+        last = min(self._n_open, known + OPENED_AT_ONCE)
+        self._workers += [self._worker(index, []) for index in range(known, last)]
+        self._tell_changed(known)
+        self._open_later()
+
+    def _worker(self, index: int, held: list[tuple[TaskId, int]]) -> ActorRef:
+        return self.spawn(
+            WorkerProxy(
+                self._names[index],
+                index,
+                self._peer,
+                outbox=self._outbox,
+                balancer=self._services.balancer,
+                queue_size=self._queue_size,
+                host=self.actor_ref,
+                adoption=self._services.adoption,
+                outputs=self._services.outputs,
+                held=held,
+                offer=self._offer,
+            )
+        )
+
+    # From the agent
+
+    @handles(
+        Batch[RunResult],
+        Batch[RecallResponse],
+        Batch[RunBlocked],
+        Batch[RunUnblocked],
+        Batch[RunOutput],
+        Batch[RunStanding],
+    )
+    def _news_of_runs(self, news: Batch[Any]) -> None:
+        if len(news) == 1:
+            self._tell(news[0].worker, news)
+            return
+        by_worker: dict[int, Batch[Any]] = {}
+        for item in news:
+            batch = by_worker.get(item.worker)
+            if batch is None:
+                batch = by_worker[item.worker] = type(news)()
+            batch.append(item)
+        for worker, batch in by_worker.items():
+            self._tell(worker, batch)
+
+    def _tell(self, worker: int, batch: Batch[Any]) -> None:
+        workers = self._workers
+        if self._slices:  # it may begin before that is its turn, and the session may end
+            self._tell_all((workers[worker] for _ in [batch] if worker < len(workers)), lambda _number: batch)
+        elif worker < len(workers):
+            workers[worker].send(batch)
+
+    def _tell_all(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
+        """Tell workers something, in slices, behind what they are to hear already."""
+        self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        known, were_beginning = len(self._workers), bool(self._to_begin)
+        self._slices.go_on()
+        if were_beginning:
+            self._tell_changed(known)
+            self._all_may_have_begun()
+
+    @handles(Batch[ObjectRequest])
+    def _requests(self, batch: Batch[ObjectRequest]) -> None:
+        for request in batch:
+            by_value = bool(request.by_value)
+            self._services.object_store.send(FetchObject(request.object_id, self._peer, self.actor_ref, by_value))
+
+    @handles(Batch[ObjectKept])
+    def _kept(self, batch: Batch[ObjectKept]) -> None:
+        for kept in batch:
+            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref, self._is_back))
+
+    @handles(Batch[WorkerHeartbeat])
+    def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
+        self._heard_beat(batch[-1].sent_ns)
+        services = self._services
+        for heartbeat in batch:
+            echo = WorkerHeartbeatEcho(heartbeat.sent_ns, services.count_agents(), services.value_bytes())
+            self._outbox.put_alone(self._peer, echo)
+
+    @handles(Batch[DisconnectRequest])
+    def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
+        logger.info("workers %s leave: %s", listed(self._identity.worker_names), batch[0].reason)
+        self._outbox.put(self._peer, DisconnectResponse("goodbye"))
+        self._depart(LEFT, batch[0].reason)
+
+    @handles(Batch[DrainRequest])
+    def _drains(self, batch: Batch[DrainRequest]) -> None:
+        logger.info("workers %s take no new tasks: %s", listed(self._identity.worker_names), batch[0].reason)
+        self._is_draining = True
+        self._tell_all(self._workers, lambda _number: DrainWorker())
+
+    @handles(Batch[WorkersClosed])
+    def _workers_closed(self, batch: Batch[WorkersClosed]) -> None:
+        """Its engine can run more tasks at once now, or fewer."""
+        n_open = max(0, len(self._names) - batch[-1].closed)
+        was_open, self._n_open = self._n_open, n_open
+        if self._is_draining or n_open == was_open:
+            return
+        self._tell_all(self._workers[n_open:was_open], lambda _number: CloseWorker())
+        self._tell_all(self._workers[was_open:n_open], lambda _number: OpenWorker())
+        self._identity = replace(self._identity, worker_names=self._names[:n_open])
+        self._services.acceptor.send(WorkersChanged(self._peer, self._identity))
+        self._tell_changed(len(self._workers))
+        self._tell_watcher(None)
+        self._open_later()
+
+    def _tell_changed(self, known: int) -> None:
+        """Tell the listener how many workers take tasks, and which workers it does not know."""
+        listener = self._services.events.listener
+        if listener is not None:
+            names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])
+            listener.send(PeerChanged(self.actor_ref, self._identity, names, workers))
+
+    # For those who watch
+
+    @handles(WatchAgent)
+    def _watch(self, watch: WatchAgent) -> None:
+        self._watcher = watch.watcher if watch.interval_ms else None
+        self._outbox.put_alone(self._peer, WatchRequest(watch.interval_ms, watch.parts))
+        self._tell_watcher(None)
+
+    @handles(Batch[AgentState])
+    def _reports(self, batch: Batch[AgentState]) -> None:
+        self._tell_watcher(batch[-1])
+
+    def _tell_watcher(self, state: AgentState | None) -> None:
+        if self._watcher is not None:
+            seen = AgentSeen(self.actor_ref, self._peer, self._identity, self._is_draining, state)
+            self._watcher.send(seen)
+
+    # The clients inside its processors
+
+    @handles(NestedArrived)
+    def _nested_arrived(self, arrived: NestedArrived) -> None:
+        if arrived.processor in self._gone:
+            arrived.session.send(EndNested())
+            return
+        sessions = self._nested.setdefault(arrived.processor, [])
+        sessions[:] = [session for session in sessions if not session.is_stopped()]
+        sessions.append(arrived.session)
+
+    @handles(Batch[ProcessorGone])
+    def _processors_gone(self, batch: Batch[ProcessorGone]) -> None:
+        for gone in batch:
+            self._gone.append(gone.processor)
+            for session in self._nested.pop(gone.processor, ()):
+                session.send(EndNested())
+
+    @handles(Batch[ProcessorNews])
+    def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
+        for news in batch:
+            self._outbox.put(self._peer, news)
+
+    # From the scheduler
+
+    @handles(DeleteCopy)
+    def _delete_copy(self, delete: DeleteCopy) -> None:
+        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.DELETE, delete.object_id, "", ()))
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        self._tell_all(self._workers, lambda _number: restarted)
+
+    @handles(StopAgent)
+    def _stop_agent(self, stop: StopAgent) -> None:
+        self._outbox.put(self._peer, DisconnectResponse(stop.reason))
+        self._depart(SENT_AWAY, stop.reason)
+
+    @handles(ChildFailed)
+    def _worker_failed(self, failed: ChildFailed) -> None:
+        reason = f"the scheduler failed at one of your workers: {failed.error!r}"
+        self._outbox.put_alone(self._peer, HelloRequest(reason))
+        self._depart(FAILED, reason)
+
+    # Its connection
+
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        super()._resumed(resumed)
+        self._is_back = False  # who had another scheduler, too, has come by now
+        held = {} if resumed.goes_on else runs_by_worker(resumed.held)
+        others = Resumed(resumed.visit, b"", resumed.goes_on)
+        self._tell_all(
+            self._workers,
+            lambda number: Resumed(resumed.visit, held[number], False) if number in held else others,
+        )
+        self._open_later()
+
+    @handles(ConnectionLost)
+    def _connection_lost(self, lost: ConnectionLost) -> None:
+        unsent = orders_by_worker(lost.unsent)
+        self._tell_all(self._workers, lambda number: ConnectionLost(lost.visit, lost.reason, unsent.get(number, ())))
+        super()._connection_lost(lost)
+
+    def _say_lost(self) -> None:
+        self._stop_workers(was_lost=True)
+        # It must not go on with tasks that others have now.
+        self._outbox.put_alone(self._peer, HelloRequest("you were silent for too long"))
+
+    # Its end
+
+    def _leave(self) -> None:
+        self._stop_workers(was_lost=False)
+        self._services.object_store.send(HostLeft(self.actor_ref))
+        for sessions in self._nested.values():
+            for session in sessions:
+                session.send(EndNested())
+        super()._leave()
+
+    def _stop_workers(self, was_lost: bool) -> None:
+        self._to_begin.clear()
+        if not self._workers:
+            return
+        unheard = orders_by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)
+        self.spawn(Farewell(self._slices, self._workers, was_lost, unheard))
+        self._workers = []
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add(self.role, self._title, {"workers": self._n_open})
+        for worker in self._workers[: self._n_open]:
+            worker.notify(say)

@@ -1,0 +1,474 @@
+"""ClientSession: one client, from its first hello until it leaves or stays silent for too long.
+
+Written to by the edge (batches from the client), the acceptor (the client is back on another connection), its tasks,
+its graphs and the object store; sends to these, the acceptor and, through the outbox, to the client. It supervises its
+tasks and graphs: one that fails inside the scheduler is reported as failed, without other effects. Between graphs
+stands what one needs of another, or of a task: `Awaited`.
+
+Must never: keep an object.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
+from scaler.actors.graphs.graph import GraphActor
+from scaler.actors.graphs.graph_node import by_graph
+from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
+from scaler.actors.insight.explanations import not_here
+from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.monitor import SayOpen, SayTask
+from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
+from scaler.actors.messages.outputs import OutputAsked
+from scaler.actors.messages.peers import InfoAsked, Resumed, SayStatistics, SendAway, ShutdownAsked
+from scaler.actors.messages.tasks import (
+    AwaitResult,
+    BalancerRestarted,
+    CancelGraph,
+    CancelTask,
+    ExplainInput,
+    ExplainNode,
+    ExplainTask,
+    GraphEnded,
+    GraphNodeDone,
+    InputKnown,
+    TaskDone,
+)
+from scaler.actors.peers.peer import Peer
+from scaler.actors.sessions.canceller import Canceller
+from scaler.actors.sessions.said_again import SaidAgain
+from scaler.actors.sessions.session import Services, Session
+from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.task import TaskActor
+from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
+from scaler.kit import ActorRef, ChildFailed, handles
+from scaler.pickling.serialization import Frames
+from scaler.wire.messages.client import (
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHeartbeatEcho,
+    ClientResting,
+    ExplainRequest,
+    ExplainResponse,
+    GoodbyeKind,
+    GraphInput,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
+    InfoRequest,
+    OutputRequest,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from scaler.wire.session.lost_frames import LostFrames
+
+logger = logging.getLogger(__name__)
+
+COME_BACK_SECONDS = 5.0
+"""How long a client whose connection was cut has to come back; never longer than its time-out."""
+
+SEARCHED_MOST = 20_000
+"""Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
+
+BARE_GRAPHS_MOST = 65_536
+"""A client announces so many graphs at most before it sends a node of any of them. Their nodes follow at once, unless
+they wait behind large values."""
+
+
+class ClientSession(Session):
+    """One client, its open tasks and graphs, and its objects.
+
+    Args:
+        is_back: whether the client had another scheduler: then agents may have runs of its tasks.
+    """
+
+    role = CLIENT
+
+    _home: Home
+    """of its tasks, from its start"""
+
+    def __init__(
+        self,
+        identity: PeerIdentity,
+        peer: Peer,
+        services: Services,
+        timeout_seconds: float,
+        crash_limit: int,
+        tasks_most: int,
+        next_attempt: Callable[[], int],
+        account: int,
+        is_back: bool = False,
+    ) -> None:
+        title = f"client {identity.peer_id.hex()[:8]}"
+        super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
+        self._client_id = ClientId(identity.peer_id)
+        self._object_store = services.object_store
+        self._crash_limit = crash_limit
+        self._tasks_most, self._next_attempt = tasks_most, next_attempt
+        self._account = account
+        self._adoption = services.adoption if is_back else None
+        self._tasks: dict[TaskId, ActorRef] = {}
+        self._graphs: dict[GraphId, ActorRef] = {}
+        self._bare: set[GraphId] = set()
+        """those that were announced, and of which no node has come yet"""
+        self._awaited = Awaited()
+        self._again: SaidAgain | None = None
+        """after its session began anew, until it has said all again"""
+
+    def on_start(self) -> None:
+        super().on_start()
+        services = self._services
+        self._home = Home(
+            self.actor_ref,
+            services.balancer,
+            self._object_store,
+            services.events,
+            self._client_id,
+            self._crash_limit,
+            self._next_attempt,
+            services.read_options,
+            services.attempt_times,
+            services.unstarted,
+            self._account,
+            self._adoption,
+        )
+        if self._adoption is not None:
+            self.schedule(self._timeout_seconds, AgentsAreBack())
+        self._tell_came()
+
+    @handles(AgentsAreBack)
+    def _agents_are_back(self, _news: AgentsAreBack) -> None:
+        """No agent has a run of its new tasks."""
+        self._home.adoption = None
+
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        super()._resumed(resumed)
+        if not resumed.goes_on:
+            self._again = SaidAgain(self._tasks, self._peer.pipe.unheard())
+
+    # Its tasks
+
+    @handles(Batch[Task])
+    def _submit(self, batch: Batch[Task]) -> None:
+        tasks, spawn, home = self._tasks, self.spawn, self._home
+        for spec in self._within_bounds(batch):
+            if spec.task_id not in tasks:  # else it was sent again after a cut
+                tasks[spec.task_id] = spawn(TaskActor(spec, home))
+
+    def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Refuse the tasks that are more than this client may have open. One that keeps to its window has none.
+
+        Those that have ended since their client began to say all again are left out.
+        """
+        if self._again is not None:
+            batch = self._again.still_to_run(batch, self._tasks)
+        room = self._tasks_most - len(self._tasks)
+        if len(batch) <= room:
+            return batch
+        room = max(0, room)
+        for spec in batch[room:]:
+            if spec.task_id not in self._tasks:
+                sentence = f"its client has {self._tasks_most} open tasks, more than the scheduler takes".encode()
+                self._outbox.put(self._peer, TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0))
+        return batch[:room]
+
+    @handles(Batch[TaskCancel])
+    def _cancel(self, batch: Batch[TaskCancel]) -> None:
+        for cancel in batch:
+            task = self._tasks.get(cancel.task_id)
+            if task is not None:  # else its result is on the way
+                task.send(CancelTask(bool(cancel.waiting)))
+
+    @handles(TaskResult)
+    def _done(self, result: TaskResult) -> None:
+        if self._tasks.pop(result.task_id, None) is not None:
+            if self._awaited:
+                self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
+            self._outbox.put(self._peer, result)
+
+    @handles(TaskDone)
+    def _done_with_frames(self, done: TaskDone) -> None:
+        if done.result.task_id in self._tasks:
+            self._store_result(done.result, done.frames)
+            self._awaited.tell(NO_GRAPH, done)
+            self._done(done.result)
+
+    # Its graphs
+
+    @handles(Batch[GraphTask])
+    def _announce(self, batch: Batch[GraphTask]) -> None:
+        for spec in batch:
+            graph = self._open_graph(spec.graph_id)
+            if graph is not None:
+                graph.send(spec)  # it was sent again after a cut
+                continue
+            if len(self._bare) >= BARE_GRAPHS_MOST:
+                continue  # its nodes, should they come, are refused
+            self._bare.add(spec.graph_id)
+            if self._again is not None and spec.node_count:
+                self._again.announce(spec)
+            else:
+                self._start_graph(spec)
+
+    def _start_graph(self, spec: GraphTask) -> ActorRef:
+        graph = self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home_of(spec.account)))
+        return graph
+
+    def _home_of(self, _account: int) -> Home:
+        """Return the home of tasks with an account. A root client always has its own, whatever its tasks name."""
+        return self._home
+
+    @handles(Batch[GraphNode])
+    def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
+        for graph_id, nodes in by_graph(batch).items():
+            self._bare.discard(graph_id)
+            graph = self._open_graph(graph_id)
+            if graph is not None:
+                graph.send(nodes)
+            elif self._again is not None and self._again.has_graph(graph_id):
+                whole = self._again.hear(graph_id, nodes)
+                if whole is not None:
+                    self._start_whole(*whole)
+            else:
+                self._refuse(nodes)
+
+    def _start_whole(self, spec: GraphTask, inputs: Batch[GraphInput], nodes: Batch[GraphNode]) -> None:
+        graph = self._start_graph(spec)
+        if inputs:
+            graph.send(inputs)
+        graph.send(nodes)
+
+    def _open_graph(self, graph_id: GraphId) -> ActorRef | None:
+        graph = self._graphs.get(graph_id)
+        return None if graph is None or graph.is_stopped() else graph
+
+    @handles(Batch[GraphInput])
+    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
+        for graph_id, inputs in by_graph(batch).items():
+            graph = self._open_graph(graph_id)
+            if graph is not None:
+                graph.send(inputs)
+            elif self._again is not None and self._again.has_graph(graph_id):
+                self._again.hear_inputs(graph_id, inputs)
+
+    def _refuse(self, nodes: Sequence[GraphNode]) -> None:
+        """The rest of a graph that has failed here, or was never announced."""
+        for node in nodes:
+            if node.wanted:
+                sentence = b"the scheduler does not know the graph of this task"
+                self._outbox.put(self._peer, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
+
+    @handles(Batch[GraphTaskCancel])
+    def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
+        for cancel in batch:
+            graph = self._graphs.get(cancel.graph_id)
+            if graph is not None:  # else its last result is on the way
+                graph.send(CancelGraph())
+            if self._again is not None:
+                self._again.forget(cancel.graph_id)
+                if graph is None:
+                    self._bare.discard(cancel.graph_id)
+
+    @handles(GraphNodeDone)
+    def _node_done(self, done: GraphNodeDone) -> None:
+        if done.frames:
+            self._store_result(done.result, done.frames)
+        if self._again is not None:
+            self._again.tell(done.result.task_id)
+        if self._awaited:
+            self._awaited.tell(done.graph_id, TaskDone(done.result, done.frames, done.worker))
+        self._outbox.put(self._peer, done.result)
+
+    @handles(GraphEnded)
+    def _graph_ended(self, ended: GraphEnded) -> None:
+        if self._awaited:
+            for task_id in self._awaited.take_of(ended.graph_id):
+                self._ask_for_result(task_id)
+        if self._graphs.get(ended.graph_id) is ended.graph:
+            del self._graphs[ended.graph_id]
+            self._bare.discard(ended.graph_id)
+
+    # Results for which its graphs wait
+
+    @handles(AwaitResult)
+    def _await_result(self, wish: AwaitResult) -> None:
+        task_id, source = wish.input.task_id, wish.input.source_graph
+        maker = self._tasks.get(task_id) if source == NO_ID else self._open_graph(source)
+        if maker is None:
+            self._ask_for_result(task_id)
+            return
+        if source != NO_ID:
+            maker.send(wish)
+        self._awaited.add(wish)
+
+    @handles(InputKnown)
+    def _input_known(self, known: InputKnown) -> None:
+        self._awaited.tell(known.source, known.done)
+
+    def _ask_for_result(self, task_id: TaskId) -> None:
+        """Its result is on its way to the client, and is not here any more."""
+        self._outbox.put(self._peer, ObjectRequest(ObjectId(task_id), 1))
+
+    # Its objects
+
+    @handles(Batch[ObjectInstruction])
+    def _instruct(self, batch: Batch[ObjectInstruction]) -> None:
+        for instruction in batch:
+            if instruction.kind == InstructionKind.DELETE:
+                self._object_store.send(DeleteObject(instruction.object_id, self._client_id))
+            else:
+                self._store(instruction)
+
+    def _store(self, instruction: ObjectInstruction) -> None:
+        # One that was lost on its way is only missing to this client: others may have the function.
+        frames = instruction.frames
+        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION and type(frames) is not LostFrames
+        if type(frames) is LostFrames:
+            logger.warning("%s: %s is not kept: %s", self._title, instruction.name or "an argument", frames.reason)
+        if is_function and (instruction.location or content_id(frames) != instruction.object_id):
+            # Tasks that name it find no function, unless another client has stored the right one.
+            why = "it has a location" if instruction.location else "its id is not the hash of its content"
+            logger.warning("%s: a function is not kept: %s", self._title, why)
+            return
+        self._object_store.send(
+            StoreObject(
+                instruction.object_id,
+                self._client_id,
+                instruction.name,
+                frames,
+                held=instruction.kind != InstructionKind.CREATE_FOR_TASK,
+                is_function=is_function,
+                location=instruction.location,
+                source=self.actor_ref,
+            )
+        )
+
+    def _store_result(self, result: TaskResult, frames: Frames) -> None:
+        self._object_store.send(StoreObject(ObjectId(result.task_id), self._client_id, "", frames, held=True))
+
+    @handles(Batch[ObjectRequest])
+    def _request(self, batch: Batch[ObjectRequest]) -> None:
+        for request in batch:
+            self._object_store.send(FetchObject(request.object_id, self._peer, None, by_value=True))
+
+    @handles(SupplyObject)
+    def _supply(self, supply: SupplyObject) -> None:
+        self._outbox.put(self._peer, ObjectRequest(supply.object_id, 1))
+
+    # Heartbeats, goodbyes and questions
+
+    @handles(Batch[ClientHeartbeat])
+    def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
+        self._heard_beat(batch[-1].sent_ns)
+        self._services.attempt_times.mark(self._next_attempt, self.now())
+        if self._again is not None and self._again.is_over(batch[-1], self._peer.pipe.arriving_bytes):
+            self._again = None
+        for heartbeat in batch:
+            self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes()))
+
+    @handles(Batch[ClientDisconnect])
+    def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
+        if any(goodbye.kind == GoodbyeKind.SHUTDOWN for goodbye in batch):
+            self._services.acceptor.send(ShutdownAsked(self._peer))
+        else:
+            self._depart(LEFT, "")
+
+    @handles(Batch[ClientResting])
+    def _resting(self, batch: Batch[ClientResting]) -> None:
+        """Ignored: it only matters for a client inside a task."""
+
+    @handles(Batch[InfoRequest])
+    def _ask_who_is_there(self, batch: Batch[InfoRequest]) -> None:
+        self._services.census.send(InfoAsked(self._peer, batch))
+
+    @handles(Batch[OutputRequest])
+    def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
+        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset({self._account}), self._account))
+
+    @handles(Batch[ExplainRequest])
+    def _explain(self, batch: Batch[ExplainRequest]) -> None:
+        for request in batch:
+            question = ExplainTask(self.actor_ref, request.task_id, asked_at=self.now())
+            self._hand_on(question, request.task_id, request.graph_id, request.position)
+
+    @handles(ExplainInput)
+    def _explain_input(self, asked: ExplainInput) -> None:
+        awaited = asked.input
+        self._hand_on(asked.question, awaited.task_id, awaited.source_graph, awaited.source_position)
+
+    def _hand_on(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
+        is_node = graph_id != NO_ID
+        asked = self._graphs.get(graph_id) if is_node else self._tasks.get(task_id)
+        if asked is None or asked.is_stopped():
+            self._outbox.put(self._peer, not_here(question))
+        else:
+            asked.send(ExplainNode(question, position) if is_node else question)
+
+    @handles(ExplainResponse)
+    def _explained(self, response: ExplainResponse) -> None:
+        self._outbox.put(self._peer, response)
+
+    # From inside the scheduler
+
+    @handles(ChildFailed)
+    def _child_failed(self, failed: ChildFailed) -> None:
+        for graph_id, graph in self._graphs.items():
+            if graph is failed.child:  # it has said itself which tasks fail with it
+                del self._graphs[graph_id]
+                self._bare.discard(graph_id)
+                return
+        for task_id, task in self._tasks.items():
+            if task is failed.child:
+                sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+                self._done(TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
+                return
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for child in (*self._tasks.values(), *self._graphs.values()):
+            child.send(restarted)
+
+    @handles(SendAway)
+    def _send_away(self, away: SendAway) -> None:
+        """Its next hello is refused for the same reason."""
+        self._outbox.put_alone(self._peer, HelloRequest(away.reason))
+        self._depart(SENT_AWAY, away.reason)
+
+    @handles(SayOpen)
+    def _say_open(self, say: SayOpen) -> None:
+        say.backlog.open[self._client_id] += len(self._tasks)
+        if say.backlog.wants_tasks:
+            for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
+                if public_id(task_id) in say.backlog.wants_tasks:
+                    task.send(SayTask())
+        for graph in self._graphs.values():
+            graph.notify(say)
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add(self.role, self._client_id.hex()[:8], self.statistics())
+        for graph in self._graphs.values():
+            graph.notify(say)
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: open tasks, open graphs."""
+        return {"tasks": len(self._tasks), "graphs": len(self._graphs)}
+
+    # Its end
+
+    def _leave(self) -> None:
+        cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.values()]
+        cancels += [(graph, CancelGraph()) for graph in self._graphs.values()]
+        self._tasks, self._graphs = {}, {}
+        if cancels:
+            self.spawn(Canceller(cancels))
+        self._object_store.send(OwnerLeft(self._client_id))
+        super()._leave()

@@ -1,0 +1,103 @@
+"""NestedSession: the client inside a processor. It ends with the process, not after a time-out.
+
+Its tasks may hold the interpreter for minutes, or the process may be stopped while it waits, so silence means nothing.
+Its agent knows when it is dead. So the agent's session ends it, with the processor or with itself. Then its tasks are
+cancelled: the children of a task die with its process.
+
+Its tasks name the account of their root client, so a recursion has the share of one client. Code in a task could name
+another account; it could also do anything else to a worker.
+
+It tells the agent when the process only waits and may be stopped, and when it must continue because an item for the
+client is on its way.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from scaler.actors.insight.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
+from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.outputs import OutputAsked
+from scaler.actors.messages.peers import EndNested, NestedIn, NewsSaid
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.task import TaskActor
+from scaler.kit import ActorRef, handles
+from scaler.wire.messages.client import ClientResting, OutputRequest, Task
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import ProcessorNews
+
+logger = logging.getLogger(__name__)
+
+ACCOUNTS_REMEMBERED = 64
+"""Homes are cheap to make again, and a process that lives for weeks may run tasks of many clients."""
+
+
+class NestedSession(ClientSession):
+    """One client inside a task."""
+
+    role = NESTED_CLIENT
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._agent: ActorRef | None = None
+        self._processor = 0
+        self._wait = 0
+        """the number of its task's current wait"""
+        self._homes: dict[int, Home] = {}
+        """by account: its process runs tasks of several clients"""
+
+    @handles(NestedIn)
+    def _nested_in(self, nested: NestedIn) -> None:
+        self._agent, self._processor = nested.agent, nested.processor
+
+    @handles(Batch[Task])
+    def _submit(self, batch: Batch[Task]) -> None:
+        tasks, spawn, home_of = self._tasks, self.spawn, self._home_of
+        for spec in self._within_bounds(batch):
+            if spec.task_id not in tasks:
+                tasks[spec.task_id] = spawn(TaskActor(spec, home_of(spec.account)))
+
+    def _home_of(self, account: int) -> Home:
+        home = self._homes.get(account)
+        if home is None:
+            if len(self._homes) >= ACCOUNTS_REMEMBERED:
+                self._homes.clear()
+            home = self._homes[account] = self._home.of_account(account)
+        return home
+
+    @handles(Batch[OutputRequest])
+    def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
+        """Its process runs tasks of several clients, one after the other: it may ask about those that it works for."""
+        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset(self._homes), None))
+
+    @handles(AgentsAreBack)
+    def _agents_are_back(self, news: AgentsAreBack) -> None:
+        super()._agents_are_back(news)
+        self._homes.clear()
+
+    def _check_silence_in(self, seconds: float, departure: Departure) -> None:
+        """Do nothing: its agent watches it."""
+
+    def _say_cut(self, reason: str, _seconds: float) -> None:
+        logger.log(self._level(), "%s: %s; it may come back as long as its process lives", self._title, reason)
+
+    @handles(Batch[ClientResting])
+    def _resting(self, batch: Batch[ClientResting]) -> None:
+        """If an item is on its way, the client will report again that it only waits."""
+        if self._outbox.await_news(self._peer, batch[-1].heard):
+            self._wait = batch[-1].wait
+            self._tell_agent(has_news=False)
+
+    @handles(NewsSaid)
+    def _news_said(self, _said: NewsSaid) -> None:
+        self._tell_agent(has_news=True)
+
+    def _tell_agent(self, has_news: bool) -> None:
+        if self._agent is not None:
+            self._agent.send(Batch[ProcessorNews]([ProcessorNews(self._processor, self._wait, has_news)]))
+
+    @handles(EndNested)
+    def _end_nested(self, _end: EndNested) -> None:
+        self._depart(PROCESSOR_ENDED, "")

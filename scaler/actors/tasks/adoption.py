@@ -1,0 +1,212 @@
+"""Adoption: matches runs that agents came with to the tasks that they belong to, so that no task begins anew.
+
+Written to by agent sessions (runs that an agent had when it came), worker proxies (runs that were lost with their
+agent) and tasks (ask for their run); sends offers to tasks, and cancels runs that no task has claimed in time.
+
+A task is said again by its client to a new scheduler, while an agent may still run it. Such a task asks here before it
+waits for a worker. The answer is delayed while agents are still to come back: until as many have come as the last
+scheduler had, or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too: it waits in the queue,
+and is adopted if the agent comes back before it was started elsewhere.
+
+The table outlives the actor. Must never: decide whether a task adopts its run (the task does).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+
+from scaler.actors.messages.adoption import AskForRun, CheckHeld, NotHeld, RunFound, RunsHeld, RunsLost
+from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.tasks import CancelRun
+from scaler.actors.slices import NextSlice, Slices
+from scaler.ids import TaskId
+from scaler.kit import Actor, ActorRef, Timer, handles
+
+HOLD_SECONDS = 2.5
+"""How long a young scheduler waits for agents: longer than their longest pause between two connections."""
+
+OFFER_SECONDS = 1.0
+"""How long a task waits for the worker proxy of a run that was offered to it. The proxy may have ended meanwhile."""
+
+KNOWN_MOST = 200_000
+"""The most tasks that are remembered for agents that come late. What a client says again comes first."""
+
+_NOT_HELD = NotHeld()
+
+
+class AdoptionTable:
+    """Runs without a task, and tasks that may have a run. Each dict is in the order of its times."""
+
+    def __init__(self) -> None:
+        self.began = math.inf
+        """when the scheduler began"""
+        self.held: dict[TaskId, tuple[ActorRef, int, float]] = {}
+        """runs that no task has claimed: worker, attempt, since when"""
+        self.known: dict[TaskId, tuple[ActorRef, float]] = {}
+        """tasks of which an agent that is still to come may have a run, and since when they are known"""
+        self.early: dict[ActorRef, None] = {}
+        """tasks that wait until the agents are back: an ordered set, as the next one"""
+        self.patient: dict[ActorRef, None] = {}
+        """those of them that wait as long as an agent may come back"""
+        self.offered: deque[tuple[float, ActorRef]] = deque()
+        """tasks to which a run was offered, and until when it may take"""
+        self.agents_back = 0
+        self.agents_expected = 0
+
+    @property
+    def are_agents_back(self) -> bool:
+        """Whether as many agents have come back as the last scheduler had, as far as one of them has said that."""
+        return self.agents_back >= self.agents_expected > 0
+
+
+class Adoption(Actor):
+    """The one meeting point of runs and their tasks.
+
+    Args:
+        keep_seconds: how long a run waits for its task, and a task for its run.
+    """
+
+    def __init__(self, table: AdoptionTable, keep_seconds: float) -> None:
+        self._table = table
+        self._keep_seconds = keep_seconds
+        self._timer: Timer | None = None
+        self._look_at = math.inf
+        """when the timer fires"""
+        self._slices = Slices(self)
+
+    def on_start(self) -> None:
+        self._table.began = min(self._table.began, self.now())
+        self._look_later()
+
+    # News
+
+    @handles(RunsHeld)
+    def _runs_held(self, news: RunsHeld) -> None:
+        table, now = self._table, self.now()
+        for task_id, worker, attempt in news.runs:
+            task, _since = table.known.get(task_id, (None, 0.0))
+            if task is not None:
+                self._offer(task_id, task, worker, attempt)
+                continue
+            other = table.held.pop(task_id, None)
+            if other is not None:  # one of them is enough
+                other[0].send(CancelRun(task_id, other[1]))
+            table.held[task_id] = (worker, attempt, now)
+        if news.agents:
+            table.agents_back += 1
+            table.agents_expected = max(table.agents_expected, news.agents)
+        self._look_later()
+
+    @handles(RunsLost)
+    def _runs_lost(self, lost: RunsLost) -> None:
+        held = self._table.held
+        for task_id, task in lost.runs:
+            self._know(task_id, task)
+            if task_id in held:  # its agent is back already
+                worker, attempt, _since = held.pop(task_id)
+                self._offer(task_id, task, worker, attempt)
+        self._look_later()
+
+    @handles(AskForRun)
+    def _ask(self, ask: AskForRun) -> None:
+        table = self._table
+        self._know(ask.task_id, ask.task)
+        worker, attempt, _since = table.held.pop(ask.task_id, (None, 0, 0.0))
+        if worker is not None and not worker.is_stopped():
+            self._offer(ask.task_id, ask.task, worker, attempt)
+        elif self._is_time(ask.patient):
+            ask.task.send(_NOT_HELD)
+        else:
+            (table.patient if ask.patient else table.early)[ask.task] = None
+        self._look_later()
+
+    def _is_time(self, patient: bool) -> bool:
+        """Return whether no more agents are waited for."""
+        return self._table.are_agents_back or self.now() >= self._ends_at(patient)
+
+    def _ends_at(self, patient: bool) -> float:
+        return self._table.began + (max(HOLD_SECONDS, self._keep_seconds) if patient else HOLD_SECONDS)
+
+    def _know(self, task_id: TaskId, task: ActorRef) -> None:
+        known = self._table.known
+        known.pop(task_id, None)
+        if len(known) < KNOWN_MOST:
+            known[task_id] = (task, self.now())
+
+    def _offer(self, task_id: TaskId, task: ActorRef, worker: ActorRef, attempt: int) -> None:
+        if task.is_stopped():
+            worker.send(CancelRun(task_id, attempt))
+            return
+        self._table.early.pop(task, None)
+        self._table.patient.pop(task, None)
+        task.send(RunFound(worker, attempt))
+        self._table.offered.append((self.now() + OFFER_SECONDS, task))
+
+    # Time
+
+    @handles(CheckHeld)
+    def _check_held(self, _check: CheckHeld) -> None:
+        self._look_at = math.inf
+        self._look_later()
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        self._slices.go_on()
+
+    def _look_later(self) -> None:
+        """Do what is due, and look again when the next thing is."""
+        table, now = self._table, self.now()
+        if table.early and self._is_time(patient=False):
+            self._say_not_held(table.early)
+        if table.patient and self._is_time(patient=True):
+            self._say_not_held(table.patient)
+        while table.offered and table.offered[0][0] <= now:
+            table.offered.popleft()[1].send(_NOT_HELD)
+        self._forget_old(now)
+        next_time = min(self._times(), default=math.inf)
+        if next_time < self._look_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._look_at = next_time
+            self._timer = self.schedule(max(0.0, next_time - now), CheckHeld())
+
+    def _say_not_held(self, waiting: dict[ActorRef, None]) -> None:
+        self._slices.add(lambda task: task.send(_NOT_HELD), list(waiting))
+        waiting.clear()
+
+    def _forget_old(self, now: float) -> None:
+        held, known = self._table.held, self._table.known
+        while held:
+            task_id, (worker, attempt, since) = next(iter(held.items()))
+            if since + self._keep_seconds > now:
+                break
+            del held[task_id]
+            worker.send(CancelRun(task_id, attempt))
+        while known:
+            task_id, (_task, since) = next(iter(known.items()))
+            if since + self._keep_seconds > now:
+                break
+            del known[task_id]
+
+    def _times(self) -> Iterator[float]:
+        """Go through the times at which something is due."""
+        table = self._table
+        if table.early:
+            yield self._ends_at(patient=False)
+        if table.patient:
+            yield self._ends_at(patient=True)
+        if table.offered:
+            yield table.offered[0][0]
+        if table.held:
+            yield next(iter(table.held.values()))[2] + self._keep_seconds
+        if table.known:
+            yield next(iter(table.known.values()))[1] + self._keep_seconds
+
+    # Counts
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        table = self._table
+        say.report.add("adoption", "", {"runs": len(table.held), "tasks": len(table.early) + len(table.patient)})

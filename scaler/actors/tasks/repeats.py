@@ -1,0 +1,56 @@
+"""Repeats: whether a task whose run has ended badly is run again, and when.
+
+Asked by a task when a run has failed, and never for others. Must never: keep state.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.tasks.home import Options
+from scaler.actors.tasks.task_states import CRASHED, LOST, STOPPED, UNKNOWN
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
+
+DELAY_MOST_SECONDS = 60.0
+"""The longest wait before a retry, unless the user asks for a longer first one."""
+
+_DOUBLINGS_MOST = 32
+
+TIMED_OUT_NAMES = frozenset({"TimeoutError", "OSError", "Exception", "BaseException"})
+"""`TimeoutError`, which the client raises for a run that was ended by a limit, and what it is derived from."""
+
+
+STARTED = {
+    CRASHED: TaskStatus.PROCESSOR_DIED,
+    LOST: TaskStatus.WORKER_DIED,
+    STOPPED: TaskStatus.WORKER_DIED,
+    UNKNOWN: TaskStatus.NOT_FOUND,
+}
+"""Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
+
+NOT_AGAIN = "; it may have been started, and it is not run again because of its option at_most_once"
+"""What follows the reason why such a task ends."""
+
+
+def retry_reason(options: Options, result: RunResult, retries: int) -> str:
+    """Return why a task is run again after `result`; empty if it is not.
+
+    Args:
+        retries: how often it was run again before.
+    """
+    if retries >= options.retries:
+        return ""
+    if result.status == TaskStatus.FAILED:
+        return options.retry_reason(result.payload)
+    if result.status == TaskStatus.TIMED_OUT and TIMED_OUT_NAMES.intersection(options.retry_on):
+        return result.payload.decode("utf-8", "replace").partition("\n")[0]
+    return ""
+
+
+def delay_seconds(options: Options, retries: int) -> float:
+    """Return the wait before a retry: it doubles with each one.
+
+    Args:
+        retries: how often it was run again before.
+    """
+    first = options.retry_delay_ms / 1000
+    return min(first * (1 << min(retries, _DOUBLINGS_MOST)), max(first, DELAY_MOST_SECONDS))

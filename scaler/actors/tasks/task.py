@@ -1,0 +1,469 @@
+"""Task: one actor for each task, from its submission to its end.
+
+Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to them, and to the
+object store when it needs objects. It alone counts the attempts of the task. Where its client had another scheduler
+before, an agent may have a run of it already, which it takes over: the adoption and worker proxies write to it then.
+
+Must never: decide which state comes next (`task_states` does), accept news of any attempt but the current one, or have
+two runs go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler.actors.insight.events import BROKE, SEEN, SUBMITTED, TaskMoved
+from scaler.actors.insight.explanations import explain_other
+from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.messages.monitor import SayTask
+from scaler.actors.messages.objects import ReleaseObjects, UseObjects
+from scaler.actors.messages.tasks import (
+    FIRST_TRY,
+    BalancerRestarted,
+    CancelRun,
+    CancelTask,
+    ChoosyTaskReady,
+    ExplainRun,
+    ExplainTask,
+    ExplainWaiting,
+    RecallRun,
+    RetryDue,
+    RunLost,
+    RunRecalled,
+    TaskAssigned,
+    TaskDone,
+    TaskNotWaiting,
+    TaskReady,
+    TaskRefused,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from scaler.actors.policy.needs import Needs
+from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.repeats import NOT_AGAIN, STARTED, delay_seconds, retry_reason
+from scaler.actors.tasks.task_states import (
+    ADOPTED,
+    ASKED,
+    ASSIGNED,
+    BALANCER_RESTARTED,
+    CANCEL,
+    CANCELED,
+    CANCELING,
+    CRASHED,
+    CRASHED_TOO_OFTEN,
+    DELAYED,
+    DUE,
+    EVENT_OF_STATUS,
+    FAILED,
+    FINISHED,
+    FOUND,
+    GIVEN_UP,
+    LEAVING,
+    LOST,
+    LOST_TOO_OFTEN,
+    NOT_HELD,
+    NOT_WAITING,
+    RAISED,
+    READY,
+    RECALLED,
+    REFUSED,
+    RETRIED,
+    RETURNING,
+    RUNNING,
+    STOPPED,
+    SUCCEEDED,
+    TRANSITIONS,
+    WITHDRAWING,
+    WITHDRAWN,
+    Event,
+    State,
+    check_ignored,
+    shown_state,
+)
+from scaler.kit import Actor, ActorRef, handles
+from scaler.pickling.serialization import Frames, size_of
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
+
+REASON_BYTES_MOST = 400
+"""The most bytes of a worker's text in an event; a peer may send anything."""
+
+_SUCCESS = TaskStatus.SUCCESS
+_WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
+
+
+class TaskActor(Actor):
+    """One task."""
+
+    _retries = 0
+    """how often it was run again because it had raised"""
+
+    _tries = FIRST_TRY
+    """which try this is, and why the earlier ones ended"""
+
+    _crashes = 0
+
+    _suspect = -1
+    """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
+
+    _adopted = -1
+    """the attempt that was adopted last"""
+
+    _is_unstarted = False
+    """whether it was said before, and this scheduler knows that it was not started"""
+
+    _only_waited = False
+    """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
+
+    _unwanted: int | None = None
+    """the attempt that is cancelled if it comes back, which it does if it has not begun"""
+
+    def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
+        self._near = near
+        self._goes_first = goes_first
+        self._spec = spec
+        self._home = home
+        self._state = READY
+        self._attempt = home.next_attempt()
+        self._worker: ActorRef | None = None
+        self._offer: RunFound | None = None
+        """the run that it has asked a worker proxy for, before the answer"""
+
+    def on_start(self) -> None:
+        spec, home = self._spec, self._home
+        if spec.object_ids:
+            home.object_store.send(UseObjects(spec.object_ids))
+        if home.events.followed is not None:
+            self._tell_if_followed(SUBMITTED)
+        if spec.options:
+            self._is_unstarted = home.unstarted.take(spec.task_id)
+        if home.adoption is None and not (spec.options and self._may_have_been_started()):
+            self._say_ready(self._goes_first, True)
+        else:
+            self._move(ASKED)
+
+    # News
+
+    @handles(TaskAssigned)
+    def _assigned(self, assigned: TaskAssigned) -> None:
+        attempt = assigned.attempts[self._actor_ref]
+        if attempt != self._attempt:
+            assigned.worker.send(CancelRun(self._spec.task_id, attempt))
+            return
+        self._worker = assigned.worker
+        if self._offer is not None:  # it may have started there
+            self._drop_offer()
+        self._move(ASSIGNED, None, assigned.worker)
+
+    @handles(TaskRefused)
+    def _refused(self, refused: TaskRefused) -> None:
+        if refused.attempt == self._attempt:
+            self._move(REFUSED, self._bad_end(refused.sentence, TaskStatus.NO_WORKER))
+
+    @handles(RunResult)
+    def _finished(self, result: RunResult) -> None:
+        worker = self._worker
+        if result.attempt != self._attempt or worker is None:
+            return
+        event = EVENT_OF_STATUS[result.status]
+        if event is not FINISHED:  # a success is the end, which tells where it was
+            self._worker = None
+            event, result = self._failure(event, result)
+        self._move(event, result, worker)
+
+    def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
+        """Return the event, and what the client is told, of a run that has not succeeded."""
+        if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
+            return STOPPED, result  # the last scheduler had them: the task never began
+        if event in STARTED and self._is_at_most_once():
+            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), STARTED[event])
+        if event is CRASHED and self._count_crash():
+            event = CRASHED_TOO_OFTEN
+        elif event is RAISED and self._spec.options:
+            options = self._home.read_options(self._spec.options)
+            reason = retry_reason(options, result, self._retries)
+            if reason:
+                return RETRIED, replace(result, payload=reason.encode())
+        return event, result
+
+    def _wait_for_retry(self) -> None:
+        options = self._home.read_options(self._spec.options)
+        self.schedule(delay_seconds(options, self._retries), RetryDue())
+        self._retries += 1
+
+    @handles(RetryDue)
+    def _retry_due(self, _due: RetryDue) -> None:
+        self._move(DUE)
+
+    @handles(RunLost)
+    def _lost(self, lost: RunLost) -> None:
+        worker = self._worker
+        if lost.attempt != self._attempt or worker is None:
+            return
+        self._worker = None
+        sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
+        if lost.was_ordered and self._is_at_most_once():
+            self._move(GIVEN_UP, self._given_up(sentence, status), worker)
+            return
+        event = LOST
+        if lost.was_running:
+            self._suspect = lost.attempt
+            event = LOST_TOO_OFTEN if self._count_crash() else LOST
+        self._move(event, self._bad_end(sentence, status), worker)
+
+    @handles(RunRecalled)
+    def _recalled(self, returned: RunRecalled) -> None:
+        worker, attempt = self._worker, self._attempt
+        if returned.attempt == attempt and worker is not None:
+            self._worker = None
+            self._move(RECALLED, None, worker)
+            if attempt == self._unwanted:
+                self._move(CANCEL)
+
+    @handles(CancelTask)
+    def _cancel(self, cancel: CancelTask) -> None:
+        if not cancel.waiting or self._state in (READY, DELAYED):
+            self._only_waited = self._state is READY
+            self._move(CANCEL)
+        elif self._worker is not None and self._state is RUNNING:
+            self._unwanted = self._attempt
+            self._worker.send(RecallRun(self._spec.task_id, self._attempt))
+
+    @handles(TaskWithdrawn)
+    def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
+        if self._only_waited and self._state is WITHDRAWING and self._is_at_most_once():
+            self._home.unstarted.add(self._spec.task_id)
+        self._move(WITHDRAWN)
+
+    @handles(TaskNotWaiting)
+    def _not_waiting(self, _not_waiting: TaskNotWaiting) -> None:
+        self._move(NOT_WAITING)
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
+        self._move(BALANCER_RESTARTED)
+
+    def _bad_end(self, sentence: str, status: TaskStatus) -> RunResult:
+        return RunResult(self._spec.task_id, 0, self._attempt, status, sentence.encode(), 0, ())
+
+    def _count_crash(self) -> bool:
+        """Count one more death while this task ran. Return whether it was the last one allowed."""
+        self._crashes += 1
+        return self._crashes >= self._home.crash_limit
+
+    # A run that an agent has already
+
+    @handles(RunFound)
+    def _found(self, found: RunFound) -> None:
+        task_id = self._spec.task_id
+        if found.attempt == self._suspect:  # its agent lives
+            self._suspect = -1
+            self._crashes -= 1
+        if self._state is READY or (self._state is RETURNING and self._offer is None):
+            self._offer = found
+            self._move(FOUND)
+        else:
+            found.worker.send(CancelRun(task_id, found.attempt))
+
+    @handles(RunAdopted)
+    def _run_adopted(self, adopted: RunAdopted) -> None:
+        if self._state is not RETURNING:
+            adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
+            return
+        self._offer = None
+        self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
+        self._move(ADOPTED, None, adopted.worker)
+
+    @handles(NotHeld)
+    def _not_held(self, _not_held: NotHeld) -> None:
+        self._has_no_run("its scheduler has ended, and no worker that has come back has it")
+
+    def _has_no_run(self, sentence: str) -> None:
+        if self._state is RETURNING and self._may_have_been_started():
+            self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
+        else:
+            self._move(NOT_HELD)
+
+    def _enter_returning(self) -> None:
+        """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of
+        its client, a task that may have been started has ended, and its result was lost with the session.
+        """
+        home, spec, offer = self._home, self._spec, self._offer
+        if offer is not None:
+            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account, self._needs()))
+        elif home.adoption is not None:
+            home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
+        else:
+            self._has_no_run("its client's session began anew, and its result was lost with the former one")
+
+    def _drop_offer(self) -> None:
+        if self._offer is not None:
+            self._offer.worker.send(CancelRun(self._spec.task_id, self._offer.attempt))
+            self._offer = None
+
+    # At most once
+
+    def _is_at_most_once(self) -> bool:
+        options = self._spec.options
+        return bool(options) and self._home.read_options(options).at_most_once
+
+    def _may_have_been_started(self) -> bool:
+        """Return whether it was said before, here or to another scheduler, and must not be started again."""
+        options = self._spec.options
+        return bool(options) and self._home.read_options(options).was_said and not self._is_unstarted
+
+    def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
+        return self._bad_end(sentence + NOT_AGAIN, status)
+
+    # States
+
+    def _move(self, event: Event, result: RunResult | None = None, worker: ActorRef | None = None) -> None:
+        """Change the state as the table says. `worker`: the one that had this attempt."""
+        state = TRANSITIONS[self._state].get(event)
+        if state is None:
+            check_ignored(self._state, event)
+            return
+        self._state = state
+        if state is RUNNING or state is SUCCEEDED:  # the usual way
+            if self._home.events.followed is not None:
+                self._tell_if_followed(event, worker, result)
+            if result is not None:  # else the worker proxy has sent it on
+                self._end(_SUCCESS, result.payload, result.frames, result.profile)
+            return
+        if self._home.events.listener is not None:
+            self._tell(event, result, worker or self._worker)
+        self._enter(state, event, result)
+
+    def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
+        if result is not None and state in (READY, DELAYED):
+            self._tries = self._tries.after(event, _sentence_of(result), self.now())
+        if state is READY:
+            self._offer = None
+            self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
+        elif state is DELAYED:
+            self._wait_for_retry()
+        elif state is RETURNING:
+            self._enter_returning()
+        elif state is LEAVING:
+            self._leave_queue(event)
+        elif state is WITHDRAWING:
+            self._drop_offer()
+            self._leave_queue(event)
+        elif state is CANCELING:
+            self._enter_canceling()
+        elif state is FAILED and result is not None:
+            self._drop_offer()
+            self._enter_failed(event, result)
+        elif state is CANCELED:
+            self._end(TaskStatus.CANCELED, b"")
+
+    @handles(ExplainTask)
+    def _explain(self, question: ExplainTask) -> None:
+        """Hand the question on to whoever has this task, if it has been given to somebody."""
+        if self._worker is not None:
+            self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
+        elif self._state is READY:
+            seconds = self._home.attempt_times.seconds_since(self._attempt, self.now())
+            self._home.balancer.send(ExplainWaiting(question, self._needs(), self._tries, seconds))
+        else:
+            explain_other(question, self._state, self._tries)
+
+    @handles(SayTask)
+    def _say_task(self, _say: SayTask) -> None:
+        self._tell(SEEN, None, self._worker)
+
+    def _tell_if_followed(self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None) -> None:
+        if self._spec.task_id in (self._home.events.followed or ()):
+            self._tell(event, result, worker)
+
+    def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
+        status = None if result is None else result.status
+        reason = ""
+        if result is not None and (status not in _WITHOUT_SENTENCE or event is RETRIED):
+            reason = _sentence_of(result)
+        self._tell_moved(event, shown_state(self._state, status), worker, reason, result)
+
+    def _tell_moved(
+        self, event: Event, state: str, worker: ActorRef | None, reason: str, result: RunResult | None = None
+    ) -> None:
+        home, spec, attempt = self._home, self._spec, self._attempt
+        if home.events.listener is not None:
+            what = (event, state, attempt, worker, reason, result, home.graph_id)
+            home.events.listener.send(TaskMoved(self.actor_ref, spec, home.client_id, *what))
+
+    def _say_ready_again(self, again: bool) -> None:
+        # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
+        self._attempt = self._home.next_attempt()
+        self._say_ready(again, False)
+
+    def _say_ready(self, again: bool, is_new: bool) -> None:
+        home, spec = self._home, self._spec
+        ready = TaskReady(self._actor_ref, spec, self._attempt, again, self._near, home.account, is_new)
+        if spec.options:
+            needs = home.needs_of(spec.options)
+            if needs is not None:
+                home.balancer.send(ChoosyTaskReady(ready, needs))
+                return
+        home.balancer.send(ready)
+
+    def _needs(self) -> Needs | None:
+        """Return what it asks for beside a place."""
+        options = self._spec.options
+        return self._home.needs_of(options) if options else None
+
+    def _leave_queue(self, event: Event) -> None:
+        if event is NOT_WAITING or event is BALANCER_RESTARTED:
+            # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
+            # assigned after all, that news now comes too late, and is cancelled at the worker.
+            self._only_waited = False
+            self._say_ready_again(again=False)
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        home = self._home
+        home.balancer.send(WithdrawTask(self.actor_ref, self._spec.priority, home.account))
+
+    def _enter_canceling(self) -> None:
+        if self._worker is not None:
+            self._worker.send(CancelRun(self._spec.task_id, self._attempt))
+
+    def _enter_failed(self, event: Event, result: RunResult) -> None:
+        payload = result.payload
+        if event in (CRASHED_TOO_OFTEN, LOST_TOO_OFTEN):
+            payload += f" (attempt {self._crashes} of {self._home.crash_limit})".encode()
+        self._end(TaskStatus(result.status), payload, (), result.profile)
+
+    def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:
+        home, spec = self._home, self._spec
+        if spec.object_ids:
+            home.object_store.send(ReleaseObjects(spec.object_ids))
+        home.ended[status] += 1
+        size = size_of(frames) if frames else 0
+        result = TaskResult(spec.task_id, status, payload, size, profile)
+        if frames or home.graph_id is not None:
+            home.session.send(TaskDone(result, frames, self._worker))
+        else:
+            home.session.send(result)
+        self.stop_now()
+
+    def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        """Clean up: in the queue, at the worker, and in the store."""
+        home, spec = self._home, self._spec
+        home.ended[TaskStatus.INTERNAL_ERROR] += 1
+        self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
+        if self._worker is not None:
+            self._worker.send(CancelRun(spec.task_id, self._attempt))
+        else:
+            self._withdraw()
+        if spec.object_ids:
+            home.object_store.send(ReleaseObjects(spec.object_ids))
+
+    @property
+    def state(self) -> State:
+        """The state, for tests and the monitor."""
+        return self._state
+
+
+def _sentence_of(result: RunResult) -> str:
+    return result.payload[:REASON_BYTES_MOST].decode("utf-8", "replace")

@@ -1,0 +1,201 @@
+"""The life of a task, as a table: state and event to the next state. `docs/reference/task-states.md` is drawn from it.
+
+An event that is not in the row of the state, and not among `IGNORED`, is a mistake in this program and raises; it
+changes nothing. News of an older attempt never gets here: the task drops it before.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.outcomes import FAILURES, OUTCOMES
+
+State = NewType("State", str)
+Event = NewType("Event", str)
+
+READY = State("ready")  # waits for a worker
+RETURNING = State("returning")  # may have a run already: an agent had it when it came, or is still to come
+LEAVING = State("leaving")  # an agent has a run of it: is it still in the queue, or on its way to another worker?
+RUNNING = State("running")  # sent to a worker: there it waits in the queue, or runs
+WITHDRAWING = State("withdrawing")  # cancelled while it waited: is it still there, or on its way to a worker?
+CANCELING = State("canceling")  # cancelled while it ran: the worker has been told
+DELAYED = State("delayed")  # has raised, and is run again after a while
+SUCCEEDED = State("succeeded")
+FAILED = State("failed")
+CANCELED = State("canceled")
+FINAL = frozenset({SUCCEEDED, FAILED, CANCELED})
+
+ASSIGNED = Event("assigned")
+FINISHED = Event("finished")  # with a result
+RAISED = Event("raised")  # or failed in another way that trying again would not change
+RETRIED = Event("retried")  # it raised, and its options ask for another run
+DUE = Event("due")  # that run may begin
+CRASHED = Event("crashed")  # its processor died
+CRASHED_TOO_OFTEN = Event("crashed too often")
+LOST = Event("lost")  # its worker is gone
+LOST_TOO_OFTEN = Event("lost too often")
+REFUSED = Event("refused")  # too many wait already, and no worker has a free place
+STOPPED = Event("stopped")  # the worker dropped it
+RECALLED = Event("returned")  # the worker gave it back before it started, because others are idle
+UNKNOWN = Event("unknown")  # the worker does not have it
+CANCEL = Event("cancel")
+WITHDRAWN = Event("withdrawn")
+NOT_WAITING = Event("not waiting")  # in the queue: assigned before, or forgotten
+BALANCER_RESTARTED = Event("balancer restarted")
+ASKED = Event("asked")  # whether an agent has a run of it: its client had another scheduler
+FOUND = Event("found")  # an agent has a run of it
+ADOPTED = Event("adopted")  # that run goes on as its own
+NOT_HELD = Event("not held")  # no agent has one
+GIVEN_UP = Event("given up")  # may have been started, and must not be started again
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    READY: {
+        ASSIGNED: RUNNING,
+        CANCEL: WITHDRAWING,
+        REFUSED: FAILED,
+        BALANCER_RESTARTED: READY,
+        ASKED: RETURNING,
+        FOUND: LEAVING,
+    },
+    RETURNING: {
+        FOUND: RETURNING,
+        ADOPTED: RUNNING,
+        NOT_HELD: READY,
+        GIVEN_UP: FAILED,
+        CANCEL: WITHDRAWING,
+    },
+    LEAVING: {
+        WITHDRAWN: RETURNING,
+        ASSIGNED: RUNNING,
+        NOT_WAITING: LEAVING,
+        REFUSED: FAILED,
+        CANCEL: WITHDRAWING,
+        BALANCER_RESTARTED: LEAVING,
+    },
+    RUNNING: {
+        FINISHED: SUCCEEDED,
+        RAISED: FAILED,
+        RETRIED: DELAYED,
+        CRASHED: READY,
+        CRASHED_TOO_OFTEN: FAILED,
+        LOST: READY,
+        LOST_TOO_OFTEN: FAILED,
+        STOPPED: READY,
+        RECALLED: READY,
+        UNKNOWN: READY,
+        GIVEN_UP: FAILED,
+        CANCEL: CANCELING,
+    },
+    DELAYED: {
+        DUE: READY,
+        CANCEL: CANCELED,
+    },
+    WITHDRAWING: {
+        WITHDRAWN: CANCELED,
+        REFUSED: CANCELED,
+        ASSIGNED: CANCELING,
+        NOT_WAITING: WITHDRAWING,
+        BALANCER_RESTARTED: WITHDRAWING,
+    },
+    CANCELING: {
+        FINISHED: CANCELED,
+        RAISED: CANCELED,
+        RETRIED: CANCELED,
+        CRASHED: CANCELED,
+        CRASHED_TOO_OFTEN: CANCELED,
+        LOST: CANCELED,
+        LOST_TOO_OFTEN: CANCELED,
+        STOPPED: CANCELED,
+        RECALLED: CANCELED,
+        UNKNOWN: CANCELED,
+        GIVEN_UP: CANCELED,
+    },
+}
+
+IGNORED: frozenset[tuple[State, Event]] = frozenset(
+    {
+        (WITHDRAWING, CANCEL),
+        (CANCELING, CANCEL),
+        (RUNNING, BALANCER_RESTARTED),
+        (CANCELING, NOT_WAITING),
+        (CANCELING, BALANCER_RESTARTED),
+        (RETURNING, BALANCER_RESTARTED),
+        (DELAYED, BALANCER_RESTARTED),
+        (DELAYED, NOT_WAITING),
+        (DELAYED, WITHDRAWN),
+        (DELAYED, NOT_HELD),
+        (READY, NOT_WAITING),
+        (READY, WITHDRAWN),
+        (RETURNING, NOT_WAITING),
+        (RETURNING, WITHDRAWN),
+        (RUNNING, NOT_WAITING),
+        (RUNNING, WITHDRAWN),
+        (CANCELING, WITHDRAWN),
+        (READY, NOT_HELD),
+        (LEAVING, NOT_HELD),
+        (RUNNING, NOT_HELD),
+        (WITHDRAWING, NOT_HELD),
+        (CANCELING, NOT_HELD),
+    }
+)
+
+EVENT_OF_STATUS: tuple[Event, ...] = tuple(
+    {
+        TaskStatus.SUCCESS: FINISHED,
+        TaskStatus.FAILED: RAISED,
+        TaskStatus.CANCELED: STOPPED,
+        TaskStatus.PROCESSOR_DIED: CRASHED,
+        TaskStatus.WORKER_DIED: LOST,
+        TaskStatus.NO_WORKER: STOPPED,
+        TaskStatus.NOT_FOUND: UNKNOWN,
+        TaskStatus.MISSING_OBJECTS: RAISED,
+        TaskStatus.INTERNAL_ERROR: RAISED,
+        TaskStatus.TIMED_OUT: RAISED,
+    }[status]
+    for status in TaskStatus
+)
+"""Status of a run's result, as its number -> event."""
+
+_SHOWN: dict[State, str] = {
+    READY: "inactive",
+    RETURNING: "inactive",
+    LEAVING: "inactive",
+    RUNNING: "running",
+    DELAYED: "inactive",
+    WITHDRAWING: "canceling",
+    CANCELING: "canceling",
+    SUCCEEDED: "success",
+    FAILED: "failed",
+    CANCELED: "canceled",
+}
+_SHOWN_FAILURES: dict[int, str] = {status: name for status, name in OUTCOMES.items() if name in FAILURES}
+
+
+def shown_state(state: State, status: int | None = None) -> str:
+    """Return a state in the words of users; the status says in which way a task failed."""
+    if state is FAILED and status is not None:
+        return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
+    return _SHOWN[state]
+
+
+class IllegalTransitionError(RuntimeError):
+    """An event that cannot happen in this state."""
+
+
+def next_state(state: State, event: Event) -> State | None:
+    """Return the state after `event`, or None if the event is to be ignored.
+
+    Raises:
+        IllegalTransitionError: if the event cannot happen in `state`.
+    """
+    following = TRANSITIONS[state].get(event)
+    if following is None:
+        check_ignored(state, event)
+    return following
+
+
+def check_ignored(state: State, event: Event) -> None:
+    """Raise `IllegalTransitionError` unless an event that changes nothing in `state` is to be ignored there."""
+    if (state, event) not in IGNORED:
+        raise IllegalTransitionError(f"a task that is {state} cannot be {event}")

@@ -1,0 +1,217 @@
+"""Balancer: the mailbox of the policy, which knows the ready tasks and the free workers, and decides who gets which
+task.
+
+Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
+proxies. It runs last: it asks for decisions once per turn, after all mail of all actors, and when a check is due.
+
+Recalled tasks wait here like retries. A task that only one worker may run goes there in any case, whether there is room
+or not; the policy only counts it.
+
+When it fails it loses everything: all tasks and workers report again, and the new balancer learns durations again. An
+assignment that is on its way at that moment may reach its worker after the task has reported "ready" again; then the
+task stops the older run. So a task may start twice then, but it ends once.
+
+Must never: know why a task is ready or what it does; decide anything.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scaler.actors.insight.explanations import explain, in_the_queue
+from scaler.actors.messages.monitor import SayBacklog
+from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.tasks import (
+    AmountsChanged,
+    AssignTasks,
+    BalancerRestarted,
+    ChoosyTaskReady,
+    ExplainWaiting,
+    LookAtBalance,
+    PlacesFreed,
+    PlacesTaken,
+    RecallTasks,
+    TaskNotWaiting,
+    TaskReady,
+    TaskRefused,
+    TasksRecalled,
+    TaskWithdrawn,
+    WithdrawTask,
+    WorkerFailed,
+    WorkerForgotten,
+    WorkerJoined,
+    WorkerLeft,
+)
+from scaler.actors.policy import Needs, Policy
+from scaler.actors.tasks.task_states import READY
+from scaler.kit import Actor, ActorRef, Timer, handles
+
+_LOOK = LookAtBalance()
+_FORGOTTEN = WorkerForgotten()
+
+
+class Balancer(Actor):
+    """The one balancer of the scheduler. When it starts, it asks all sessions, tasks and workers for the state of its
+    policy.
+
+    Args:
+        policy: decides; it knows nothing yet.
+    """
+
+    runs_last = True
+
+    def __init__(self, acceptor: ActorRef, policy: Policy[ActorRef, TaskReady]) -> None:
+        self._acceptor = acceptor
+        self._policy = policy
+        self._ready: list[TaskReady] = []
+        """the tasks of this turn"""
+        self._choosy: list[tuple[TaskReady, Needs]] = []
+        """those of them that ask for more than a place"""
+        self._bound: dict[ActorRef, tuple[TaskReady, str]] = {}
+        """those that only one worker may run, and its name"""
+        self._names: dict[ActorRef, str] = {}
+        self._by_name: dict[str, ActorRef] = {}
+        """the workers that take any tasks"""
+        self._will_place = False
+        """when this turn ends"""
+        self._timer: Timer | None = None
+        self._look_at = math.inf
+        """when the timer fires"""
+
+    def on_start(self) -> None:
+        self._acceptor.send(BalancerRestarted())
+
+    @handles(TaskReady)
+    def _task_ready(self, ready: TaskReady) -> None:
+        self._ready.append(ready)
+        self._will_place = True
+
+    @handles(ChoosyTaskReady)
+    def _choosy_task_ready(self, choosy: ChoosyTaskReady) -> None:
+        if choosy.needs.worker:
+            self._bound[choosy.ready.task] = choosy.ready, choosy.needs.worker
+        else:
+            self._choosy.append((choosy.ready, choosy.needs))
+        self._will_place = True
+
+    @handles(WithdrawTask)
+    def _withdraw(self, withdraw: WithdrawTask) -> None:
+        self._hand_over()
+        waited = self._bound.pop(withdraw.task, None) is not None
+        waited = waited or self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
+        withdraw.task.send(TaskWithdrawn() if waited else TaskNotWaiting())
+
+    @handles(WorkerJoined)
+    def _worker_joined(self, joined: WorkerJoined) -> None:
+        # It may have joined while it was asked: assignments on their way to it are counted here, not in its own load.
+        load = joined.queue_size, joined.tasks, joined.expected_us, joined.host
+        self._policy.join(joined.worker, *load, joined.offer, joined.taken, joined.is_unsure)
+        if not joined.offer.named_only:  # what is for one worker is a pickled function
+            self._names[joined.worker] = joined.name
+            self._by_name[joined.name] = joined.worker
+        self._will_place = True
+
+    @handles(WorkerLeft)
+    def _worker_left(self, left: WorkerLeft) -> None:
+        if self._policy.leave(left.worker):
+            self._will_place = True
+        name = self._names.pop(left.worker, "")
+        if self._by_name.get(name) == left.worker:
+            del self._by_name[name]
+        left.worker.send(_FORGOTTEN)
+
+    @handles(WorkerFailed)
+    def _worker_failed(self, _failed: WorkerFailed) -> None:
+        """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
+        self._ready, self._choosy = [], []
+        self._bound, self._names, self._by_name = {}, {}, {}
+        self._policy.forget()
+        self._acceptor.send(BalancerRestarted())
+
+    @handles(PlacesFreed)
+    def _places_freed(self, freed: PlacesFreed) -> None:
+        if self._policy.freed(freed.worker, freed.count, freed.expected_us, freed.measured):
+            self._will_place = True
+
+    @handles(TasksRecalled)
+    def _tasks_recalled(self, returned: TasksRecalled) -> None:
+        # They may have been cancelled meanwhile: then nothing else says that there is room for those that wait.
+        if self._policy.recalled(returned.worker, returned.count, returned.expected_us, returned.function_ids):
+            self._will_place = True
+
+    @handles(PlacesTaken)
+    def _places_taken(self, taken: PlacesTaken) -> None:
+        self._policy.resumed(taken.worker, taken.count, taken.expected_us)
+
+    @handles(AmountsChanged)
+    def _amounts_changed(self, changed: AmountsChanged) -> None:
+        if self._policy.amounts_changed(changed.worker, changed.changes, changed.is_unsure):
+            self._will_place = True
+
+    @handles(LookAtBalance)
+    def _look(self, _look: LookAtBalance) -> None:
+        self._look_at = math.inf
+        self._will_place = True
+
+    def on_turn_end(self) -> None:
+        if self._will_place:
+            self._will_place = False
+            self._place()
+
+    def _place(self) -> None:
+        self._hand_over()
+        if self._bound:
+            self._place_bound()
+        decisions = self._policy.decide(self.now())
+        needs = decisions.needs
+        for worker, tasks in decisions.assigned.items():
+            worker.send(AssignTasks(tasks, needs))
+        for ready, sentence in decisions.refused:
+            ready.task.send(TaskRefused(ready.attempt, sentence))
+        for worker, count in decisions.recalled.items():
+            worker.send(RecallTasks(count))
+        if decisions.look_at is not None and decisions.look_at < self._look_at:
+            self._look_later(decisions.look_at)
+
+    def _place_bound(self) -> None:
+        bound, self._bound = self._bound, {}
+        for ready, name in bound.values():
+            worker = self._by_name.get(name)
+            if worker is None:
+                sentence = f"the task was refused: it is for the worker {name} alone, which takes no tasks any more"
+                ready.task.send(TaskRefused(ready.attempt, sentence))
+            else:
+                self._policy.resumed(worker, 1, 0)
+                worker.send(AssignTasks([(ready, 0)], None))
+
+    def _hand_over(self) -> None:
+        if self._ready:
+            ready, self._ready = self._ready, []
+            self._policy.ready(ready)
+        if self._choosy:
+            choosy, self._choosy = self._choosy, []
+            self._policy.ready_if(choosy)
+
+    def _look_later(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look_at = at
+        self._timer = self.schedule(at - self.now(), _LOOK)
+
+    @handles(ExplainWaiting)
+    def _explain(self, waiting: ExplainWaiting) -> None:
+        found = in_the_queue(self._policy.room(waiting.needs))
+        explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
+
+    @handles(SayBacklog)
+    def _say_backlog(self, say: SayBacklog) -> None:
+        self._hand_over()
+        self._policy.say_backlog(say.backlog, say.functions)
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("balancer", "", self.statistics())
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: tasks that wait, workers."""
+        return self._policy.statistics()

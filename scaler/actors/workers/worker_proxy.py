@@ -1,0 +1,512 @@
+"""WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
+
+Written to by the balancer (assign), tasks (cancel, adopt, a client asks where it is) and its agent session (results,
+the agent is gone); sends to tasks, the balancer and, through the outbox, to the agent. It alone knows the tasks of its
+worker, so it gives them back when the worker is lost.
+
+Must never: have the balancer count a run twice, or keep counting one that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterable, Mapping
+from enum import Enum
+
+from scaler.actors.insight.explanations import explain_run
+from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
+from scaler.actors.messages.outputs import RunsSaid
+from scaler.actors.messages.peers import (
+    CloseWorker,
+    ConnectionLost,
+    DrainWorker,
+    OpenWorker,
+    Resumed,
+    SayStatistics,
+    StopWorker,
+)
+from scaler.actors.messages.tasks import (
+    AmountsChanged,
+    AnswerOverdue,
+    AssignTasks,
+    BalancerRestarted,
+    CancelRun,
+    ExplainRun,
+    KeepResult,
+    PlacesFreed,
+    PlacesTaken,
+    RecallRun,
+    RecallTasks,
+    RunLost,
+    RunRecalled,
+    TaskAssigned,
+    TaskReady,
+    TasksRecalled,
+    WorkerFailed,
+    WorkerForgotten,
+    WorkerJoined,
+    WorkerLeft,
+)
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Peer
+from scaler.actors.policy import Needs, Offer
+from scaler.actors.policy.interface import NO_OFFER
+from scaler.actors.workers.runs import Measured, Orphan, Orphans, RunRecord, add_measured, order_of
+from scaler.actors.workers.takings import Takings
+from scaler.ids import ObjectId, TaskId
+from scaler.kit import Actor, ActorRef, handles
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunOutput,
+    RunQuestion,
+    RunResult,
+    RunStanding,
+    RunUnblocked,
+)
+
+_OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
+"""Only these runs measure how long tasks take: a run that was dropped from the queue took no time."""
+
+
+ANSWER_SECONDS = 0.2
+"""How long the agent has to say where a run is; then the client hears what is known here."""
+QUESTIONS_MOST = 256
+"""So many questions wait for the agent; others are answered at once."""
+
+
+class Membership(Enum):
+    """Whether the balancer may assign tasks to a worker."""
+
+    OUT = "out"
+    IN = "in"
+    LEAVING = "leaving"
+    """an assignment from before may be on its way"""
+
+
+class Outlook(Enum):
+    """Whether the worker takes tasks."""
+
+    WORK = "work"
+    DRAIN = "drain"
+    """it finishes its tasks, then its agent leaves"""
+    END = "end"
+
+
+class WorkerProxy(Actor):
+    """One worker. `_runs` is in the order in which the worker takes them, within a priority.
+
+    Args:
+        name: of the worker.
+        index: its position at its agent.
+        outbox: leads to the agent.
+        held: the runs that it had when its agent came: task and attempt.
+        offer: what its node has.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        index: int,
+        peer: Peer,
+        *,
+        outbox: Outbox,
+        balancer: ActorRef,
+        queue_size: int,
+        host: ActorRef,
+        adoption: ActorRef,
+        outputs: ActorRef,
+        held: Iterable[tuple[TaskId, int]] = (),
+        offer: Offer = NO_OFFER,
+    ) -> None:
+        self.name = name
+        self._index = index
+        self._peer = peer
+        self._outbox = outbox
+        self._balancer = balancer
+        self._runs: dict[TaskId, RunRecord] = {}
+        self._orphans = Orphans(held)
+        self._is_unsure = self._orphans.are_running
+        """whether it has runs of which it is not known what they take"""
+        self._offer = offer
+        self._takings = Takings()
+        self._host = host
+        self._queue_size = queue_size
+        self._adoption = adoption
+        self._outputs = outputs
+        self._outlook = Outlook.WORK
+        self._membership = Membership.OUT
+        self._asked_back: list[tuple[TaskId, int]] = []
+        """the tasks that were asked for in the last recall"""
+        self._questions: list[ExplainRun] = []
+        """those that the agent has not answered"""
+
+    def on_start(self) -> None:
+        self._join()
+
+    def _join(self) -> None:
+        self._membership = Membership.IN
+        offer, taken, is_unsure = self._offer, self._takings.counts(), self._is_unsure
+        load = self._queue_size, *self.load, self._host
+        self._balancer.send(WorkerJoined(self.actor_ref, *load, offer, taken, is_unsure, self.name))
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
+        if self._membership is Membership.IN:
+            self._join()
+
+    @handles(AssignTasks)
+    def _assign(self, assign: AssignTasks) -> None:
+        peer, runs, index = self._peer, self._runs, self._index
+        takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
+        visit, orders = peer.visit, []
+        attempts: dict[ActorRef, int] = {}
+        for ready, expected_us in assign.tasks:
+            task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
+            task_id = spec.task_id
+            if not takes_tasks or task_id in runs or task.is_stopped():
+                self._refuse(ready, expected_us)
+                continue
+            runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, visit)
+            orders.append(order_of(spec, index, attempt, account))
+            attempts[task] = attempt
+        self._outbox.put_all(peer, orders)
+        assigned = TaskAssigned(self.actor_ref, attempts)
+        for task in attempts:
+            task.send(assigned)
+        if assign.needs:
+            self._add_takings(assign.tasks, assign.needs)
+
+    def _refuse(self, ready: TaskReady, expected_us: int) -> None:
+        ready.task.send(TaskAssigned(self.actor_ref, {ready.task: ready.attempt}))
+        ready.task.send(RunLost(ready.attempt, self.name, was_running=False, was_ordered=False))
+        run = self._runs.get(ready.spec.task_id)
+        if run is not None:
+            run.places += 1
+            run.expected_us += expected_us
+        else:
+            self._free(1, expected_us)
+        if not self._peer.connection:
+            self._leave_balancer()  # the news of that comes when other workers have had theirs
+
+    @handles(CancelRun)
+    def _cancel(self, cancel: CancelRun) -> None:
+        run = self._runs.get(cancel.task_id)
+        if run is not None and run.attempt == cancel.attempt:
+            run.canceled = True
+        elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
+            return
+        self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
+
+    @handles(RecallRun)
+    def _recall_run(self, recall: RecallRun) -> None:
+        run = self._runs.get(recall.task_id)
+        if run is not None and run.attempt == recall.attempt and not run.lent_places:
+            self._outbox.put(self._peer, RecallRequest(recall.task_id, self._index, recall.attempt))
+
+    @handles(KeepResult)
+    def _keep_result(self, keep: KeepResult) -> None:
+        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
+
+    # Its runs
+
+    @handles(Batch[RunResult])
+    def _finish(self, results: Batch[RunResult]) -> None:
+        runs = self._runs
+        freed = expected_us = ended = duration_us = 0
+        function_id: ObjectId | None = None
+        measured: Measured = {}
+        for result in results:
+            run = runs.get(result.task_id)
+            if run is None or run.attempt != result.attempt:
+                if self._orphans:  # else it was sent twice, or is of an attempt that was given up
+                    places, work_us = self._orphans.finish(result)
+                    freed += places
+                    expected_us += work_us
+                continue
+            del runs[result.task_id]
+            freed += run.places - run.lent_places
+            expected_us += run.expected_us - run.lent_us
+            if result.status in _OWN_END:
+                if run.spec.function_id != function_id:
+                    add_measured(measured, function_id, duration_us, ended)
+                    function_id = run.spec.function_id
+                    ended = duration_us = 0
+                ended += 1
+                duration_us += result.duration_us
+            run.task.send(result)
+        if freed:
+            add_measured(measured, function_id, duration_us, ended)
+            self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
+        if self._takings or self._is_unsure:
+            self._tell_takings([result.task_id for result in results])
+
+    @handles(RecallTasks)
+    def _recall_tasks(self, wish: RecallTasks) -> None:
+        """Ask for the tasks that the worker would run last. They stay here until it gives them back.
+
+        The first one most probably runs. If the same tasks were asked for before, and none of them came, it may be one
+        that had to wait for its objects, and was overtaken.
+        """
+        runs = [run for run in self._runs.values() if not (run.canceled or run.lent_places)]
+        behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
+        wanted = [(run.spec.task_id, run.attempt) for run in behind[-wish.count :]]
+        asked, self._asked_back = self._asked_back, wanted
+        if wanted and wanted == asked:
+            wanted = [(runs[0].spec.task_id, runs[0].attempt), *wanted]
+        for task_id, attempt in wanted:
+            self._outbox.put(self._peer, RecallRequest(task_id, self._index, attempt))
+
+    @handles(Batch[RecallResponse])
+    def _recalled(self, responses: Batch[RecallResponse]) -> None:
+        count = expected_us = 0
+        function_ids: set[ObjectId] = set()
+        for response in responses:
+            run = self._runs.get(response.task_id)
+            if run is None or run.attempt != response.attempt:
+                continue  # of another life of the scheduler
+            del self._runs[response.task_id]
+            count += run.places - run.lent_places  # none is lent by an agent that keeps to the rules
+            expected_us += run.expected_us - run.lent_us
+            function_ids.add(run.spec.function_id)
+            run.task.send(RunRecalled(run.attempt))
+        if count:
+            self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
+        if self._takings:
+            self._tell_takings([response.task_id for response in responses])
+
+    @handles(Batch[RunBlocked])
+    def _blocked(self, batch: Batch[RunBlocked]) -> None:
+        for blocked in batch:
+            run = self._run_of(blocked) or self._orphans.find(blocked.task_id, blocked.attempt)
+            if run is not None:
+                self._free(*run.lend())
+        if self._takings:
+            self._tell_takings([blocked.task_id for blocked in batch])
+
+    @handles(Batch[RunUnblocked])
+    def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
+        for unblocked in batch:
+            run = self._run_of(unblocked) or self._orphans.find(unblocked.task_id, unblocked.attempt)
+            if run is not None:
+                self._take_back(run)
+        if self._takings:
+            self._tell_takings([unblocked.task_id for unblocked in batch])
+
+    @handles(Batch[RunOutput])
+    def _said(self, lines: Batch[RunOutput]) -> None:
+        known = [(line, run.spec, run.account) for line in lines if (run := self._run_of(line)) is not None]
+        if known:
+            self._outputs.send(RunsSaid(self.name, known))
+
+    def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput | RunStanding) -> RunRecord | None:
+        run = self._runs.get(news.task_id)
+        return run if run is not None and run.attempt == news.attempt else None
+
+    # What the balancer counts
+
+    @property
+    def load(self) -> tuple[int, int]:
+        """How many places are taken, and by how much work."""
+        loads = [self._orphans.load, *(run.load for run in self._runs.values())]
+        return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
+
+    def _free(self, places: int, expected_us: int) -> None:
+        if places:
+            self._balancer.send(PlacesFreed(self.actor_ref, places, expected_us, {}))
+
+    def _take_back(self, run: RunRecord | Orphan) -> None:
+        places, expected_us = run.take_back()
+        if places:
+            self._balancer.send(PlacesTaken(self.actor_ref, places, expected_us))
+
+    def _add_takings(self, tasks: list[tuple[TaskReady, int]], needs: Mapping[Hashable, Needs]) -> None:
+        task_ids = []
+        for ready, _ in tasks:
+            if ready.task in needs:
+                task_ids.append(ready.spec.task_id)
+                self._takings.add(ready.spec.task_id, needs[ready.task], 1)
+        self._tell_takings(task_ids)
+
+    def _tell_takings(self, task_ids: Iterable[TaskId] | None = None) -> None:
+        """Tell the balancer what is taken and free now that was not before. `task_ids`: None: anything."""
+        changes = self._takings.changes(self._runs, task_ids)
+        was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
+        if changes or was_unsure is not self._is_unsure:
+            self._balancer.send(AmountsChanged(self.actor_ref, changes, self._is_unsure))
+
+    # Runs that the agent had when it came
+
+    @handles(AdoptRun)
+    def _adopt(self, adopt: AdoptRun) -> None:
+        """The task of such a run has come."""
+        task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
+        is_here = self._outlook is not Outlook.END and spec.task_id not in self._runs
+        orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
+        if orphan is None:
+            task.send(NotHeld())
+            return
+        run = RunRecord(task, spec, attempt, orphan.expected_us, adopt.account, self._peer.visit)
+        run.was_adopted = True
+        self._runs[spec.task_id] = run
+        if adopt.needs is not None:
+            self._takings.add(spec.task_id, adopt.needs, 0)
+        task.send(RunAdopted(self.actor_ref, attempt))
+        if orphan.result is not None:  # its place is free already
+            run.places = run.expected_us = 0
+            self._finish(Batch[RunResult]([orphan.result]))
+        elif orphan.is_blocked:
+            run.lend()
+        self._tell_takings([spec.task_id])
+
+    # Clients that ask where a run is
+
+    @handles(ExplainRun)
+    def _explain(self, asked: ExplainRun) -> None:
+        run = self._runs.get(asked.task_id)
+        if run is None:
+            return
+        if run.canceled or not self._peer.connection or len(self._questions) >= QUESTIONS_MOST:
+            self._explain_run(asked)
+            return
+        self._questions.append(asked)
+        self._outbox.put_alone(self._peer, RunQuestion(asked.task_id, self._index, run.attempt))
+        self.schedule(ANSWER_SECONDS, AnswerOverdue(asked))
+
+    @handles(Batch[RunStanding])
+    def _stands(self, batch: Batch[RunStanding]) -> None:
+        for standing in batch:
+            where = standing if self._run_of(standing) is not None else None
+            for asked in [asked for asked in self._questions if asked.task_id == standing.task_id]:
+                self._explain_run(asked, where)
+
+    @handles(AnswerOverdue)
+    def _overdue(self, overdue: AnswerOverdue) -> None:
+        if any(asked is overdue.asked for asked in self._questions):
+            self._explain_run(overdue.asked)
+
+    def _explain_run(self, asked: ExplainRun, where: RunStanding | None = None) -> None:
+        self._questions = [each for each in self._questions if each is not asked]
+        explain_run(asked, self.name, self._runs, not self._peer.connection, where)
+
+    # The agent is cut off, or back
+
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        """The agent is back on a new connection. If its session goes on, it gets what was said meanwhile.
+
+        Else send again what it never got, and stop what it should not have. `held` names the tasks that this worker
+        still has, or whose results its agent sends again. Which of them wait for others it says anew.
+        """
+        if resumed.visit != self._peer.visit:
+            return  # it is back on yet another one
+        if not resumed.goes_on:
+            self._compare(resumed)
+        if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
+            self._join()
+
+    def _compare(self, resumed: Resumed) -> None:
+        runs = HELD_RUN.iter_unpack(resumed.held)
+        held = {task_id: attempt for task_id, attempt, _worker in runs}
+        for task_id, run in self._runs.items():
+            self._take_back(run)
+            if run.canceled:  # if it never got the order, it says so
+                self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
+            elif held.get(task_id) != run.attempt and run.visit != resumed.visit:
+                run.visit = resumed.visit
+                self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
+        self._free(*self._orphans.keep_only(held))
+        self._tell_takings()
+        for task_id, attempt in held.items():
+            mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
+            if mine is None or mine.attempt != attempt:
+                self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
+
+    @handles(ConnectionLost)
+    def _connection_lost(self, lost: ConnectionLost) -> None:
+        """The agent is cut off. Its tasks stay with it until it is known to be gone; it gets no new ones."""
+        if lost.visit == self._peer.visit:  # else it is back already
+            self._leave_balancer()
+        freed = expected_us = 0
+        for order in lost.unsent:
+            run = self._runs.get(order.task_id)
+            if run is not None and run.attempt == order.attempt:
+                del self._runs[order.task_id]
+                freed += run.places
+                expected_us += run.expected_us
+                run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
+        self._free(freed, expected_us)
+        self._tell_takings()
+
+    def _leave_balancer(self) -> None:
+        if self._membership is Membership.IN:
+            self._membership = Membership.LEAVING
+            self._balancer.send(WorkerLeft(self.actor_ref))
+
+    # Whether it takes tasks
+
+    @handles(DrainWorker)
+    def _drain(self, _drain: DrainWorker) -> None:
+        """Take no new tasks. The worker finishes or gives back the tasks that it has."""
+        if self._outlook is Outlook.WORK:
+            self._outlook = Outlook.DRAIN
+            self._leave_balancer()
+
+    @handles(CloseWorker)
+    def _close(self, _close: CloseWorker) -> None:
+        self._drain(DrainWorker())
+        for task_id, run in self._runs.items():
+            if not (run.canceled or run.lent_places):
+                self._outbox.put(self._peer, RecallRequest(task_id, self._index, run.attempt))
+
+    @handles(OpenWorker)
+    def _open(self, _open: OpenWorker) -> None:
+        if self._outlook is Outlook.DRAIN:
+            self._outlook = Outlook.WORK
+            if self._membership is Membership.OUT and self._peer.connection:
+                self._join()
+
+    @handles(StopWorker)
+    def _stop_worker(self, stop: StopWorker) -> None:
+        """Give all tasks back, and end when no more mail can arrive."""
+        self._outlook = Outlook.END
+        self._leave_balancer()
+        self._give_back(stop.was_lost, {(order.task_id, order.attempt) for order in stop.unheard})
+        if self._membership is Membership.OUT:
+            self.stop_now()
+
+    @handles(WorkerForgotten)
+    def _forgotten(self, _forgotten: WorkerForgotten) -> None:
+        self._membership = Membership.OUT
+        if self._outlook is Outlook.END:
+            self.stop_now()
+        elif self._outlook is Outlook.WORK and self._peer.connection:
+            self._join()  # it was cut off, and is back
+
+    def on_failure(self, *_error: object) -> None:
+        self._balancer.send(WorkerFailed(self.actor_ref))
+        self._give_back(was_lost=True, unheard=set())
+
+    def _give_back(self, was_lost: bool, unheard: Container[tuple[TaskId, int]]) -> None:
+        suspects: set[ActorRef] = set()
+        runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
+        if was_lost and runs:  # what ran is the oldest, or one that was put before it
+            suspects = {runs[0].task, max(runs, key=lambda run: run.spec.priority).task}
+            suspects |= {run.task for run in runs if run.lent_places}
+        for run in self._runs.values():
+            run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
+        if was_lost and self._runs:
+            self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
+        self._runs, self._orphans = {}, Orphans(())
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("worker", self.name, self.statistics())
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
+        return {"tasks": len(self._runs), "blocked_tasks": sum(run.lent_places > 0 for run in self._runs.values())}

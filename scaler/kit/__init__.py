@@ -1,0 +1,49 @@
+"""The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. It knows nothing of tasks.
+
+What it promises is on one page: docs/explanation/actor-semantics.md.
+"""
+
+from scaler.kit.actor import Actor, ActorRef, SupervisedRef, handles
+from scaler.kit.clock import Clock, Timer, VirtualClock
+from scaler.kit.dispatcher import Dispatcher
+from scaler.kit.lifecycle import (
+    ActorStoppedError,
+    ChildFailed,
+    ChildStopped,
+    ExplainedError,
+    UnknownMessageError,
+)
+from scaler.kit.supervisor import (
+    BackOff,
+    ChildSpec,
+    Peers,
+    Restart,
+    RestartBudget,
+    RestartBudgetExceededError,
+    Strategy,
+    Supervisor,
+)
+
+__all__ = [
+    "Actor",
+    "ActorRef",
+    "ActorStoppedError",
+    "BackOff",
+    "ChildFailed",
+    "ChildSpec",
+    "ChildStopped",
+    "Clock",
+    "Dispatcher",
+    "ExplainedError",
+    "Peers",
+    "Restart",
+    "RestartBudget",
+    "RestartBudgetExceededError",
+    "Strategy",
+    "SupervisedRef",
+    "Supervisor",
+    "Timer",
+    "UnknownMessageError",
+    "VirtualClock",
+    "handles",
+]

@@ -1,0 +1,356 @@
+"""Actor and ActorRef: Pykka's actor model on a runtime that can afford one actor for every task.
+
+Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one
+dispatcher runs them all in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka
+documents it; inside the system there is `send`, which is one list append.
+
+    send ------------------+
+    tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type
+
+An `ActorRef` is an address: it stays valid when a supervisor puts a new actor behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+import pykka
+from pykka import messages as pykka_messages
+
+from scaler.kit.lifecycle import ActorStoppedError, UnknownMessageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from scaler.kit.clock import Timer
+    from scaler.kit.dispatcher import DeadLetters, Dispatcher
+
+A = TypeVar("A", bound="Actor")
+M = TypeVar("M")
+N = TypeVar("N")
+R = TypeVar("R")
+
+ActorStop = pykka_messages._ActorStop
+"""What Pykka's `stop` sends. It has no public name: tests/architecture/test_pykka_contract.py pins it."""
+
+
+class Question:
+    """A message from another thread that waits for an answer. It gets exactly one: a value or an exception."""
+
+    __slots__ = ("_future", "message")
+
+    def __init__(self, message: Any, future: pykka.Future[Any]) -> None:
+        self.message = message
+        self._future = future
+
+    def answer(self, value: Any) -> None:
+        self._future.set(value)
+
+    def fail(self, error: BaseException) -> None:
+        self._future.set_exception((type(error), error, error.__traceback__))
+
+    def refuse(self) -> None:
+        """Answer for an actor that is gone. A request to stop has succeeded then."""
+        if type(self.message) is ActorStop:
+            self.answer(None)
+        else:
+            self.fail(pykka.ActorDeadError("the actor stopped before handling the message"))
+
+
+class _Inbox:
+    """The inbox for other threads, into which Pykka puts envelopes."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: ActorRef) -> None:
+        self._ref = ref
+
+    def put(self, envelope: Any, /) -> None:
+        message, future = envelope.message, envelope.reply_to
+        self._ref._dispatcher.post(self._ref, message if future is None else Question(message, future))
+
+    def get(self) -> Any:
+        raise ActorStoppedError("only the dispatcher takes mail out")
+
+    def empty(self) -> bool:
+        return not self._ref._mailbox
+
+
+class _StoppedFlag:
+    """Pykka's `actor_stopped`, derived instead of stored: an Event per task would cost more than the task."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: ActorRef) -> None:
+        self._ref = ref
+
+    def is_set(self) -> bool:
+        return self._ref.is_stopped()
+
+
+class ActorRef(pykka.ActorRef["Actor"]):
+    """The address of an actor. It stays valid; mail to a stopped actor is a counted dead letter.
+
+    `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
+    `stop`, `proxy`); to block on an answer in the dispatcher's own thread is to wait for ever.
+    """
+
+    __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "_queue", "supervised")
+
+    def __init__(self, actor_type: type[Actor], dispatcher: Dispatcher, parent: ActorRef | None) -> None:
+        self._actor: Actor | None = None
+        self._actor_type = actor_type
+        self._handlers = actor_type.handlers
+        self._dispatcher = dispatcher
+        self._queue = dispatcher._last if actor_type.runs_last else dispatcher._ready
+        """where it waits for its turn while it has mail"""
+        self._parent = parent
+        self.supervised = False
+        """whether a supervisor may put a new actor behind this address after a failure"""
+        self._mailbox: list[Any] | DeadLetters | None = None
+
+    def send(self, message: Any) -> None:
+        """Send `message`, from the dispatcher's own thread. Never blocks and never raises."""
+        mailbox = self._mailbox
+        if mailbox is None:
+            self._mailbox = [message]
+            self._queue.append(self)
+        else:
+            mailbox.append(message)
+
+    def notify(self, message: Any) -> None:
+        """Send `message` in the urgent lane: handled before all work that waits in any mailbox."""
+        self._dispatcher._urgent.append((self, message))
+
+    def is_stopped(self) -> bool:
+        """Return whether the actor has ended for good. True from the moment that no further mail can reach it."""
+        return self._mailbox is self._dispatcher.dead_letters or self._dispatcher.is_closed
+
+    # What Pykka's own methods (tell, ask, stop, proxy) read:
+
+    def is_alive(self) -> bool:
+        return not self.is_stopped()
+
+    @property
+    def actor_class(self) -> type[Actor]:  # type: ignore[override]
+        return self._actor_type
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]
+        return f"urn:actor:{self._actor_type.__name__}:{id(self):x}"
+
+    @property
+    def actor_inbox(self) -> _Inbox:  # type: ignore[override]
+        return _Inbox(self)
+
+    @property
+    def actor_stopped(self) -> _StoppedFlag:  # type: ignore[override]
+        return _StoppedFlag(self)
+
+    @property
+    def _actor_weakref(self) -> Callable[[], Actor | None]:  # type: ignore[override]
+        return lambda: self._actor
+
+    def __str__(self) -> str:
+        return f"{self._actor_type.__name__} {id(self):x}"
+
+
+class SupervisedRef(ActorRef):
+    """The address of a child of a supervisor: its mail waits while there is no actor behind it."""
+
+    __slots__ = ()
+
+    def __init__(self, actor_type: type[Actor], dispatcher: Dispatcher, parent: ActorRef | None) -> None:
+        super().__init__(actor_type, dispatcher, parent)
+        self.supervised = True
+
+
+class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
+    """Message type -> handler, of one actor class."""
+
+    def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
+        def unknown(actor: Actor, _message: Any) -> None:
+            raise UnknownMessageError(f"{type(actor).__name__} has no handler for {message_type.__name__}")
+
+        return unknown
+
+
+@overload
+def handles(one: type[M], /) -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]: ...
+@overload
+def handles(one: type[M], other: type[N], /) -> Callable[[Callable[[A, M | N], R]], Callable[[A, M | N], R]]: ...
+@overload
+def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]: ...
+def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]:
+    """Mark a method as the handler of messages of exactly these types. A method that overrides it inherits the mark.
+
+    What the handler returns is the answer to an `ask`, and nothing otherwise.
+    """
+
+    def mark(method: Callable[[A, Any], R]) -> Callable[[A, Any], R]:
+        method.__dict__["handled_types"] = message_types
+        return method
+
+    return mark
+
+
+class Actor(pykka.Actor):
+    """An entity with a mailbox. It handles one message at a time and changes nothing but itself.
+
+    A subclass takes its collaborators as constructor arguments (Pykka's own constructor is not called: its three
+    allocations are replaced by the reference) and declares handlers with `@handles(MessageType)`; Pykka's `on_receive`
+    is not used. `actor_ref`, `spawn`, `now` and `schedule` exist from `on_start` on.
+
+    Every life ends with exactly one of `on_stop` (in good order) and `on_failure` (it raised).
+    """
+
+    handlers: ClassVar[HandlerTable] = HandlerTable()
+    """Message type -> handler; collected once per class."""
+
+    has_on_stop: ClassVar[bool] = False
+    """whether the class has such a method of its own: to call an empty one costs time in each task"""
+
+    runs_last: ClassVar[bool] = False
+    """whether it has its turn when no other actor has mail, for all that it got meanwhile"""
+
+    _actor_ref: ActorRef
+
+    def __init__(self) -> None:
+        pass
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.handlers = _collect_handlers(cls)
+        cls.has_on_stop = cls.on_stop is not pykka.Actor.on_stop
+
+    def __str__(self) -> str:
+        ref = getattr(self, "_actor_ref", None)
+        return f"{type(self).__name__} that was not spawned" if ref is None else str(ref)
+
+    @classmethod
+    def start(cls, *_args: Any, **_kwargs: Any) -> Any:
+        """Not used by this runtime: an actor lives on a dispatcher.
+
+        Raises:
+            TypeError: always; the text names `Dispatcher.spawn`.
+        """
+        raise TypeError(f"start {cls.__name__} with dispatcher.spawn({cls.__name__}(...))")
+
+    # The three hooks that make a Pykka runtime.
+
+    @staticmethod
+    def _create_actor_inbox() -> Any:
+        raise ActorStoppedError("an actor that no dispatcher has spawned has no inbox")
+
+    @staticmethod
+    def _create_future() -> pykka.Future[Any]:
+        return pykka.ThreadingFuture()
+
+    def _start_actor_loop(self) -> None:
+        """Have `on_start` run before any mail."""
+        try:
+            self.on_start()
+        except BaseException as error:
+            ref = self._actor_ref
+            ref._dispatcher._fail(ref, self, error)
+
+    # What actors use.
+
+    @property
+    def actor_ref(self) -> ActorRef:
+        """This actor's own address."""
+        return self._actor_ref
+
+    def spawn(self, actor: Actor) -> ActorRef:
+        """Start `actor` as a child: its failure arrives here as `ChildFailed`."""
+        return self._actor_ref._dispatcher.spawn(actor, self._actor_ref)
+
+    def now(self) -> float:
+        """Return the clock's seconds."""
+        return self._actor_ref._dispatcher.clock()
+
+    def schedule(self, delay_seconds: float, message: Any) -> Timer:
+        """Send `message` to this actor after `delay_seconds`, if it still lives then; a restarted one sets its own."""
+        ref = self._actor_ref
+        return ref._dispatcher.schedule(delay_seconds, ref, message, self if ref.supervised else None)
+
+    def stop(self) -> None:
+        """End in good order, when the mail that waits now has been handled."""
+        self._actor_ref.send(ActorStop())
+
+    def stop_now(self) -> None:
+        """End in good order: `on_stop` runs at once, the current handler is the last one.
+
+        Mail that still waits becomes dead letters; at the address of a supervisor's child it waits for what the
+        supervisor decides.
+        """
+        ref = self._actor_ref
+        if ref._actor is self:
+            if ref.supervised:
+                ref._dispatcher.stop(ref)
+            else:
+                ref._dispatcher.end(ref)
+
+    def _stop(self) -> None:
+        self.stop_now()
+
+    def on_turn_end(self) -> None:
+        """Act on all mail of a turn at once. Only for actors that run last; urgent mail is no turn."""
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Clean up after a handler raised; runs before the parent hears of it."""
+
+    # What Pykka sends.
+
+    @handles(Question)
+    def _answer(self, question: Question) -> None:
+        """Handle a question. The answer or the exception goes only to the thread that asked.
+
+        An exception that is not an `Exception` (`SystemExit` and the like) goes there too, and is this actor's failure.
+        """
+        message = question.message
+        try:
+            answer = self.handlers[type(message)](self, message)
+        except BaseException as error:
+            question.fail(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            question.answer(answer)
+
+    @handles(ActorStop)
+    def _stop_in_order(self, _stop: Any) -> None:
+        self.stop_now()
+
+    @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)
+    def _proxy(self, call: Any) -> Any:
+        return self._handle_receive(call)
+
+
+def _collect_handlers(cls: type[Actor]) -> HandlerTable:
+    """Read the marks that `@handles` left, base classes first.
+
+    Raises:
+        TypeError: if one class has two handlers for one type.
+    """
+    table = HandlerTable()
+    for base in reversed(cls.__mro__):
+        own: dict[type, str] = {}
+        for name, method in vars(base).items():
+            for message_type in getattr(method, "__dict__", {}).get("handled_types", ()):
+                if message_type in own:
+                    raise TypeError(
+                        f"{base.__name__} has two handlers for {message_type.__name__}: {own[message_type]} and {name}"
+                    )
+                own[message_type] = name
+                table[message_type] = getattr(cls, name)  # the method that overrides it, if any does
+    return table
+
+
+Actor.handlers = _collect_handlers(Actor)

@@ -1,0 +1,129 @@
+"""Time, as actors know it: a function that says how many seconds have passed, and timers that are messages.
+
+No actor reads a clock of its own. The shell of a process passes `time.monotonic`; a test passes a `VirtualClock` and
+moves it by hand, so that a whole scheduler runs without a sleep.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from scaler.kit.actor import Actor, ActorRef
+
+Clock: TypeAlias = Callable[[], float]
+"""Returns monotonic seconds from an arbitrary start."""
+
+
+SWEEP_FROM = 1024
+"""So many cancelled timers are not worth a sweep."""
+
+
+class VirtualClock:
+    """A clock that moves only when it is told to.
+
+    >>> clock = VirtualClock()
+    >>> clock.advance(2.5)
+    >>> clock()
+    2.5
+    """
+
+    def __init__(self, start_seconds: float = 0.0) -> None:
+        self._now = start_seconds
+
+    def __call__(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Move time forward by `seconds`.
+
+        Raises:
+            ValueError: if `seconds` is negative; time never runs backwards.
+        """
+        if seconds < 0:
+            raise ValueError(f"time cannot run backwards: {seconds} s")
+        self._now += seconds
+
+
+class Timer:
+    """A message that will be sent at a given time, unless it is cancelled first or its actor has ended by then."""
+
+    __slots__ = ("_owner", "_timers", "message", "ref")
+
+    def __init__(self, timers: Timers, ref: ActorRef, message: Any, owner: Actor | None) -> None:
+        self.ref: ActorRef | None = ref
+        self.message = message
+        self._owner = owner
+        self._timers = timers
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the message is still to be sent."""
+        return self.ref is not None
+
+    def cancel(self) -> None:
+        """Never send the message. Any number of times, also after it was sent."""
+        if self.ref is not None:
+            self.ref = self.message = self._owner = None
+            self._timers.count_cancelled()
+
+    def fire(self) -> None:
+        """Send the message, unless it was cancelled or its actor has ended."""
+        ref, message, owner = self.ref, self.message, self._owner
+        if ref is None:
+            return
+        self.ref = self.message = self._owner = None
+        if ref._actor is owner if owner is not None else not ref.is_stopped():
+            ref.send(message)
+
+
+class Timers:
+    """All timers of one dispatcher, the earliest first.
+
+    A cancelled timer stays in the heap, because finding it there would cost more; when most of them are cancelled, the
+    heap is swept. So timers may be time-outs that hardly ever come, at any rate, and the heap stays small.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._order = count()
+        self._cancelled = 0
+
+    def __len__(self) -> int:
+        """Return the number of timers that are not cancelled."""
+        return len(self._heap) - self._cancelled
+
+    def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
+        """Send `message` to `ref` at `deadline`; only if `owner`, when given, is still the actor behind `ref` then."""
+        timer = Timer(self, ref, message, owner)
+        heapq.heappush(self._heap, (deadline, next(self._order), timer))
+        return timer
+
+    def next_deadline(self) -> float | None:
+        """Return when the earliest live timer is due, or None when there is none."""
+        heap = self._heap
+        while heap and heap[0][2].ref is None:
+            heapq.heappop(heap)
+            self._cancelled -= 1
+        return heap[0][0] if heap else None
+
+    def fire(self, now: float) -> None:
+        """Send the messages of all timers that are due at `now`, in the order of their deadlines."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            timer = heapq.heappop(heap)[2]
+            if timer.ref is None:
+                self._cancelled -= 1
+            else:
+                timer.fire()
+
+    def count_cancelled(self) -> None:
+        """Remember that one more timer in the heap is dead, and sweep the heap when most are."""
+        self._cancelled += 1
+        if self._cancelled > SWEEP_FROM and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].ref is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0

@@ -1,0 +1,400 @@
+"""The dispatcher: one thread that runs all actors of a process, one turn after the other.
+
+A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages, then the next actor has
+its turn. Actors that run last have theirs when no other one has mail, with all that they got meanwhile. Urgent mail
+(failures, supervision) goes before every turn. The shell of the process calls `run` whenever something arrived, and
+sleeps until `next_deadline` when no mail waits.
+
+Must never: block, sleep, read a clock of its own, or let an exception of an actor reach the caller of `run`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from scaler.kit.actor import Actor, ActorRef, Question, SupervisedRef
+from scaler.kit.clock import Clock, Timer, Timers
+from scaler.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, ExplainedError
+
+logger = logging.getLogger(__name__)
+
+TURN_MESSAGES = 256
+"""The most messages that one actor handles before the others have their turn."""
+
+RUN_MESSAGES = 8192
+"""The most messages handled in one call of `run`, so that the shell gets to its sockets."""
+
+
+class DeadLetters:
+    """The mailbox of all stopped actors: counts messages, and refuses questions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def append(self, message: Any) -> None:
+        self.count += 1
+        if type(message) is Question:
+            message.refuse()
+
+    def extend(self, messages: Iterable[Any]) -> None:
+        for message in messages:
+            self.append(message)
+
+
+def _nothing() -> None:
+    pass
+
+
+class Dispatcher:
+    """Runs actors.
+
+    Args:
+        clock: seconds, monotonic.
+        wake: called, from any thread, when mail came from another thread; it must make the shell call `run` soon. It
+            must not raise, also not when it is called once more after `close`.
+        on_escalation: called with the error when an actor without a parent fails, which cannot be restarted. It must
+            not raise.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        wake: Callable[[], None] = _nothing,
+        on_escalation: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.clock = clock
+        self.dead_letters = DeadLetters()
+        self.messages_handled = 0
+        self.failures = 0
+        self._wake = wake
+        self._on_escalation = on_escalation
+        self._ready: deque[ActorRef] = deque()
+        self._last: deque[ActorRef] = deque()
+        """the same for actors that run last"""
+        self._urgent: deque[tuple[ActorRef, Any]] = deque()
+        self._posted: deque[tuple[ActorRef, Any]] = deque()
+        self._timers = Timers()
+        self.next_deadline = self._timers.next_deadline
+        """returns the clock's time at which the next timer is due, or None"""
+        self._addresses: set[ActorRef] = set()
+        self.is_closed = False
+
+    # Life of an actor
+
+    def spawn(self, actor: Actor, parent: ActorRef | None = None) -> ActorRef:
+        """Start `actor`; its failure is reported to `parent`. Its `on_start` has run when this returns."""
+        ref = ActorRef(type(actor), self, parent)
+        ref._actor = actor
+        actor._actor_ref = ref
+        actor._start_actor_loop()
+        return ref
+
+    def address(self, actor_type: type[Actor], parent: ActorRef) -> SupervisedRef:
+        """Return an address without an actor; mail waits there until `put_behind`."""
+        ref = SupervisedRef(actor_type, self, parent)
+        ref._mailbox = []
+        self._addresses.add(ref)
+        return ref
+
+    def put_behind(self, ref: SupervisedRef, actor: Actor) -> None:
+        """Start `actor` behind an address that has none. It gets the mail that waited.
+
+        Raises:
+            ActorStoppedError: if the address has ended, or has an actor.
+        """
+        if ref._actor is not None or ref.is_stopped():
+            raise ActorStoppedError(f"{ref} is not waiting for an actor")
+        ref._actor = actor
+        ref._handlers = actor.handlers
+        actor._actor_ref = ref
+        actor._start_actor_loop()
+        if ref._actor is not actor:
+            return  # on_start raised, or it has stopped itself
+        if ref._mailbox:
+            ref._queue.append(ref)
+        else:
+            ref._mailbox = None
+
+    def stop(self, ref: ActorRef) -> None:
+        """End the actor now, in good order. Only a supervisor is told, and decides about the address."""
+        if not ref.supervised:
+            self.end(ref)
+        elif ref._actor is not None:
+            assert ref._parent is not None
+            ref._parent.notify(ChildStopped(ref))
+            self.withdraw(ref)
+
+    def end(self, ref: ActorRef) -> None:
+        """End the actor now, in good order, and its address for good. Mail that waits becomes dead letters."""
+        actor, waiting = ref._actor, ref._mailbox
+        ref._actor, ref._mailbox = None, self.dead_letters
+        if ref.supervised:
+            self._addresses.discard(ref)
+        if waiting is not None and type(waiting) is list:
+            self.dead_letters.extend(waiting)
+        if actor is not None and actor.has_on_stop:
+            self._run_on_stop(ref, actor)
+
+    def withdraw(self, ref: ActorRef) -> None:
+        """Take the actor away from behind its address, in good order, so that another can be put there. Mail waits."""
+        actor, ref._actor = ref._actor, None
+        if ref._mailbox is None:
+            ref._mailbox = []
+        if actor is not None:
+            self._run_on_stop(ref, actor)
+
+    def _run_on_stop(self, ref: ActorRef, actor: Actor) -> None:
+        """Have the last word of an actor that has ended. If it raises, there is nothing left to fail or to restart."""
+        try:
+            actor.on_stop()
+        except BaseException:
+            self.failures += 1
+            logger.exception("%s raised in on_stop", ref)
+
+    # Mail
+
+    def post(self, ref: ActorRef, message: Any) -> None:
+        """Send `message` from any thread, and wake the dispatcher. After `close`: a dead letter."""
+        self._posted.append((ref, message))
+        if self.is_closed:
+            self._refuse_posted()
+        else:
+            self._wake()
+
+    def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
+        """Send `message` to `ref` after `delay_seconds`; only if `owner`, when given, is still the actor there then."""
+        return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
+
+    # The loop
+
+    def run(self, budget: int = RUN_MESSAGES, flush: Callable[[], object] = _nothing) -> bool:
+        """Run actors with mail until there is none or about `budget` messages were handled.
+
+        Args:
+            flush: called when what actors have said may leave: before an actor that runs last has its turn, when those
+                to whom it wrote have had theirs, and at the end. So peers work while the rest is done here.
+
+        Returns:
+            True when no mail waits; False when the budget ended the run.
+        """
+        if self.is_closed:
+            self._refuse_waiting()
+            return True
+        if self._posted:
+            self._take_posted()
+        self._timers.fire(self.clock())
+        left = budget - self._run_mail(budget)
+        while self._last and not self._urgent:
+            flush()
+            left -= self._run_last()
+            if left <= 0:
+                break
+            if self._ready:
+                left -= self._run_ready(len(self._ready))
+                flush()
+                left -= self._run_mail(left)
+        self.messages_handled += budget - left
+        flush()
+        return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
+
+    def _run_mail(self, most: int) -> int:
+        """Run all but the actors that run last, until no mail waits or `most` messages were handled. Returns their
+        number.
+        """
+        ready, urgent = self._ready, self._urgent
+        left = most
+        while left > 0:
+            if urgent:
+                left -= self._run_urgent(left)
+            elif ready:
+                left -= self._run_ready(left)
+            elif self._posted:
+                self._take_posted()
+            else:
+                break
+        return most - left
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether there is anything for `run` to do, timers apart."""
+        return bool(self._ready or self._last or self._urgent or self._posted)
+
+    def _take_posted(self) -> None:
+        """Put into mailboxes what other threads have posted until now; what they go on posting is for the next time."""
+        posted = self._posted
+        for _ in range(len(posted)):
+            try:
+                ref, message = posted.popleft()
+            except IndexError:  # closed by a handler in this very run, and another thread refused it first
+                return
+            ref.send(message)
+
+    def _run_ready(self, most: int) -> int:
+        """Give actors with mail their turns, until one had several messages, there is urgent mail, or `most` messages
+        were handled. Returns their number. Most turns have one message, so there is no rest to put back, and that is
+        done here.
+        """
+        ready, urgent = self._ready, self._urgent
+        next_ref = ready.popleft
+        for handled in range(most):
+            if urgent or not ready:
+                return handled
+            ref = next_ref()
+            actor = ref._actor
+            mailbox: Any = ref._mailbox  # a list while there is an actor, or None if it had its turn
+            if actor is None or mailbox is None or len(mailbox) > 1:
+                return handled + self._turn(ref)
+            ref._mailbox = None
+            message = mailbox[0]
+            try:
+                ref._handlers[type(message)](actor, message)
+            except BaseException as error:
+                self._fail(ref, actor, error)
+        return most
+
+    def _run_last(self) -> int:
+        """Let the next actor that runs last have its turn. Returns the number of messages."""
+        ref = self._last.popleft()
+        handled = self._turn(ref, RUN_MESSAGES)
+        actor = ref._actor
+        if actor is not None:
+            try:
+                actor.on_turn_end()
+            except BaseException as error:
+                self._fail(ref, actor, error)
+        return handled
+
+    def _turn(self, ref: ActorRef, most: int = TURN_MESSAGES) -> int:
+        """Let one actor handle the mail it had when its turn began. Returns the number of messages."""
+        mailbox, actor = ref._mailbox, ref._actor
+        if type(mailbox) is not list or actor is None:
+            return 0
+        if len(mailbox) > most:
+            # A share of a very long mailbox, so that moving up the rest stays cheap beside handling the share.
+            share = max(most, len(mailbox) >> 7)
+            waiting = mailbox
+            mailbox = waiting[:share]
+            del waiting[:share]
+            ref._queue.append(ref)
+        else:
+            ref._mailbox = None
+        handlers, mail = ref._handlers, iter(mailbox)
+        try:
+            for message in mail:
+                handlers[type(message)](actor, message)
+                if ref._actor is not actor:
+                    return len(mailbox) - self._put_back(ref, mail)
+        except BaseException as error:
+            self._fail(ref, actor, error)
+            return len(mailbox) - self._put_back(ref, mail)
+        return len(mailbox)
+
+    def _run_urgent(self, most: int) -> int:
+        """Handle urgent mail, also what it leads to, at most `most` messages. Returns their number."""
+        urgent, handled = self._urgent, 0
+        while urgent and handled < most:
+            ref, message = urgent.popleft()
+            handled += 1
+            actor = ref._actor
+            if actor is None:
+                ref.send(message)  # it waits there for the next actor, or is a dead letter
+                continue
+            try:
+                actor.handlers[type(message)](actor, message)
+            except BaseException as error:
+                self._fail(ref, actor, error)
+        return handled
+
+    def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
+        """An actor raised: it is gone; mail waits if a supervisor may restart it, else it becomes dead letters."""
+        self._log_failure(ref, error)
+        if ref._actor is actor:
+            waiting, ref._actor = ref._mailbox, None
+            if not ref.supervised:
+                ref._mailbox = self.dead_letters
+                if type(waiting) is list:
+                    self.dead_letters.extend(waiting)
+            elif waiting is None:
+                ref._mailbox = []
+            try:
+                actor.on_failure(type(error), error, error.__traceback__)
+            except BaseException:
+                logger.exception("%s failed again in on_failure", ref)
+        self._tell_parent(ref, error)
+
+    def report_failure(self, ref: ActorRef, error: BaseException) -> None:
+        """Count, log and tell the parent that there is no actor at `ref`, because it could not even be made."""
+        self._log_failure(ref, error)
+        self._tell_parent(ref, error)
+
+    def _log_failure(self, ref: ActorRef, error: BaseException) -> None:
+        self.failures += 1
+        if isinstance(error, ExplainedError):
+            logger.debug("%s failed: %r", ref, error)  # its supervisor says so, with what it does about it
+        else:
+            logger.error("%s failed: %r", ref, error, exc_info=error)
+
+    def _tell_parent(self, ref: ActorRef, error: BaseException) -> None:
+        if ref._parent is not None:
+            ref._parent.notify(ChildFailed(ref, error))
+        elif self._on_escalation is not None:
+            self._on_escalation(error)
+
+    def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
+        """Mail that an actor did not get to waits for the next one at that address, or is dead. Returns how much."""
+        rest = list(mail)
+        mailbox = ref._mailbox
+        if isinstance(mailbox, list):
+            mailbox[:0] = rest
+        else:
+            self.dead_letters.extend(rest)
+        return len(rest)
+
+    # The end
+
+    def close(self) -> None:
+        """Take no more mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
+
+        For the thread that calls `run`. No actor is told: stop the root first. Any number of times.
+        """
+        self.is_closed = True
+        self._refuse_posted()
+        self._refuse_waiting()
+
+    def _refuse_posted(self) -> None:
+        while self._posted:
+            try:
+                self.dead_letters.append(self._posted.popleft()[1])
+            except IndexError:  # another thread refused it first
+                return
+
+    def _refuse_if_closed(self) -> bool:
+        """A handler may have closed this dispatcher, and others have sent since."""
+        if self.is_closed:
+            self._refuse_waiting()
+        return self.is_closed
+
+    def _refuse_waiting(self) -> None:
+        """Every actor with mail is in one of these: ready, notified, or an address whose actor is to be restarted."""
+        for ref in (*self._ready, *self._last, *self._addresses):
+            waiting, ref._mailbox = ref._mailbox, self.dead_letters
+            if type(waiting) is list:
+                self.dead_letters.extend(waiting)
+        self.dead_letters.extend(message for _, message in self._urgent)
+        self._ready.clear()
+        self._last.clear()
+        self._addresses.clear()
+        self._urgent.clear()
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: handled messages, dead letters, failures, actors with mail, timers."""
+        return {
+            "messages_handled": self.messages_handled,
+            "dead_letters": self.dead_letters.count,
+            "failures": self.failures,
+            "actors_with_mail": len(self._ready) + len(self._last),
+            "timers": len(self._timers),
+        }

@@ -1,0 +1,271 @@
+"""Supervisor: keeps children alive, as their specifications say.
+
+A failed child is restarted at the same address, so its senders need not know; its mail waits. Restarts are counted
+against a budget: a supervisor that restarts more often than `times` within `within_seconds` fails itself, and its own
+supervisor decides (escalation). A root that fails ends the process.
+
+A permanent child that ends in good order is started again at the same address, without a charge to the budget, and in
+the ordinary lane: a child that ends at once, again and again, wastes time but blocks no other actor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from scaler.kit.actor import Actor, ActorRef, SupervisedRef, handles
+from scaler.kit.lifecycle import ChildFailed, ChildStopped
+from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.kit.clock import Timer
+
+logger = logging.getLogger(__name__)
+
+Peers: TypeAlias = Mapping[str, ActorRef]
+"""The addresses of all children of a supervisor, by name; complete before the first child starts."""
+
+
+class Restart(Enum):
+    """When a child is started again."""
+
+    PERMANENT = "permanent"
+    """always"""
+    TRANSIENT = "transient"
+    """after a failure only"""
+    TEMPORARY = "temporary"
+    """never; nor when a sibling's failure ends it"""
+
+
+class Strategy(Enum):
+    """Who else is restarted with a failed child."""
+
+    ONE_FOR_ONE = "one for one"
+    """only the failed child"""
+    REST_FOR_ONE = "rest for one"
+    """the children that were started after it"""
+    ONE_FOR_ALL = "one for all"
+    """all children"""
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """How a child is made, and when it is made again. A `factory` that raises counts as a failure of its child."""
+
+    name: str
+    actor_type: type[Actor]
+    factory: Callable[[Peers], Actor]
+    restart: Restart = Restart.PERMANENT
+
+
+@dataclass(frozen=True)
+class RestartBudget:
+    """How many failures within how many seconds a supervisor bears before it fails itself."""
+
+    times: int = 5
+    within_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class BackOff:
+    """How long to wait before a restart: not at all the first time, then `first_seconds`, growing by `factor`."""
+
+    first_seconds: float = 0.05
+    factor: float = 2.0
+    most_seconds: float = 5.0
+
+    def delay_seconds(self, recent_failures: int) -> float:
+        """Return the wait before a restart after so many recent failures, in seconds."""
+        if recent_failures <= 1:
+            return 0.0
+        exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold
+        return min(self.most_seconds, self.first_seconds * self.factor**exponent)
+
+
+class RestartBudgetExceededError(RuntimeError):
+    """A supervisor restarted its children too often."""
+
+
+@message
+class _StartDue:
+    names: tuple[str, ...]
+
+
+DEFAULT_BUDGET = RestartBudget()
+DEFAULT_BACK_OFF = BackOff()
+
+
+class Supervisor(Actor):
+    """Starts its children in order, stops them in reverse order, and restarts them by its strategy.
+
+    The addresses of the children live as long as this supervisor: when it is itself restarted, they are new.
+
+    Args:
+        on_restart: called with the name of a child that failed and is to be restarted, and its error. It must not
+            raise.
+    """
+
+    def __init__(
+        self,
+        children: tuple[ChildSpec, ...],
+        strategy: Strategy = Strategy.ONE_FOR_ONE,
+        budget: RestartBudget = DEFAULT_BUDGET,
+        back_off: BackOff = DEFAULT_BACK_OFF,
+        on_restart: Callable[[str, BaseException], None] | None = None,
+    ) -> None:
+        self._specs = {spec.name: spec for spec in children}
+        if len(self._specs) != len(children):
+            raise ValueError("two children have the same name")
+        self._strategy = strategy
+        self._budget = budget
+        self._back_off = back_off
+        self._on_restart = on_restart
+        self._addresses: dict[str, SupervisedRef] = {}
+        self._names: dict[ActorRef, str] = {}
+        self._restarts: dict[str, Timer] = {}
+        self._failure_times: deque[float] = deque()
+
+    @property
+    def children(self) -> Peers:
+        """The addresses of the children by name."""
+        return self._addresses
+
+    def on_start(self) -> None:
+        for spec in self._specs.values():
+            self._give_address(spec)
+        self._start_waiting(tuple(self._specs))
+
+    def add(self, spec: ChildSpec) -> ActorRef:
+        """Start one more child, as the last one.
+
+        Raises:
+            ValueError: if a child of that name exists.
+        """
+        if spec.name in self._specs:
+            raise ValueError(f"there is a child named {spec.name} already")
+        self._specs[spec.name] = spec
+        ref = self._give_address(spec)
+        self._start_waiting((spec.name,))
+        return ref
+
+    def on_stop(self) -> None:
+        for ref in reversed(tuple(self._addresses.values())):
+            self.actor_ref._dispatcher.end(ref)
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()
+
+    # What becomes of a child that is not there any more
+
+    @handles(ChildFailed)
+    def _child_failed(self, failed: ChildFailed) -> None:
+        name = self._name_if_open(failed.child)
+        if name is None:
+            return
+        affected = self._affected_by(name)
+        if self._specs[name].restart is Restart.TEMPORARY:
+            self._forget(name)
+            self._start_waiting(affected)
+            return
+        delay_seconds = self._back_off.delay_seconds(self._charge(failed.error))
+        for other in reversed(affected):
+            self._withdraw(other, forget=other != name and self._specs[other].restart is Restart.TEMPORARY)
+        logger.warning("restarting %s in %.2f s after %r", ", ".join(affected), delay_seconds, failed.error)
+        if self._on_restart is not None:
+            self._on_restart(name, failed.error)
+        if delay_seconds == 0.0:
+            self._start_waiting(affected)
+        else:
+            self._restarts |= dict.fromkeys(affected, self.schedule(delay_seconds, _StartDue(affected)))
+
+    @handles(ChildStopped)
+    def _child_stopped(self, stopped: ChildStopped) -> None:
+        name = self._name_if_open(stopped.child)
+        if name is None:
+            return
+        affected = self._affected_by(name)
+        if self._specs[name].restart is Restart.PERMANENT:
+            self.actor_ref.send(_StartDue(affected))
+        else:
+            self._forget(name)
+            self._start_waiting(affected)
+
+    @handles(_StartDue)
+    def _start_due(self, due: _StartDue) -> None:
+        self._start_waiting(due.names)
+
+    def _name_if_open(self, child: ActorRef) -> str | None:
+        """Return the child's name if its end still needs a decision; the news may be out of date."""
+        name = self._names.get(child)
+        return name if name is not None and self._is_waiting(name) else None
+
+    def _affected_by(self, name: str) -> tuple[str, ...]:
+        names = tuple(self._specs)
+        if self._strategy is Strategy.ONE_FOR_ONE:
+            return (name,)
+        return names if self._strategy is Strategy.ONE_FOR_ALL else names[names.index(name) :]
+
+    def _charge(self, error: BaseException) -> int:
+        """Count a failure against the budget. Returns the number of recent ones."""
+        now, times = self.now(), self._failure_times
+        times.append(now)
+        while times[0] < now - self._budget.within_seconds:
+            times.popleft()
+        if len(times) > self._budget.times:
+            raise RestartBudgetExceededError(
+                f"{len(times)} failures within {self._budget.within_seconds:g} s, the last one: {error!r}"
+            ) from error
+        return len(times)
+
+    # Children
+
+    def _give_address(self, spec: ChildSpec) -> SupervisedRef:
+        ref = self.actor_ref._dispatcher.address(spec.actor_type, self.actor_ref)
+        self._addresses[spec.name] = ref
+        self._names[ref] = spec.name
+        return ref
+
+    def _is_waiting(self, name: str) -> bool:
+        """Return whether there is no actor at that address, and no back-off to end before there may be one."""
+        ref = self._addresses.get(name)
+        if ref is None or ref._actor is not None or ref.is_stopped():
+            return False
+        restart = self._restarts.get(name)
+        return restart is None or not restart.is_pending
+
+    def _start_waiting(self, names: tuple[str, ...]) -> None:
+        """Start those of `names` that wait for it, in order. If siblings depend on each other, the first one that does
+        not start stops the rest: the decision about it covers them.
+        """
+        for name in names:
+            if self._is_waiting(name):
+                self._start(name)
+                if self._strategy is not Strategy.ONE_FOR_ONE and self._is_waiting(name):
+                    return
+
+    def _start(self, name: str) -> None:
+        ref, dispatcher = self._addresses[name], self.actor_ref._dispatcher
+        try:
+            actor = self._specs[name].factory(self._addresses)
+        except BaseException as error:
+            dispatcher.report_failure(ref, error)
+        else:
+            dispatcher.put_behind(ref, actor)
+
+    def _withdraw(self, name: str, forget: bool) -> None:
+        restart = self._restarts.pop(name, None)
+        if restart is not None:
+            restart.cancel()
+        if forget:
+            self._forget(name)
+        else:
+            self.actor_ref._dispatcher.withdraw(self._addresses[name])
+
+    def _forget(self, name: str) -> None:
+        ref = self._addresses.pop(name)
+        del self._names[ref], self._specs[name]
+        self.actor_ref._dispatcher.end(ref)

@@ -1,0 +1,197 @@
+"""Culprits: finds what inside a value cannot be serialised, after that has failed.
+
+Used by `scaler.pickling.serialization`, for a text only. Each part is serialised alone, in bounded time and without
+keeping the bytes; where something fails, the search goes on inside. Must never: raise, or cost a value anything that
+can be serialised.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice
+from reprlib import Repr
+from types import FunctionType, MethodType
+from typing import Any, TypeAlias
+
+from scaler.errors import class_name
+from scaler.interruptions import is_interruption
+from scaler.pickling.pickler import Pickler
+
+SEARCH_SECONDS = 0.25
+"""The search takes no more processor time, but for code of the parts themselves."""
+
+DEPTH_MOST = 16
+"""It goes no deeper: nobody reads a longer path."""
+
+_STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
+"""Values of these types can always be serialised; those of classes derived from them may hold anything."""
+
+PARTS_MOST = 100_000
+"""Of one part it looks at so many."""
+
+ALONE_MOST = 16
+"""Of more parts than these, many are serialised at once."""
+
+_Part: TypeAlias = tuple[str, object, object]
+"""What to call a part, with a place for its key or name; that; and the part."""
+
+_SHORT = Repr()
+_SHORT.maxother = _SHORT.maxstring = 40
+
+
+def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
+    """Return which part of a value cannot be serialised: `[3]['lock'] (_thread.lock)`; "" if it is the value itself, or
+    was not found with so much processor time.
+    """
+    try:
+        found = _Search(time.thread_time() + seconds).inside(value, "")
+        return f"{found[0]} ({class_name(type(found[1]))})" if found and found[0] else ""
+    except BaseException as error:  # code of any class runs here
+        if is_interruption(error):
+            raise
+        return ""
+
+
+class _OutOfTimeError(Exception):
+    """The search has taken long enough."""
+
+
+class _Search:
+    """One search. It is a sink for the bytes of picklers, too."""
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+        self._seen: dict[int, object] = {}
+        """what it was inside of, kept alive, so that no other object gets its id"""
+
+    def write(self, data: object) -> None:
+        """Take what a pickler has written."""
+        del data
+        if time.thread_time() > self._end:
+            raise _OutOfTimeError
+
+    def inside(self, value: object, path: str, depth: int = 0) -> tuple[str, object] | None:
+        """Return the path to the part that is to blame, and that part; as far as time and depth allow.
+
+        None if the parts that fail lead back to where the search has been.
+        """
+        self._seen[id(value)] = value
+        leads_back = False
+        try:
+            for text, key, part in self._without_first_good(
+                list(islice(_parts(value), PARTS_MOST if depth < DEPTH_MOST else 0))
+            ):
+                if id(part) not in self._seen:
+                    if not self._fails(part):
+                        continue
+                    found = self.inside(part, _longer(path, text, key), depth + 1)
+                    if found is not None:
+                        return found
+                leads_back = True
+        except _OutOfTimeError:
+            leads_back = False
+        return None if leads_back else (path, value)
+
+    def _without_first_good(self, parts: list[_Part]) -> list[_Part]:
+        """Return what is left from about the first part on that fails: many parts are serialised at once."""
+        first, end = 0, len(parts)
+        while end - first > ALONE_MOST:
+            middle = (first + end) // 2
+            if self._fails([part for _, _, part in parts[first:middle]]):
+                end = middle
+            else:
+                first = middle
+        return parts[first:]
+
+    def _fails(self, part: object) -> bool:
+        self.write(b"")
+        if type(part) in _STEADY:
+            return False
+        try:
+            Pickler(self, protocol=5, buffer_callback=_leave_out).dump(part)
+        except _OutOfTimeError:
+            raise
+        except BaseException as error:  # the `__reduce__` of any class
+            if is_interruption(error):
+                raise
+            return True
+        return False
+
+
+def _leave_out(_buffer: object) -> bool:
+    """Large arrays can be serialised, and are not copied for that."""
+    return False
+
+
+def _longer(path: str, text: str, key: object) -> str:
+    step = text.format(key if text == ".{}" else _SHORT.repr(key))
+    return f"{path}{step}" if not path or step[0] in ".[" else f"{path}, {step}"
+
+
+def _parts(value: Any) -> Iterator[_Part]:
+    """Yield what a value is pickled with, and what to call each part."""
+    kind = type(value)
+    if kind is FunctionType:
+        yield from _parts_of_function(value)
+    elif isinstance(value, MethodType):
+        yield "its object", None, value.__self__
+    elif isinstance(value, partial):
+        yield from _parts_of_partial(value)
+    elif isinstance(value, type):
+        yield from ((".{}", name, part) for name, part in vars(value).items() if not name.startswith("__"))
+    elif kind is dict:
+        yield from _parts_of_dict(value.items())
+    elif kind in (set, frozenset):
+        yield from (("an item", None, part) for part in value)
+    elif isinstance(value, tuple) or kind is list:
+        yield from (("[{}]", index, part) for index, part in enumerate(value))
+    else:
+        yield from _parts_of_object(value)
+
+
+def _parts_of_function(function: FunctionType) -> Iterator[_Part]:
+    for name in function.__code__.co_names:
+        yield "global {}", name, function.__globals__.get(name)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield "variable {}", name, cell.cell_contents
+        except ValueError:  # it has no value yet
+            continue
+    for index, default in enumerate(function.__defaults__ or ()):
+        yield "default {}", index + 1, default
+
+
+def _parts_of_partial(call: partial[Any]) -> Iterator[_Part]:
+    yield "its function", None, call.func
+    yield from (("argument {}", index + 1, part) for index, part in enumerate(call.args))
+    yield from (("argument {}", name, part) for name, part in call.keywords.items())
+
+
+def _parts_of_dict(items: Any) -> Iterator[_Part]:
+    for key, part in items:
+        yield "[{}]", key, part
+        yield "a key", None, key
+
+
+def _parts_of_object(value: object) -> Iterator[_Part]:
+    """Yield what the object itself says that it is made from. Where that raises, it is to blame itself."""
+    try:
+        reduced: Any = value.__reduce_ex__(5)
+    except BaseException as error:  # as above
+        if is_interruption(error):
+            raise
+        return
+    if not isinstance(reduced, tuple):
+        return
+    _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    for each in state if isinstance(state, tuple) else (state,):
+        if isinstance(each, Mapping):
+            yield from ((".{}", name, part) for name, part in each.items())
+        else:
+            yield "its state", None, each
+    yield from (("[{}]", index, part) for index, part in enumerate(items or ()))
+    yield from _parts_of_dict(pairs or ())
+    for index, part in enumerate(arguments):
+        yield "its class" if isinstance(part, type) else "argument {}", index + 1, part

@@ -1,0 +1,125 @@
+"""Pickled classes: a class of the main script travels in results as its identity, with its pickle for who needs that.
+
+cloudpickle pickles such a class by value beside each object, and whoever reads one sets every attribute of the class
+anew. In results that is slow: the class is often larger than the object. And it is wrong in the program that has the
+class: its methods would become copies, which see the globals that the worker had.
+
+Processors write results with `dumps`; whoever reads a result calls `read_class`. Must never: change a class of the
+program itself.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import cloudpickle
+
+from scaler.pickling import pickler
+from scaler.pickling.pickler import Reduced, is_by_value
+
+_CLASSES_MOST = 256
+"""So many pickles are kept."""
+
+_cloudpickle: Any = cloudpickle.cloudpickle
+_by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
+_identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
+"""cloudpickle's own table of classes. It is not public: without it, results are written as cloudpickle does."""
+
+_PYTHONS = "_abc_impl"
+"""An attribute of Python's own that is not named like one."""
+
+_STEADY = frozenset(
+    {FunctionType, BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, classmethod, staticmethod, property}
+) | {bool, bytes, complex, float, int, str, type, type(None)}
+
+
+class _Written(NamedTuple):
+    """The pickle of a class, and what it was made of."""
+
+    reduced: Reduced
+    kinds: list[type]
+    """that are in the pickle: the class, and those it is derived from"""
+    values: list[Any]
+    """of their attributes"""
+
+
+_written: dict[type, _Written] = {}
+_received: WeakKeyDictionary[type, bytes] = WeakKeyDictionary()
+"""classes that are not of this program, with the last pickle of each"""
+_takes_changes = False
+
+
+def take_changes() -> None:
+    """Set the attributes of a class that is known here whenever another pickle of it arrives. For worker processes: no
+    class of theirs is of the program itself.
+    """
+    global _takes_changes  # noqa: PLW0603 - like the classes, it is of the whole process
+    _takes_changes = True
+
+
+def read_class(identity: str, pickled: bytes) -> type:
+    """Return the class with this identity. It is read from its pickle if this process needs that."""
+    known: type | None = None if _by_identity is None else _by_identity.get(identity)
+    if known is not None:
+        last = _received.get(known)
+        if last == pickled or (last is None and not _takes_changes):
+            return known
+    read: type = pickle.loads(pickled)
+    _received[read] = pickled
+    return read
+
+
+class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
+    """That of arguments, but for classes that are pickled by value."""
+
+    def class_reduced(self, kind: type) -> Reduced:
+        """Return what is written for a class: its identity and its pickle."""
+        written = _written.get(kind)
+        if written is not None and _same(written.values, _values_of(written.kinds)):
+            return written.reduced
+        reduced = super().class_reduced(kind)
+        if is_by_value(reduced):
+            identity, pickled = _identity_of(kind), pickler.dumps(kind)  # type: ignore[misc]
+            reduced = read_class, (identity, pickled)
+            if _takes_changes:
+                _received[kind] = pickled
+            kinds = [each for each in kind.__mro__ if is_by_value(super(_ResultPickler, self).class_reduced(each))]
+            if all(_is_steady(*attribute) for each in kinds for attribute in each.__dict__.items()):
+                if len(_written) >= _CLASSES_MOST:
+                    _written.clear()
+                _written[kind] = _Written(reduced, kinds, _values_of(kinds))
+        return reduced
+
+
+def _values_of(kinds: list[type]) -> list[Any]:
+    """Return the attributes of classes."""
+    return [value for each in kinds for value in each.__dict__.values()]
+
+
+def _is_steady(name: str, value: Any) -> bool:
+    """Return whether an attribute is changed only by another one in its place, as all are that Python makes itself."""
+    if type(value) is tuple:
+        return _STEADY.issuperset(map(type, value))
+    return type(value) in _STEADY or name == _PYTHONS or (name.startswith("__") and name.endswith("__"))
+
+
+def _same(ones: list[Any], others: list[Any]) -> bool:
+    return len(ones) == len(others) and all(one is other for one, other in zip(ones, others, strict=True))
+
+
+def _dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:
+    with io.BytesIO() as file:
+        _ResultPickler(file, protocol=protocol, buffer_callback=buffer_callback).dump(obj)
+        return file.getvalue()
+
+
+_CAN = _by_identity is not None and _identity_of is not None and sys.implementation.name == "cpython"
+
+dumps: Callable[..., bytes] = _dumps if _CAN else pickler.dumps
+"""Returns the pickle of a result, as `cloudpickle.dumps` does, with its arguments."""

@@ -1,0 +1,110 @@
+"""The pickler of functions, arguments and results: cloudpickle's, for more classes and functions of the main script.
+
+cloudpickle forgets that a class has slots when it sends the class by value: its objects would have a `__dict__` in the
+worker, and could not be read where the class is that of the program. It sends a function with a cache
+(`functools.cache`, `functools.lru_cache`) by name, which leads nowhere if the function is one of the main script. And
+it cannot send a `functools.cached_property`, which has a lock until Python 3.12.
+
+Must never: write what cloudpickle can write in another way.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+from collections import ChainMap
+from collections.abc import Callable
+from enum import Enum
+from types import FunctionType, MemberDescriptorType
+from typing import Any, ClassVar, TypeAlias
+
+import cloudpickle
+
+from scaler.pickling.pickled_functions import is_found_by_name
+
+Reduced: TypeAlias = Any
+"""What a pickler writes in the place of an object, as `object.__reduce__` returns it, or `NotImplemented`."""
+
+_Cached = type(functools.lru_cache(len))
+_KEYWORDS = 3
+"""Where the arguments of cloudpickle's skeleton of a class have the names that it begins with."""
+
+_OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
+"""Attributes that `functools.lru_cache` sets itself."""
+
+
+def is_by_value(reduced: Reduced) -> bool:
+    """Return whether cloudpickle writes a class with all that it has, and not its name."""
+    return type(reduced) is tuple and len(reduced) == 6
+
+
+def with_cache(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Callable[..., Any]:
+    """Return `function` with a cache of its own, which is empty."""
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+def _reduced_cached(function: Any) -> Reduced:
+    if is_found_by_name(function) and not _is_registered(function.__module__):
+        return function.__reduce__()
+    parameters = function.cache_parameters()
+    attributes = {name: value for name, value in vars(function).items() if name not in _OF_THE_CACHE}
+    return with_cache, (function.__wrapped__, parameters["maxsize"], parameters["typed"]), attributes or None
+
+
+def _reduced_property(value: functools.cached_property[Any]) -> Reduced:
+    return (
+        functools.cached_property,
+        (value.func,),
+        {name: part for name, part in vars(value).items() if name != "lock"},
+    )
+
+
+def _is_registered(module_name: str) -> bool:
+    """Return whether the user has said that a module is pickled by value, or a package that it is in."""
+    registered = cloudpickle.list_registry_pickle_by_value()
+    return any(module_name == name or module_name.startswith(f"{name}.") for name in registered)
+
+
+def _has_slots(kind: type) -> bool:
+    """Return whether a class was made with slots. Tuples and enums have none of their own, and make themselves."""
+    return (
+        "__slots__" in vars(kind)
+        and not issubclass(kind, (tuple, Enum))
+        and (not kind.__dictoffset__ or MemberDescriptorType in map(type, vars(kind).values()))
+    )
+
+
+_REDUCED: dict[type, Callable[[Any], Reduced]] = {
+    _Cached: _reduced_cached,
+    functools.cached_property: _reduced_property,
+}
+_cloudpickles, *_others = cloudpickle.Pickler.dispatch_table.maps
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    dispatch_table: ClassVar = ChainMap({**_cloudpickles, **_REDUCED}, *_others)  # asked for each object: no more maps
+
+    def reducer_override(self, obj: Any) -> Reduced:
+        kind = type(obj)
+        if issubclass(kind, type):
+            return self.class_reduced(obj)
+        return super().reducer_override(obj) if kind is FunctionType else NotImplemented
+
+    def class_reduced(self, kind: type) -> Reduced:
+        """Return what is written for a class."""
+        reduced = super().reducer_override(kind)
+        if is_by_value(reduced) and _has_slots(kind):
+            reduced[1][_KEYWORDS]["__slots__"] = vars(kind)["__slots__"]
+        return reduced
+
+
+Pickler: Any = _Pickler if sys.implementation.name == "cpython" else cloudpickle.Pickler
+"""Elsewhere cloudpickle has other hooks, and a function with a cache is a function like any other."""
+
+
+def dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:
+    """Return the pickle of an object, as `cloudpickle.dumps` does."""
+    with io.BytesIO() as file:
+        Pickler(file, protocol=protocol, buffer_callback=buffer_callback).dump(obj)
+        return file.getvalue()

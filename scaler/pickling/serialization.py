@@ -1,0 +1,393 @@
+"""Serialization: objects to bytes and back, for clients and processors only.
+
+A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
+buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
+
+A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its
+bytes or the id of its object (layout in `protocol/README.md`).
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+import pickle
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import FunctionType
+from typing import Any, NamedTuple, TypeAlias
+
+from scaler.errors import DeserializeObjectError, SerializeObjectError
+from scaler.ids import ID_BYTES, ObjectId
+from scaler.interruptions import is_interruption
+from scaler.pickling import pickled_classes, pickler
+from scaler.pickling.culprits import culprit_in
+from scaler.pickling.shipped import install
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
+Frames: TypeAlias = Sequence[Buffer]
+
+INLINE_BYTES = 16 * 1024
+"""The largest value that travels inside a message; a larger one becomes an object of its own."""
+
+BLOCK_BYTES = 64 * 1024
+"""If the values in one block of arguments take more than this together, the largest of them become objects."""
+
+WORTH_AN_OBJECT_BYTES = 1024
+"""A value smaller than this stays in the block: an object of its own would cost more than it saves."""
+
+OUT_OF_BAND_BYTES = 64 * 1024
+"""The smallest buffer that is kept out of the pickle."""
+
+_PLAIN_TYPES = frozenset({int, float, complex, str, bytes, bool, type(None)})
+plain_to_pickle: set[type] = set()
+"""Classes of this package whose objects pickle writes as cloudpickle does, in a third of the time. Added by them."""
+_PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
+_PLAIN_CONTAINER_LENGTH = 64
+_PLAIN_DEPTH = 3
+
+
+class Serializer(abc.ABC):
+    """Turns values into bytes and back. Called for the function, for each argument and for the result.
+
+    An instance that is passed to a client is itself pickled and travels to the workers.
+    """
+
+    @abc.abstractmethod
+    def serialize(self, obj: Any) -> bytes:
+        """Return `obj` as bytes."""
+
+    @abc.abstractmethod
+    def deserialize(self, payload: bytes) -> Any:
+        """Return the object of which `serialize` made `payload`."""
+
+
+class DefaultSerializer(Serializer):
+    """cloudpickle, with a short cut for plain values, where it makes the same bytes in a fraction of the time."""
+
+    def serialize(self, obj: Any) -> bytes:
+        data = _plain(obj)
+        if data is None:
+            data = pickler.dumps(obj)
+        return data
+
+    def deserialize(self, payload: bytes) -> Any:
+        return pickle.loads(payload)
+
+
+DEFAULT_SERIALIZER = DefaultSerializer()
+"""It has no state: one is enough for all."""
+
+
+def _plain(obj: Any) -> bytes | None:
+    """Return the pickle of a value that refers to no class or function, or None if it may refer to one.
+
+    For such values the plain pickler and cloudpickle agree. For values that name a global they may differ, because
+    cloudpickle pickles functions and classes of `__main__` by value.
+    """
+    return pickle.dumps(obj, 5) if _is_plain(obj, _PLAIN_DEPTH) else None
+
+
+def _is_plain(obj: Any, depth: int) -> bool:
+    kind = type(obj)
+    if kind in _PLAIN_TYPES:
+        return True
+    if kind not in _PLAIN_CONTAINERS or len(obj) > _PLAIN_CONTAINER_LENGTH or depth == 0:
+        return False
+    if kind is dict and not all(_is_plain(value, depth - 1) for value in obj.values()):
+        return False
+    return all(_is_plain(item, depth - 1) for item in obj)
+
+
+class _OutOfBandBytes:
+    """Pickles a large `bytes` as a buffer out of band, which the plain pickler only does for other types."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def __reduce_ex__(self, _protocol: Any) -> tuple[type[bytes], tuple[pickle.PickleBuffer]]:
+        return bytes, (pickle.PickleBuffer(self._value),)
+
+
+def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pickler.dumps) -> list[Buffer]:
+    """Serialise `obj`: one frame for a small value, more when it holds large buffers.
+
+    Args:
+        dumps: what the default serializer does with values that are not plain.
+
+    Raises:
+        SerializeObjectError: if it cannot be serialised; the cause says why.
+    """
+    try:
+        if type(serializer) is not DefaultSerializer:
+            return [_serialized(serializer, obj)]
+        if type(obj) is bytes and len(obj) > OUT_OF_BAND_BYTES:
+            obj = _OutOfBandBytes(obj)
+        elif type(obj) in _PLAIN_TYPES or type(obj) in plain_to_pickle or _is_plain(obj, _PLAIN_DEPTH):
+            return [pickle.dumps(obj, 5)]
+        frames: list[Buffer] = [b""]
+        frames[0] = dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
+        return frames
+    except BaseException as error:  # the user's `__reduce__` and serializer run here and may raise anything
+        if is_interruption(error):
+            raise
+        if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
+            raise SerializeObjectError(f"a value of type {type(obj).__name__} {_TOO_DEEP}") from error
+        raise SerializeObjectError(f"{_described(obj)} cannot be serialised: {_reason(error)}") from error
+
+
+result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, dumps=pickled_classes.dumps)
+"""The same for the result of a task, whose classes the client has already."""
+
+
+_TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of objects is; give it a flat form"
+
+
+def _reason(error: BaseException) -> str:
+    """Return what an exception says. That of a pickler is a sentence, any other one may be a word."""
+    text = str(error)
+    return text if isinstance(error, (TypeError, pickle.PicklingError)) else f"{type(error).__name__}: {text}"
+
+
+def _described(obj: Any) -> str:
+    """Return an object that cannot be serialised, in words, with the part inside that is to blame."""
+    what = f"the function {obj.__qualname__}" if type(obj) is FunctionType else f"a value of type {type(obj).__name__}"
+    culprit = culprit_in(obj)
+    return f"{what}, because of its {culprit}," if culprit else what
+
+
+def _serialized(serializer: Serializer, obj: Any) -> bytes:
+    """Return the bytes of a user's serializer, checked here because later would be too late."""
+    data = serializer.serialize(obj)
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
+    return bytes(data)
+
+
+def _collect_large(frames: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool]:
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:  # not contiguous
+            return True
+        if raw.nbytes < OUT_OF_BAND_BYTES:
+            return True
+        frames.append(raw)
+        return False
+
+    return keep_in_band
+
+
+def from_frames(serializer: Serializer, frames: Frames) -> Any:
+    """Return the object of which `to_frames` made `frames`.
+
+    Raises:
+        DeserializeObjectError: if it cannot be read here; the cause says why.
+    """
+    try:
+        if type(serializer) is DefaultSerializer:
+            return pickle.loads(frames[0], buffers=frames[1:])
+        return serializer.deserialize(bytes(frames[0]))
+    except BaseException as error:  # unpickling runs user code, which may raise anything
+        if is_interruption(error):
+            raise
+        raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
+
+
+def size_of(frames: Frames) -> int:
+    """Return the bytes in all frames together."""
+    return sum(memoryview(frame).nbytes for frame in frames)
+
+
+def frozen(frames: Frames) -> Sequence[Any]:
+    """Return `frames` as they are now: copied, unless they cannot change."""
+    return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
+
+
+# Named functions are called by a name that both sides know, with JSON as values: so in any language.
+
+NAMED = b"json"
+"""The first frame of a named function's object; the second one is the name. No pickle begins like that."""
+
+
+class JsonSerializer(Serializer):
+    """JSON in UTF-8. A tuple becomes a list, and keys become strings."""
+
+    def serialize(self, obj: Any) -> bytes:
+        return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+    def deserialize(self, payload: bytes) -> Any:
+        return json.loads(payload)
+
+
+JSON_SERIALIZER = JsonSerializer()
+"""It has no state: one is enough for all."""
+
+Named: TypeAlias = Callable[[str], Callable[..., Any]]
+"""Returns the function that is served by a name; raises DeserializeObjectError if there is none."""
+
+
+def serves_nothing(name: str) -> Callable[..., Any]:
+    """Refuse a named function."""
+    raise DeserializeObjectError(
+        f"this cluster serves no function by the name {name!r}: start it with --functions {name}=MODULE:FUNCTION"
+    )
+
+
+# A function travels with the serializer that its arguments and its result need.
+
+
+def exception_from_parts(
+    kind: type[BaseException], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> BaseException:
+    """Make an exception without its constructor, which may require other arguments."""
+    error = kind.__new__(kind, *arguments)
+    BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
+    error.__dict__.update(attributes)
+    return error
+
+
+class WithModules(NamedTuple):
+    """In the place of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped`."""
+
+    serializer: Serializer
+    modules: bytes
+
+
+def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
+    """Serialise `function` and the serializer: the frames of a function object.
+
+    Args:
+        modules: those that travel with it, packed.
+
+    Raises:
+        SerializeObjectError: if one of them cannot be serialised.
+    """
+    own: Buffer = b""
+    if modules:
+        own = to_frames(DefaultSerializer(), WithModules(serializer, modules))[0]
+    elif type(serializer) is not DefaultSerializer:
+        own = to_frames(DefaultSerializer(), serializer)[0]
+    return [own, *to_frames(serializer, function)]
+
+
+def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple[Serializer, Callable[..., Any]]:
+    """Return the serializer and the function of a function object.
+
+    Args:
+        named: finds functions that are called by name.
+
+    Raises:
+        DeserializeObjectError: if one of them cannot be read here.
+    """
+    if frames[0] == NAMED:
+        return JSON_SERIALIZER, named(bytes(frames[1]).decode("utf-8", "replace"))
+    own: Any = DefaultSerializer()
+    if memoryview(frames[0]).nbytes:
+        own = from_frames(own, frames[:1])
+    serializer, modules = own if type(own) is WithModules else (own, b"")
+    install(modules)
+    return serializer, from_frames(serializer, frames[1:])
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of `function` for people; a partial has the name of its function."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+# The block of arguments.
+
+_ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
+_RESULT_ARGUMENT = struct.Struct("<BHII")  # the same, and the position of a node
+ARGUMENT_HEADER_BYTES = _ARGUMENT.size
+VALUE, OBJECT, RESULT, OWN_OBJECT = 0, 1, 2, 3
+"""An own object was made for this argument, so its task may change it."""
+
+
+def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
+    """Return one argument of a call: a value (its bytes), or an object (its id)."""
+    encoded = name.encode()
+    return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
+
+
+def result_argument(position: int) -> bytes:
+    """Return one positional argument of a graph's node: the result of the node at that position."""
+    return _RESULT_ARGUMENT.pack(RESULT, 0, 4, position)
+
+
+def plain_block(arguments: Sequence[Any]) -> bytes | None:
+    """Return the block of positional arguments as `DefaultSerializer` makes it: the short cut for the simplest values.
+
+    None if one of them is anything else, or too large for a message.
+    """
+    block = b""
+    for argument in arguments:
+        kind = type(argument)
+        if kind not in _PLAIN_TYPES or ((kind is bytes or kind is str) and len(argument) > INLINE_BYTES):
+            return None
+        data = pickle.dumps(argument, 5)
+        block += _ARGUMENT.pack(VALUE, 0, len(data)) + data
+    return block if len(block) <= INLINE_BYTES else None
+
+
+def read_arguments(
+    block: bytes, value: Callable[[bytes], Any], stored: Callable[[ObjectId, bool], Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional and the keyword arguments in `block`.
+
+    Args:
+        value: turns bytes into an argument.
+        stored: turns the id of an object into an argument; its second argument says whether the task may change it.
+    """
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    offset, end = 0, len(block)
+    while offset < end:
+        kind, name_bytes, data_bytes = _ARGUMENT.unpack_from(block, offset)
+        start = offset + _ARGUMENT.size + name_bytes
+        offset = start + data_bytes
+        data = block[start:offset]
+        argument = value(data) if kind == VALUE else stored(ObjectId(data[:ID_BYTES]), kind == OWN_OBJECT)
+        if name_bytes:
+            keywords[block[start - name_bytes : start].decode()] = argument
+        else:
+            positional.append(argument)
+    return positional, keywords
+
+
+def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
+    """Return a block with results in the places of their positions, and the ids of the objects among those.
+
+    The scheduler calls this, so no value is unpickled.
+
+    Args:
+        result: returns kind and data of the argument that the result at a position becomes.
+
+    Raises:
+        ValueError: if the block is malformed, or `result` raises it.
+    """
+    parts: list[bytes] = []
+    object_ids: list[bytes] = []
+    unpack, header_bytes = _ARGUMENT.unpack_from, _ARGUMENT.size
+    offset, end = 0, len(block)
+    try:
+        while offset < end:
+            kind, name_bytes, data_bytes = unpack(block, offset)
+            start = offset + header_bytes + name_bytes
+            following = start + data_bytes
+            if kind == RESULT:
+                kind, data = result(int.from_bytes(block[start:following], "little"))
+                parts += (_ARGUMENT.pack(kind, name_bytes, len(data)), block[offset + header_bytes : start], data)
+                if kind == OBJECT:
+                    object_ids.append(data)
+            else:
+                parts.append(block[offset:following])
+            offset = following
+    except struct.error as error:
+        raise ValueError(str(error)) from error
+    if offset != end:
+        raise ValueError("the last argument is cut off")
+    return b"".join(parts), b"".join(object_ids)

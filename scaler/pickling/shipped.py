@@ -1,0 +1,232 @@
+"""Shipped: the modules of a user's program that travel to the workers with its functions, as their source.
+
+Packed by the client, installed by worker processes before they read a function. There a module that was shipped goes
+before one that is installed, and one with another content takes the place of the one that was shipped before. Must
+never: touch the modules of the process that packed them.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import pickle
+import sys
+import zlib
+from collections.abc import Container, Iterable, Sequence
+from importlib.abc import InspectLoader, MetaPathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
+
+from scaler.config import ConfigError
+from scaler.pickling.loaded import Versions, concerned_by
+
+Module: TypeAlias = ModuleType | str | os.PathLike[str]
+"""A module or package, or the path of one: a `.py` file or a folder."""
+
+SOURCE_BYTES_MOST = 16 << 20
+"""The most source of one program; it is a part of each of its functions."""
+
+
+class Source(NamedTuple):
+    """The source of one module."""
+
+    text: bytes
+    path: str
+    is_package: bool
+
+
+class Shipment(NamedTuple):
+    """Modules by name, and who has packed them."""
+
+    origin: int
+    sources: dict[str, Source]
+
+
+class Shipped:
+    """The modules of one client, packed.
+
+    Args:
+        modules: what the user has named.
+
+    Raises:
+        ConfigError: if one of them has no source that can travel.
+    """
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        self._paths: dict[str, Path] = {}
+        self._versions = Versions()
+        self._sources: dict[str, Source] = {}
+        self._packed = b""
+        if isinstance(modules, (str, os.PathLike, ModuleType)) or not isinstance(modules, Iterable):
+            raise ConfigError(f"modules must be a list of modules or their paths, not {modules!r}")
+        self.add(modules)
+
+    def has(self, top: str) -> bool:
+        """Return whether the module or package of this name travels."""
+        return top in self._paths
+
+    def add(self, modules: Iterable[Module]) -> None:
+        """Add modules as they are on disk, or pack them again.
+
+        Raises:
+            ConfigError: if one of them cannot travel.
+        """
+        added = dict(map(_located, modules))
+        if added:
+            paths = {**self._paths, **added}
+            self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
+
+    def look(self) -> bool:
+        """Pack again what was edited and loaded anew here, or is not loaded here. Return whether there was any.
+
+        Raises:
+            ConfigError: if it cannot travel any more.
+        """
+        return bool(self._paths) and self._pack(self._paths, _files(self._paths))
+
+    def packed(self) -> bytes:
+        """Return the modules as this process has loaded them; without any, those that have come to it."""
+        return self._packed or _installed.packed
+
+    def _pack(
+        self, paths: dict[str, Path], files: dict[str, tuple[Path, bool]], again: Container[str] = frozenset()
+    ) -> bool:
+        new = self._versions.find_new({name: path for name, (path, _) in files.items()})
+        sources: dict[str, Source] = {}
+        for name, (path, is_one) in files.items():
+            known = self._sources.get(name) if name not in new and name not in again else None
+            sources[name] = known or Source(path.read_bytes(), str(path), is_one)
+        if sources == self._sources and paths == self._paths:
+            self._versions.accept(new)
+            return False
+        size = sum(len(source.text) for source in sources.values())
+        if size > SOURCE_BYTES_MOST:
+            raise ConfigError(
+                f"the source of the modules {', '.join(paths)} has {size:,} bytes, and {SOURCE_BYTES_MOST:,} are "
+                "the most that travel with functions: install them on the workers"
+            )
+        self._packed = zlib.compress(pickle.dumps(Shipment(_ORIGIN, sources)), 6)
+        self._paths, self._sources = paths, sources
+        self._versions.accept(new)
+        return True
+
+
+_ORIGIN = int.from_bytes(os.urandom(8), "big")
+"""Of the process that has imported this first, and of its forks, which have the same modules."""
+
+
+_NOT_SENT = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
+
+
+def _located(module: Module) -> tuple[str, Path]:
+    """Return name and path of a module; of one inside a package, those of the package."""
+    if isinstance(module, ModuleType):
+        top = module.__name__.partition(".")[0]
+        spec = getattr(sys.modules.get(top), "__spec__", None)
+        locations = list(getattr(spec, "submodule_search_locations", None) or ())
+        origin = locations[0] if locations else getattr(spec, "origin", None)
+        if origin is None or top in _NOT_SENT or not Path(origin).exists():
+            raise ConfigError(
+                f"the module {top} cannot be sent to the workers: it is a part of Python or of Scaler, or has no file "
+                "of its own; functions of the main script and of notebooks travel anyway"
+            )
+        return top, Path(origin)
+    if not isinstance(module, (str, os.PathLike)):
+        raise ConfigError(f"a module to send must be a module or its path, not {module!r}")
+    path = Path(module).resolve()
+    is_one = path.is_dir() or (path.is_file() and path.suffix == ".py")
+    if not is_one or not path.stem.isidentifier() or path.stem in _NOT_SENT:
+        raise ConfigError(f"{str(module)!r} is no module: name a .py file, or the folder of a package")
+    return path.stem, path
+
+
+def _files(paths: dict[str, Path]) -> dict[str, tuple[Path, bool]]:
+    """Return the files of all modules by their names, and whether each is a package."""
+    files: dict[str, tuple[Path, bool]] = {}
+    for name, path in paths.items():
+        if not path.is_dir():
+            _check(name, path)
+            files[name] = path, False
+            continue
+        for each in sorted(path.rglob("*")):
+            parts = [name, *each.relative_to(path).with_suffix("").parts]
+            if each.suffix in importlib.machinery.EXTENSION_SUFFIXES:
+                _check(name, each)
+            if each.suffix == ".py" and all(map(str.isidentifier, parts)):
+                is_package = parts[-1] == "__init__"
+                files[".".join(parts[:-1] if is_package else parts)] = each, is_package
+    return files
+
+
+def _check(name: str, path: Path) -> None:
+    if path.suffix != ".py":
+        raise ConfigError(f"the module {name} cannot be sent to the workers: {path.name} is compiled; install it there")
+
+
+class _Installed(MetaPathFinder):
+    """Finds the modules that were shipped to this process."""
+
+    def __init__(self) -> None:
+        self.packed = b""
+        self.sources: dict[str, Source] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        source = self.sources.get(fullname)
+        if source is None:
+            return None
+        spec = importlib.util.spec_from_loader(
+            fullname, _Loader(source), origin=source.path, is_package=source.is_package
+        )
+        if spec is not None:
+            spec.has_location = True
+        return spec
+
+
+class _Loader(InspectLoader):
+    """Loads one of them. Tracebacks show its lines."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def is_package(self, fullname: str) -> bool:
+        del fullname
+        return self._source.is_package
+
+    def get_source(self, fullname: str) -> str:
+        del fullname
+        return importlib.util.decode_source(self._source.text)
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_source(fullname), self._source.path)
+
+
+_installed = _Installed()
+
+
+def carried() -> bytes:
+    """Return what was installed in this process: nested tasks take it along."""
+    return _installed.packed
+
+
+def install(packed: bytes) -> None:
+    """Have these modules imported, and none that was shipped before. What is the same as before, and names none that is
+    not, stays imported.
+    """
+    if packed == _installed.packed:
+        return
+    shipment = pickle.loads(zlib.decompress(packed)) if packed else Shipment(0, {})
+    if shipment.origin == _ORIGIN:
+        return
+    before, after = _installed.sources, shipment.sources
+    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    tops = {name.partition(".")[0] for name in changed}
+    _installed.packed, _installed.sources = packed, after
+    if _installed not in sys.meta_path:
+        sys.meta_path.insert(0, _installed)
+    for name in concerned_by(tops, {name: source.text for name, source in before.items()}):
+        del sys.modules[name]

@@ -1,0 +1,57 @@
+"""Binding: how the sockets of this package come to listen, above all at the file of an ipc address.
+
+Used by the scheduler's socket and by the publisher. Must never: remove a file that may belong to somebody.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket as unix
+
+import zmq
+
+from scaler.endpoint import Endpoint
+from scaler.transport.interface import AddressInUseError
+
+
+def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
+    """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
+    if endpoint.file is None:
+        socket.bind(endpoint.address)
+        return
+    umask = os.umask(0o177)
+    try:
+        socket.bind(endpoint.address)
+    finally:
+        os.umask(umask)
+
+
+def why_not(endpoint: Endpoint, error: zmq.ZMQError) -> str:
+    """Return why nothing can listen there, and what to do about it."""
+    everywhere = f"give an address of this machine, or tcp://*:{endpoint.port} for all that it has"
+    if error.errno == errno.ENODEV:
+        return f"no host and no network interface is known here by the name {endpoint.host!r}; {everywhere}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{endpoint.host} is not an address of this machine; {everywhere}"
+    if error.errno == errno.ENOENT and endpoint.file is not None:
+        return f"there is no folder {endpoint.file.parent}; make it first"
+    return str(error)
+
+
+def check_ipc_file(endpoint: Endpoint) -> None:
+    """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
+    file = endpoint.file
+    if file is None or not file.exists():
+        return
+    if not file.is_socket():
+        text = f"cannot listen at {endpoint.address}: there is a file that is not a socket"
+        raise FileExistsError(errno.EEXIST, text)
+    probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
+    try:
+        probe.connect(str(file))
+    except OSError:
+        return  # a file that a killed process left behind
+    finally:
+        probe.close()
+    raise AddressInUseError(errno.EADDRINUSE, f"{endpoint.address} is in use")

@@ -1,0 +1,155 @@
+"""Publisher: the socket of the monitor stream: viewers subscribe to topics, and get what is said of these.
+
+Made by the scheduler. A viewer that reads too slowly loses messages, and nobody waits for it. Whatever a viewer sends
+beside subscriptions is ignored. Must never: block, or raise because of a viewer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+
+import zmq
+
+from scaler.endpoint import TCP, Endpoint
+from scaler.transport import unread
+from scaler.transport.binding import bind, check_ipc_file, why_not
+from scaler.transport.cuts import CutMonitor
+from scaler.transport.interface import AddressInUseError
+from scaler.transport.private import new_private_address, remove_private_place
+from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down
+
+MESSAGES_KEPT = 200
+"""So many messages wait for a viewer that does not read; further ones are dropped."""
+
+SUBSCRIPTION_BYTES_MOST = 256
+"""A viewer that sends more at once is hung up on."""
+
+VIEWER_BYTES_MOST = 1024 * 1024
+"""A viewer on TCP that has said more is hung up on: libzmq needs some fifty times as much for its subscriptions."""
+
+_POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
+
+
+class Publisher:
+    """Listens at an address.
+
+    Args:
+        address: `ipc:///path` or `tcp://host:port`; None: a socket in a new folder that only this user can enter.
+
+    Raises:
+        AddressInUseError: if another program listens there.
+        OSError: if the address cannot be bound for another reason; above all if its file belongs to another user.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        self._is_private = address is None
+        if address is None:
+            address = new_private_address("monitor")
+        endpoint = Endpoint.parse(address)
+        _check_owner(endpoint)
+        check_ipc_file(endpoint)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
+        self._socket = _new_socket(self._context, endpoint)
+        try:
+            bind(self._socket, endpoint)
+        except zmq.ZMQError as error:
+            self._socket.close()
+            self._context.term()
+            kind = AddressInUseError if error.errno == errno.EADDRINUSE else OSError
+            raise kind(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
+        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.descriptor = int(self._socket.getsockopt(zmq.FD))
+        self._viewers = _Viewers()
+        is_bounded = endpoint.scheme == TCP and unread.IS_POSSIBLE
+        self._monitor = CutMonitor(self._socket, [self._viewers]) if is_bounded else None
+        self.monitor_descriptor = None if self._monitor is None else self._monitor.descriptor
+        """readable when viewers come or go: `changes` sees to that"""
+
+    def changes(self, most: int) -> list[tuple[bool, bytes]]:
+        """Return who subscribed (True), or what nobody wants any more (False), since the last call, in order.
+
+        If these are `most`, there may be more, and the descriptor does not say so.
+        """
+        changes: list[tuple[bool, bytes]] = []
+        socket = self._socket
+        while len(changes) < most:
+            self._hang_up_on_talkers()
+            if not int(socket.getsockopt(_EVENTS)) & _POLLIN:
+                break
+            frames = socket.recv_multipart(_NOBLOCK)
+            if len(frames) == 1 and frames[0][:1] in (b"\0", b"\1"):
+                changes.append((frames[0][0] == 1, frames[0][1:]))
+        return changes
+
+    def _hang_up_on_talkers(self) -> None:
+        if self._monitor is not None:
+            self._monitor.lost()
+            for descriptor in self._viewers.talkers():
+                shut_down(descriptor)
+
+    def send(self, topic: bytes, header: bytes) -> None:
+        """Send a message to those who have subscribed to the topic, as far as they have room for it."""
+        with contextlib.suppress(zmq.Again):
+            self._socket.send_multipart((topic, header), _NOBLOCK)
+
+    def close(self) -> None:
+        """Close, and remove what was made in the file system. May be called again."""
+        if self._socket.closed:
+            return
+        if self._monitor is not None:
+            self._monitor.close()
+        self._socket.close(linger=0)
+        self._context.term()
+        file = Endpoint.parse(self.address).file
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        if self._is_private:
+            remove_private_place(self.address)
+
+
+class _Viewers:
+    """The connections on TCP, by descriptor."""
+
+    def __init__(self) -> None:
+        self._descriptors: set[int] = set()
+
+    def open(self, descriptor: int) -> None:
+        self._descriptors.add(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        self._descriptors.discard(descriptor)
+
+    def talkers(self) -> list[int]:
+        """Return those that have said too much."""
+        return [each for each in self._descriptors if (unread.received_bytes(each) or 0) > VIEWER_BYTES_MOST]
+
+
+def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> zmq.Socket[bytes]:
+    socket = context.socket(zmq.XPUB)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SNDHWM, MESSAGES_KEPT)
+    socket.setsockopt(zmq.RCVHWM, 1)  # else libzmq takes all that a viewer has said at once, however much that is
+    socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # the second viewer of a topic is told of, too
+    socket.setsockopt(zmq.MAXMSGSIZE, SUBSCRIPTION_BYTES_MOST)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    give_up_after(socket, 0)  # without heartbeats of ZeroMQ, see there
+    socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
+    socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")  # refuses peers of ZMTP 1 and 2
+    return socket
+
+
+def _check_owner(endpoint: Endpoint) -> None:
+    """Raise if the file of an ipc address is not this user's."""
+    file = endpoint.file
+    if file is None:
+        return
+    try:
+        owner = file.lstat().st_uid
+    except FileNotFoundError:
+        return
+    if owner != os.geteuid():
+        text = f"cannot listen at {endpoint.address}: the file belongs to another user (uid {owner})"
+        raise PermissionError(errno.EPERM, text)

@@ -1,0 +1,376 @@
+"""ZeroMQ sockets as Scaler uses them: made in one place, with every option that has a dangerous default.
+
+A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
+frames are received without one. A socket belongs to one thread. Nothing here decodes anything.
+
+Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never reconnects, and does not
+report that the other end was closed. So received frames are copied here, as if they came from another process, and a
+closed end is noticed by the next send.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket as unix
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import zmq
+
+from scaler.endpoint import ANYWHERE, TCP, Endpoint
+from scaler.ids import Connection
+from scaler.pickling.serialization import OUT_OF_BAND_BYTES
+from scaler.transport.binding import bind, check_ipc_file, why_not
+from scaler.transport.cuts import CutMonitor
+from scaler.transport.descriptors import Descriptors
+from scaler.transport.idle import Idle
+from scaler.transport.interface import AddressInUseError, Message, PeerGoneError
+from scaler.transport.private import new_private_address, remove_private_place
+from scaler.transport.unread import IS_POSSIBLE, Unread
+
+# Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. But pyzmq looks options up in
+# their enumeration, and that costs a plain number twice as much.
+_EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
+_NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
+
+GIVEN_UP_AFTER_MS = 20_000
+"""The system closes a connection on which nothing is answered for the longest time-out and so much more. ZeroMQ's own
+heartbeats could find that out, too, but libzmq aborts the process (`!_io_error`) when one is due on a connection that
+was reset while it was held back."""
+KEEPALIVE_SECONDS = 5
+"""The time between two probes of the system, after 30 s of silence."""
+HANDSHAKE_MS = 10_000
+"""A connection that has not finished its handshake after this time is closed."""
+RECONNECT_MS = 50
+RECONNECT_MOST_MS = 250
+"""A scheduler that was restarted waits for its peers no longer than this. To try costs one packet."""
+CONNECT_MS = 2_000
+"""An attempt to connect that nobody answers is made again after this time; the system would wait longer and longer."""
+
+
+MESSAGES_WAITING = 256
+"""How many messages of one connection the scheduler's socket takes before they are read, where the system does not
+count their bytes (`unread.py`). Beyond that, the network holds the peer back."""
+FRAME_BYTES_MOST = 64 * 1024 * 1024
+"""A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
+chunks."""
+_ROUTING_ID_BYTES = 5
+MESSAGES_UNSENT = 250_000
+"""How many messages wait for a peer that does not read. What it is told in order is bounded already, echoes are not."""
+UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
+FRAMES_MOST = 1 << 16
+"""A message with more frames is read as one without frames, which no codec accepts."""
+
+
+def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
+    socket = context.socket(kind)
+    socket.setsockopt(zmq.LINGER, 0)
+    # Unbounded, because credits bound the messages on their way: the queue of a worker, the window of a map.
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MOST)
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
+    socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
+    return socket
+
+
+def give_up_after(socket: zmq.Socket[bytes], silence_seconds: float) -> None:
+    """Have the system close connections on which nothing was answered for so long, and `GIVEN_UP_AFTER_MS` more."""
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_SECONDS)
+    silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - GIVEN_UP_AFTER_MS)
+    socket.setsockopt(zmq.TCP_MAXRT, silence_ms + GIVEN_UP_AFTER_MS)
+
+
+# Without pyzmq's checks for other socket types, which cost time for each part.
+_send_part: Callable[[zmq.Socket[bytes], Any, int, bool], object] = zmq.backend.Socket.send
+_receive_part: Callable[[zmq.Socket[bytes], int, bool], Any] = zmq.backend.Socket.recv
+
+
+def _integer(socket: zmq.Socket[bytes], option: int) -> int:
+    return socket.getsockopt(option)  # type: ignore[return-value]  # bytes for other options
+
+
+def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> None:
+    _send_part(socket, header, _NOBLOCK_SNDMORE if frames else _NOBLOCK, len(header) < OUT_OF_BAND_BYTES)
+    last = len(frames) - 1
+    for index, part in enumerate(frames):
+        size = part.nbytes if isinstance(part, memoryview) else len(part)
+        _send_part(socket, part, _NOBLOCK if index == last else _NOBLOCK_SNDMORE, size < OUT_OF_BAND_BYTES)
+
+
+def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
+    """Return frames that can be sent. Before any of them is, because a part that was sent cannot be taken back."""
+    return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
+
+
+class _Inlet:
+    """Whether a message waits in a socket, without asking for more options than need be: pyzmq looks each one up in an
+    enumeration, which costs more than to receive a small message.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], *, copies: bool) -> None:
+        self._socket = socket
+        self._option: Callable[[int], Any] = socket.getsockopt
+        self._copies = copies
+        self._is_expected = False
+
+    def expect(self) -> None:
+        """The descriptor is readable: so there is a message, with rare exceptions."""
+        self._is_expected = True
+
+    def take(self) -> Any:
+        """Return the first part of the next message, as bytes or as a frame, or None if there is none."""
+        if not self._is_expected:
+            if not self._option(_EVENTS) & _POLLIN:
+                return None
+            return _receive_part(self._socket, _NOBLOCK, self._copies)
+        self._is_expected = False
+        try:
+            return _receive_part(self._socket, _NOBLOCK, self._copies)
+        except zmq.Again:
+            return None
+
+    def has_message(self) -> bool:
+        return bool(self._option(_EVENTS) & _POLLIN)
+
+
+def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    """Receive the frames that follow a header: at least one."""
+    frames: list[memoryview] = []
+    has_more = True
+    while has_more:
+        if len(frames) == FRAMES_MOST:
+            return _skip_rest(socket)
+        frame = _receive_part(socket, _NOBLOCK, False)
+        frames.append(frame.buffer)
+        has_more = frame.more
+    return frames
+
+
+def _skip_rest(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    """Read and drop the rest of a message that no Scaler peer would send."""
+    while socket.recv(_NOBLOCK, copy=False).more:
+        pass
+    return []
+
+
+def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    """Receive frames that another thread of this process may still own."""
+    return [memoryview(bytearray(frame)) for frame in _receive_payload(socket)]
+
+
+def _is_made_up_by_router(connection: Connection) -> bool:
+    """Return whether a routing id is one of ROUTER's own. A peer that chooses one is no Scaler peer: it could be taken
+    for another connection, before or after.
+    """
+    return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
+
+
+def shut_down(descriptor: int) -> None:
+    """Close a connection below ZeroMQ, which has no call for this."""
+    with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(unix.SHUT_RDWR)
+
+
+class RouterSocket:
+    """The scheduler's end: many peers, each known by its connection.
+
+    Args:
+        silence_seconds: a connection whose other end answers nothing for this time, not even to the probes of the
+            system, is closed a little later.
+        unread_bytes: `look` closes a connection of which more waits, where the system says how much came.
+
+    Raises:
+        AddressInUseError: if another socket listens there.
+        OSError: if the address cannot be bound for another reason.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
+        frame_bytes: int = FRAME_BYTES_MOST,
+        unread_bytes: int = UNREAD_BYTES_MOST,
+    ) -> None:
+        self._is_private = address == ANYWHERE
+        if self._is_private:
+            address = new_private_address()
+        endpoint = Endpoint.parse(address)
+        self._has_descriptors = not endpoint.is_in_process
+        check_ipc_file(endpoint)
+        self._socket = _new_socket(context, zmq.ROUTER, endpoint)
+        self._unread = Unread(unread_bytes) if IS_POSSIBLE and endpoint.scheme == TCP else None
+        self._socket.setsockopt(zmq.RCVHWM, 0 if self._unread is not None else MESSAGES_WAITING)
+        self._socket.setsockopt(zmq.SNDHWM, MESSAGES_UNSENT)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, frame_bytes)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
+        # those.
+        self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
+        self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+        give_up_after(self._socket, silence_seconds)
+        try:
+            bind(self._socket, endpoint)
+        except zmq.ZMQError as error:
+            self._socket.close()
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUseError(error.errno, f"{address} is in use") from error
+            raise OSError(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
+        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.descriptor: int = _integer(self._socket, zmq.FD)
+        self._inlet = _Inlet(self._socket, copies=True)
+        self.expect = self._inlet.expect
+        self._idle = Idle()
+        self._monitor = CutMonitor(self._socket, [each for each in (self._idle, self._unread) if each is not None])
+        self.monitor_descriptor = self._monitor.descriptor
+        self._descriptors = Descriptors()
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        """Return the connection, header and payload frames of the next message, or None if there is none."""
+        connection: Connection | None = self._inlet.take()
+        if connection is None:
+            return None
+        header = _receive_part(self._socket, _NOBLOCK, False)  # it always follows, and may be empty
+        frames = _receive_payload(self._socket) if header.more else []
+        if connection not in self._descriptors.known and self._has_descriptors:
+            descriptor = int(header.get(zmq.SRCFD))
+            if not _is_made_up_by_router(connection):
+                shut_down(descriptor)
+                return connection, b"", []  # which no codec accepts
+            self._descriptors.add(connection, descriptor)
+        if self._unread is not None and self._unread.counts:
+            sizes = map(len, (header, *frames))
+            self._unread.read(self._descriptors.known[connection], sizes)
+        return connection, header.bytes, frames
+
+    def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        """Send a message.
+
+        Raises:
+            PeerGoneError: if the connection does not exist any more; also if too many messages wait for its other end,
+                which is hung up on then.
+        """
+        try:
+            parts = _as_parts(frames) if frames else ()
+            _send_part(self._socket, connection, _NOBLOCK_SNDMORE, True)
+            _send(self._socket, header, parts)
+        except zmq.ZMQError as error:
+            if error.errno == errno.EAGAIN:  # it does not read
+                self.hang_up(connection)
+            self._descriptors.remove(connection)
+            raise PeerGoneError(error.errno, str(error)) from error
+
+    def lost(self) -> list[Connection]:
+        """Return the connections that may have been lost since the last call: those of the descriptors that were
+        closed. The socket itself may need a moment to know it.
+        """
+        connections = []
+        for descriptor in self._monitor.lost():
+            connections += self._descriptors.of(descriptor)
+            self._descriptors.end(descriptor)
+        return connections
+
+    def forget(self, connection: Connection) -> None:
+        """A connection that is lost was not one that anything is sent to."""
+        self._descriptors.remove(connection)
+
+    def look(self, resident_bytes: int) -> int:
+        """Hang up on connections that send far more than is read. Return on how many.
+
+        Args:
+            resident_bytes: the size of this process.
+        """
+        over = self._unread.look(resident_bytes) if self._unread is not None else []
+        for descriptor in over:
+            shut_down(descriptor)
+        return len(over)
+
+    def hang_up_on_idle(self, peers: Container[Connection]) -> int:
+        """Hang up on all that have been no connection of a peer since the last call. Return on how many.
+
+        Args:
+            peers: the connections that belong to one.
+        """
+        over = self._idle.look(lambda descriptor: any(each in peers for each in self._descriptors.of(descriptor)))
+        for descriptor in over:
+            shut_down(descriptor)
+        return len(over)
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection. What has come on it already can still be received.
+
+        If its descriptor belongs to another one now, it is gone already.
+        """
+        descriptor = self._descriptors.present(connection)
+        if descriptor is not None:
+            shut_down(descriptor)
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close. Messages have `linger_seconds` to leave. May be called again."""
+        if not self._socket.closed:
+            self._monitor.close()
+            self._socket.close(linger=int(linger_seconds * 1000))
+            file = Endpoint.parse(self.address).file
+            if file is not None:  # ZeroMQ leaves it behind
+                file.unlink(missing_ok=True)
+            if self._is_private:
+                remove_private_place(self.address)
+
+
+class DealerSocket:
+    """A peer's end of one connection. A new connection takes a new socket: its identity is never used again.
+
+    It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
+        endpoint = Endpoint.parse(address)
+        self._socket = _new_socket(context, zmq.DEALER, endpoint)
+        self._inlet = _Inlet(self._socket, copies=False)
+        self.expect, self.has_message = self._inlet.expect, self._inlet.has_message
+        self._receive_payload = _receive_copies if endpoint.is_in_process else _receive_payload
+        self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
+        self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
+        self._monitor = CutMonitor(self._socket)
+        try:
+            self._socket.connect(address)
+        except zmq.ZMQError:
+            self.close()  # otherwise its context could never end
+            raise
+        self.descriptor: int = _integer(self._socket, zmq.FD)
+        self.monitor_descriptor = self._monitor.descriptor
+
+    def receive(self) -> Message | None:
+        """Return header and payload frames of the next message, or None if there is none."""
+        header = self._inlet.take()
+        if header is None:
+            return None
+        return header.bytes, self._receive_payload(self._socket) if header.more else []
+
+    def send(self, header: bytes, frames: Sequence[Any]) -> None:
+        """Send a message; it waits in the socket until there is a connection.
+
+        Raises:
+            PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
+        """
+        try:
+            _send(self._socket, header, _as_parts(frames) if frames else ())
+        except zmq.Again as error:
+            raise PeerGoneError(error.errno, "the other end is closed") from error
+
+    def was_cut(self) -> bool:
+        """Return whether the connection, once it stood, was lost since the last call."""
+        return self._monitor.was_cut()
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close. Messages have `linger_seconds` to leave. May be called again."""
+        if not self._socket.closed:
+            self._monitor.close()
+            self._socket.close(linger=int(linger_seconds * 1000))

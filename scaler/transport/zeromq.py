@@ -1,0 +1,97 @@
+"""ZeroMQ as the transport of Scaler: its contexts, and the sockets made in them.
+
+`open_transport` is the one way in for schedulers, agents and clients. Must never: know what a message means.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import zmq
+
+from scaler.endpoint import Endpoint
+from scaler.transport.interface import Dialer, Listener, Transport
+from scaler.transport.sockets import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, DealerSocket, RouterSocket
+
+
+class _SharedContext:
+    """The one context of all sockets that meet inside this process, as long as there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._users = 0
+
+    def enter(self) -> zmq.Context[zmq.Socket[bytes]]:
+        with self._lock:
+            if self._context is None:
+                self._context = zmq.Context()
+            self._users += 1
+            return self._context
+
+    def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
+        """Return whether this is the shared context and others still use it."""
+        with self._lock:
+            if context is not self._context:
+                return False
+            self._users -= 1
+            if self._users:
+                return True
+            self._context = None
+            return False
+
+
+_shared = _SharedContext()
+
+
+def _forget_shared() -> None:
+    """In a forked process: the other threads that share it do not exist here."""
+    global _shared  # noqa: PLW0603 - there is one process
+    _shared = _SharedContext()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_shared)
+
+
+class ZeroMQ:
+    """The `Transport` of ZeroMQ to one address. All that meet inside this process share a context."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        io_threads: int = 1,
+        frame_bytes: int = FRAME_BYTES_MOST,
+        unread_bytes: int = UNREAD_BYTES_MOST,
+    ) -> None:
+        self.address = endpoint.address
+        self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
+        self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
+
+    def dial(self) -> Dialer:
+        try:
+            return DealerSocket(self._context, self.address)
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, str(error)) from error
+
+    def listen(self, silence_seconds: float) -> Listener:
+        return RouterSocket(self._context, self.address, silence_seconds, self._frame_bytes, self._unread_bytes)
+
+    def close(self) -> None:
+        if not _shared.leave(self._context):
+            self._context.term()
+
+
+def open_transport(
+    address: str, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST
+) -> Transport:
+    """Return the way to an address.
+
+    Args:
+        address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
+        io_threads: how many threads of the system move bytes.
+        frame_bytes: a listener closes a connection that begins a larger frame.
+        unread_bytes: a listener may close a connection of which more waits to be read.
+    """
+    return ZeroMQ(Endpoint.parse(address), io_threads, frame_bytes, unread_bytes)

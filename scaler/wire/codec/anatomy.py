@@ -1,0 +1,55 @@
+"""Anatomy: what the pipe must know of an item without knowing its class: its size, and which ids it makes and names.
+
+Derived from the annotations of the message classes, as the codec is. An item *makes* the id in its first id column: a
+task, an object, a graph. It *names* all its ids, also those in `object_ids`. Must never: look into a payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from scaler.ids import ID_BYTES, NO_ID
+from scaler.pickling.serialization import size_of
+from scaler.wire.codec.columns import column_kinds
+
+ITEM_BYTES = 64
+"""What an item takes beside what it carries, about."""
+_OBJECT_IDS = "object_ids"
+
+
+class Anatomy:
+    """One message class."""
+
+    def __init__(self, item: type) -> None:
+        kinds = {name: kind for name, (kind, _) in column_kinds(item).items()}
+        self._carried = [attrgetter(name) for name, kind in kinds.items() if kind in ("bytes", "text")]
+        self._frames = next((attrgetter(name) for name, kind in kinds.items() if kind == "frames"), None)
+        self._ids: list[Callable[[Any], bytes]] = [attrgetter(name) for name, kind in kinds.items() if kind == "id"]
+        self._object_ids = attrgetter(_OBJECT_IDS) if _OBJECT_IDS in kinds else None
+
+    def size(self, item: Any) -> int:
+        """Return about how many bytes of a message the item takes."""
+        size = ITEM_BYTES
+        for get in self._carried:
+            size += len(get(item))
+        return size + size_of(self._frames(item)) if self._frames else size
+
+    def made_by(self, item: Any) -> bytes:
+        """Return the id that the item makes; `NO_ID` if it makes none."""
+        return self._ids[0](item) if self._ids else NO_ID
+
+    def named_by(self, item: Any) -> Iterator[bytes]:
+        """Return all ids in the item."""
+        for get in self._ids:
+            yield get(item)
+        if self._object_ids:
+            object_ids = self._object_ids(item)
+            for start in range(0, len(object_ids), ID_BYTES):
+                yield object_ids[start : start + ID_BYTES]
+
+
+anatomy: Callable[[type], Anatomy] = cache(Anatomy)
+"""the anatomy of a message class"""

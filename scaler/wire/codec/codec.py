@@ -1,0 +1,303 @@
+"""The codec: items to bytes and back, for every message alike.
+
+The annotations of a message class say how each field becomes a column (`columns.py`); the codec knows no message by
+name. All input is untrusted: any fault in it becomes a `ProtocolError`, and the items take no more memory than a small
+multiple of the message.
+
+Fields are read through the schema's own field objects (`_get_by_field`) and lists are written by `_set`: by attribute,
+pycapnp looks the name up in a slower way, which was half of the cost of reading a small message.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice, repeat
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from scaler.errors import ProtocolError
+from scaler.wire.codec.columns import Column, are_options, column_kinds, column_of
+from scaler.wire.codec.item_kinds import ColumnKind, ItemKind
+from scaler.wire.codec.schemas import SCHEMAS, first_line
+from scaler.wire.codec.schemas import read as open_message
+from scaler.wire.codec.stencils import ITEMS_MOST, Stencils
+from scaler.wire.messages.columns import OPTIONS, Batch
+from scaler.wire.messages.directions import DIRECTIONS, Direction
+
+MESSAGE_ITEMS = 2048
+"""The most items in one message, all batches together: more are split, and a message that claims more is refused."""
+
+# A numbered message of one segment: the segments less one, their size, the pointer to the root (which follows at once,
+# three words and a pointer), the direction, `number`, `heard`.
+_HEAD = struct.Struct("<I4xQ8xQQ")
+_NUMBERS_AT = 24
+_ROOT_POINTER = 3 << 32 | 1 << 48
+
+
+class _Field(NamedTuple):
+    get: Callable[[Any], Any]
+    name: str
+    schema: Any
+    column: Column
+    has_frames: bool
+
+
+def camel_case(name: str) -> str:
+    """Return `some_name` as `someName`, the way schemas spell it."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def union_name(item: type) -> str:
+    """Return the name that a message class has in the union of a direction."""
+    return item.__name__[0].lower() + item.__name__[1:]
+
+
+class _ItemCodec:
+    """Writes and reads batches of one message class."""
+
+    def __init__(self, batch: type[Batch[Any]], union_field: Any) -> None:
+        self._batch = batch
+        self._item = batch.item
+        self.union_field = union_field
+        self.name = union_name(batch.item)
+        schema_fields = union_field.schema.fields
+        self._count = schema_fields["count"]
+        self._fields = [
+            _Field(
+                attrgetter(name),
+                camel_case(name),
+                schema_fields[camel_case(name)],
+                column_of(kind, rule),
+                kind == "frames",
+            )
+            for name, (kind, rule) in column_kinds(batch.item).items()
+        ]
+
+    def write(self, builder: Any, items: Sequence[Any], frames: list[Any]) -> None:
+        write = builder._set  # noqa: SLF001 - see the module's docstring
+        write("count", len(items))
+        for get, name, _, column, has_frames in self._fields:
+            if not any(map(get, items)):
+                continue
+            values = list(map(get, items))
+            if has_frames:
+                for value in values:
+                    frames.extend(value)
+                values = list(map(len, values))
+            write(name, column.write(values))
+
+    def read(self, reader: Any, most: int, frames: Iterator[Any]) -> Batch[Any]:
+        read = reader._get_by_field  # noqa: SLF001 - see the module's docstring
+        count = read(self._count)
+        if not 0 < count <= most:
+            raise ProtocolError(f"a batch of {count} items; a message has batches of 1 to {MESSAGE_ITEMS} together")
+        columns: list[Iterable[Any]] = []
+        for _, _, schema, column, has_frames in self._fields:
+            raw = read(schema)
+            if not len(raw):
+                columns.append(repeat(column.default, count))
+                continue
+            values = column.read(raw, count)
+            if has_frames:
+                values = [_take(frames, length) for length in values]
+            columns.append(values)
+        return self._batch(map(self._item, *columns))
+
+
+def _take(frames: Iterator[Any], length: int) -> tuple[Any, ...]:
+    taken = tuple(islice(frames, length))
+    if len(taken) != length:
+        raise ProtocolError("fewer payload frames than announced")
+    return taken
+
+
+class _DirectionCodec:
+    def __init__(self, direction: Direction) -> None:
+        self.number = direction.number
+        self.schema = getattr(SCHEMAS[direction.schema], direction.name)
+        fields, union = self.schema.schema.fields, self.schema.Batch.schema.fields
+        self.direction_field = fields["direction"]
+        self.batches_field = fields["batches"]
+        self.is_numbered = "number" in fields
+        self.by_item: dict[type, _ItemCodec] = {}
+        self.by_name: dict[str, _ItemCodec] = {}
+        for batch in direction.batches:
+            name = union_name(batch.item)
+            self.by_item[batch.item] = self.by_name[name] = _ItemCodec(batch, union[name])
+        self.stencils = Stencils(
+            list(map(_item_kind, direction.batches)),
+            lambda items: _encode(self, items)[0],
+            _NUMBERS_AT if self.is_numbered else None,
+        )
+
+
+def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
+    columns = [
+        ColumnKind(
+            name,
+            kind,
+            column_of(kind, rule).default,
+            most=len(rule) - 1 if isinstance(rule, type) else None,
+            stretches=kind == "bytes" and rule is None,
+            check=are_options if rule == OPTIONS else None,
+        )
+        for name, (kind, rule) in column_kinds(batch.item).items()
+    ]
+    return ItemKind(batch.item, batch, columns)
+
+
+class _Codecs(dict[str, _DirectionCodec]):
+    """By the name of the direction, each made when it is first used: a client never meets those of processors."""
+
+    def __missing__(self, name: str) -> _DirectionCodec:
+        codec = self[name] = _DirectionCodec(next(each for each in DIRECTIONS if each.name == name))
+        return codec
+
+
+_CODECS = _Codecs()
+
+
+def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
+    """Make the codec of a direction now, for example before a process forks others that need it.
+
+    Args:
+        items: a message that is to have a stencil, if there are any.
+    """
+    _CODECS[direction.name].stencils.prepare(items)
+
+
+def encode(
+    direction: Direction, items: Sequence[Any], counts: defaultdict[type, int] | None = None
+) -> list[tuple[bytes, list[Any]]]:
+    """Write items as messages without a number, in their order; runs of one type become one batch of columns.
+
+    Args:
+        counts: items written so far by class; this call adds its own (`Traffic.items`).
+
+    Returns:
+        the header frame and the payload frames of each message: one, unless there are very many items.
+    """
+    if len(items) <= MESSAGE_ITEMS:
+        return [encode_message(direction, items, counts=counts)] if items else []
+    starts = range(0, len(items), MESSAGE_ITEMS)
+    return [encode_message(direction, items[start : start + MESSAGE_ITEMS], counts=counts) for start in starts]
+
+
+def encode_message(
+    direction: Direction,
+    items: Sequence[Any],
+    number: int = 0,
+    heard: int = 0,
+    counts: defaultdict[type, int] | None = None,
+) -> tuple[bytes, list[Any]]:
+    """Write items as one message. Return its header frame and its payload frames.
+
+    Args:
+        items: at most `MESSAGE_ITEMS`.
+        number: of the message in its session; 0 for one that is not counted.
+        heard: the highest number that has come from the other side.
+        counts: as for `encode`.
+    """
+    codec = _CODECS[direction.name]
+    if 0 < len(items) <= ITEMS_MOST:
+        header = codec.stencils.write(items, number, heard)
+        if header is not None:
+            if counts is not None:
+                for item in items:
+                    counts[type(item)] += 1
+            return header, []
+    return _encode(codec, items, counts, number, heard)
+
+
+def _encode(
+    codec: _DirectionCodec,
+    items: Sequence[Any],
+    counts: defaultdict[type, int] | None = None,
+    number: int = 0,
+    heard: int = 0,
+) -> tuple[bytes, list[Any]]:
+    runs = [(type(items[0]), items)] if len(items) == 1 else [(kind, list(run)) for kind, run in groupby(items, type)]
+    frames: list[Any] = []
+    message = codec.schema.new_message()
+    message._set("direction", codec.number)  # noqa: SLF001 - see the module's docstring
+    if number:
+        message._set("number", number)  # noqa: SLF001
+    if heard:
+        message._set("heard", heard)  # noqa: SLF001
+    batches = message.init("batches", len(runs))
+    for index, (kind, run) in enumerate(runs):
+        item_codec = codec.by_item[kind]
+        item_codec.write(batches[index].init(item_codec.name), run, frames)
+        if counts is not None:
+            counts[kind] += len(run)
+    return message.to_bytes(), frames
+
+
+def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
+    """Return `number` and `heard` of a message, without reading the rest of it. `decode` does that.
+
+    Raises:
+        ProtocolError: if this cannot be a message.
+    """
+    try:
+        if len(header) >= _HEAD.size:
+            segments, root, number, heard = _HEAD.unpack_from(header)
+            if not segments and root == _ROOT_POINTER:
+                return number, heard
+        message = open_message(_CODECS[direction.name].schema, header)
+        return message.number, message.heard
+    except Exception as error:
+        raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
+
+
+def heard_anew(header: bytes, heard: int) -> bytes:
+    """Return the header of a message that this codec has written, with another `heard`."""
+    segments = int.from_bytes(header[:4], "little")
+    place = _NUMBERS_AT + 4 * (segments + segments % 2)
+    return header[: place + 8] + heard.to_bytes(8, "little") + header[place + 16 :]
+
+
+def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:
+    """Read one message.
+
+    Args:
+        header: the header frame.
+        frames: the payload frames, which become parts of the items.
+
+    Raises:
+        ProtocolError: if this is not a message of that direction.
+    """
+    codec = _CODECS[direction.name]
+    if not frames:
+        known = codec.stencils.read(header)
+        if known is not None:
+            return known
+    supply = iter(frames)
+    try:
+        batches = _decode(codec, open_message(codec.schema, header), supply)
+    except ProtocolError:
+        raise
+    except Exception as error:
+        raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
+    if next(supply, None) is not None:
+        raise ProtocolError("more payload frames than announced")
+    if not frames:
+        codec.stencils.learn(batches)
+    return batches
+
+
+def _decode(codec: _DirectionCodec, message: Any, frames: Iterator[Any]) -> list[Batch[Any]]:
+    direction = message._get_by_field(codec.direction_field)  # noqa: SLF001
+    if direction != codec.number:
+        raise ProtocolError(f"a message of direction {direction} where only {codec.number} belongs")
+    batches = []
+    most = MESSAGE_ITEMS
+    for reader in message._get_by_field(codec.batches_field):  # noqa: SLF001
+        item_codec = codec.by_name[reader._which_str()]  # noqa: SLF001
+        batch = item_codec.read(reader._get_by_field(item_codec.union_field), most, frames)  # noqa: SLF001
+        most -= len(batch)
+        batches.append(batch)
+    return batches

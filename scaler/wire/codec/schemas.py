@@ -1,0 +1,91 @@
+"""Schemas: loads the schema files of the protocol, each once, and opens messages with them.
+
+Used by the codec and by the structs inside columns. Must never: read any part of a message more than twice.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import capnp
+
+from scaler.errors import ProtocolError
+
+_SPARE_WORDS = 64
+_SEGMENT_TABLE = struct.Struct("<II")
+
+
+def schema_directory() -> Path:
+    """Return the directory of the schema files: in the installed package, else in the checkout beside it."""
+    package = Path(__file__).resolve().parents[2]
+    installed = package / "protocol"
+    return installed if installed.is_dir() else package.parent / "protocol"
+
+
+def read(schema: Any, data: bytes) -> Any:
+    """Open a message. No part of it may be read more than twice, because a malicious message could demand endless
+    reads.
+    """
+    return schema.from_segments(_segments(data), traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
+
+
+def first_line(error: Exception) -> str:
+    """Return the message of the error, without the stack that the library appends."""
+    return str(error).partition("\n")[0]
+
+
+def utf8(text: str) -> bytes:
+    """Return any `str` as bytes: file names and exceptions may hold lone surrogates."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _segments(data: bytes) -> list[bytes]:
+    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves."""
+    more, size = _SEGMENT_TABLE.unpack_from(data)
+    if more == 0:
+        return [data[8 : 8 + 8 * size]]
+    if more >= len(data) // 4:
+        raise ProtocolError(f"a message of {len(data)} bytes with {more + 1} segments")
+    sizes = struct.unpack_from(f"<{more + 1}I", data, 4)
+    start = (8 + 4 * more + 7) // 8 * 8
+    segments = []
+    for words in sizes:
+        segments.append(data[start : start + 8 * words])
+        start += 8 * words
+    return segments
+
+
+def check_working_directory() -> None:
+    """Raise an error that says what is wrong, where the library would abort the process.
+
+    Raises:
+        FileNotFoundError: if there is no working directory.
+    """
+    try:
+        os.getcwd()  # noqa: PTH109 - for each client that is made
+    except FileNotFoundError as error:
+        text = "the working directory of this process was deleted: change to one that exists, and start again"
+        raise FileNotFoundError(error.errno, text) from None
+
+
+class _Schemas(dict[str, Any]):
+    """Loaded when they are first used."""
+
+    def __missing__(self, name: str) -> Any:
+        check_working_directory()
+        directory = schema_directory()
+        schema = self[name] = capnp.load(str(directory / f"{name}.capnp"), imports=[str(directory)])
+        return schema
+
+
+SCHEMAS = _Schemas()
+"""by the name of the file"""
+
+
+def load_schemas(*names: str) -> None:
+    """Load schema files now: the library ends a process that can open no file when it comes to need one."""
+    for name in names:
+        SCHEMAS[name]

@@ -1,0 +1,160 @@
+"""Structs: Cap'n Proto messages inside a column: the failure of a task and the options of a task.
+
+A missing field has its default, and an unknown field is ignored, so fields can be added without a new protocol version.
+The scheduler and the agents pass these bytes on unread.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from scaler.errors import ProtocolError
+from scaler.wire.codec.schemas import SCHEMAS, first_line, read, utf8
+
+_KEPT = 512
+"""The size of the caches of encoded and decoded options: most tasks of a program share a few."""
+
+
+SHORT_BYTES = 200
+
+
+class TaskFailure(NamedTuple):
+    """How a task failed: the payload of a result with the status FAILED."""
+
+    type_name: str
+    text: str
+    traceback: str
+    exception: bytes
+    bases: tuple[str, ...] = ()
+    """the names of the classes that its class is derived from"""
+    task_id: bytes = b""
+    """the task that raised it: not always that of the result, which may only need it; empty: not said"""
+
+    @property
+    def short(self) -> str:
+        """Type and message, cut: what those see who watch."""
+        return f"{self.type_name}: {self.text}".encode()[:SHORT_BYTES].decode(errors="ignore")
+
+    def encode(self) -> bytes:
+        return bytes(
+            SCHEMAS["common"]
+            .TaskFailure.new_message(
+                typeName=utf8(self.type_name),
+                text=utf8(self.text),
+                traceback=utf8(self.traceback),
+                exception=self.exception,
+                bases=[utf8(name) for name in self.bases],
+                taskId=self.task_id,
+            )
+            .to_bytes()
+        )
+
+    @classmethod
+    def decode(cls, payload: bytes) -> TaskFailure:
+        try:
+            failure = read(SCHEMAS["common"].TaskFailure, payload)
+            exception, bases, task_id = bytes(failure.exception), tuple(failure.bases), bytes(failure.taskId)
+            return cls(failure.typeName, failure.text, failure.traceback, exception, bases, task_id)
+        except Exception as error:  # whatever the reader raises: a peer can send anything
+            raise ProtocolError(f"not a task failure: {first_line(error)}") from error
+
+
+class RunOptions(NamedTuple):
+    """The `options` of a task: everything except function, arguments, name and priority."""
+
+    profiling: bool = False
+    """measure time and memory, for the profile in its result"""
+    at_most_once: bool = False
+    """never start it a second time, even if it was lost with its worker"""
+    retries: int = 0
+    """how often to run it again when it has raised one of `retry_on`, or timed out"""
+    timeout_ms: int = 0
+    """end it after this time; 0: the limit of its worker"""
+    memory_bytes: int = 0
+    """how much memory it will need; 0: not known"""
+    capabilities: tuple[tuple[str, int], ...] = ()
+    """the resources that its worker must have, and how much of each the task takes"""
+    was_said: bool = False
+    """with `at_most_once`: another scheduler had it already, and may have started it"""
+    retry_on: tuple[str, ...] = ()
+    """names of exception classes, as in `TaskFailure`; those that are derived from them count too"""
+    retry_delay_ms: int = 0
+    """the wait before the first retry; it doubles with each further one"""
+    no_worker_timeout_ms: int = 0
+    """fail it when for so long no worker was connected that could have taken it; 0: it waits"""
+    devices: tuple[int, ...] = ()
+    """the numbers of the GPUs that it has; said by an agent to its processors"""
+    worker: str = ""
+    """the name of the one worker that may run it; empty: any"""
+
+    def encode(self) -> bytes:
+        """Return the bytes for the column: none if all have their defaults."""
+        return b"" if self == _DEFAULTS else _write(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> RunOptions:
+        """Return the options that a column holds.
+
+        Raises:
+            ProtocolError: if the column holds no options.
+        """
+        return _read(data) if data else _DEFAULTS
+
+    def retry_reason(self, failure: bytes) -> str:
+        """Return what the task has raised, if it is run again for that; else nothing.
+
+        Args:
+            failure: a `TaskFailure`, from a peer.
+        """
+        try:
+            read_failure = read(SCHEMAS["common"].TaskFailure, failure)
+            names = {read_failure.typeName, *read_failure.bases}
+            text = f"{read_failure.typeName}: {first_line(read_failure.text)}"
+        except Exception:  # noqa: BLE001 - what a peer has sent cannot be read: no exception that is known
+            return ""
+        return text if names.intersection(self.retry_on) else ""
+
+
+_DEFAULTS = RunOptions()
+
+
+@lru_cache(_KEPT)
+def _write(options: RunOptions) -> bytes:
+    message = SCHEMAS["common"].RunOptions.new_message(
+        profiling=options.profiling,
+        atMostOnce=options.at_most_once,
+        retries=options.retries,
+        timeoutMs=options.timeout_ms,
+        memoryBytes=options.memory_bytes,
+        capabilities=[{"name": utf8(name), "amount": amount} for name, amount in options.capabilities],
+        wasSaid=options.was_said,
+        retryOn=[utf8(name) for name in options.retry_on],
+        retryDelayMs=options.retry_delay_ms,
+        noWorkerTimeoutMs=options.no_worker_timeout_ms,
+        devices=options.devices,
+        worker=utf8(options.worker),
+    )
+    return bytes(message.to_bytes())
+
+
+@lru_cache(_KEPT)
+def _read(data: bytes) -> RunOptions:
+    try:
+        options = read(SCHEMAS["common"].RunOptions, data)
+        return RunOptions(
+            options.profiling,
+            options.atMostOnce,
+            options.retries,
+            options.timeoutMs,
+            options.memoryBytes,
+            tuple((each.name, each.amount) for each in options.capabilities),
+            options.wasSaid,
+            tuple(options.retryOn),
+            options.retryDelayMs,
+            options.noWorkerTimeoutMs,
+            tuple(options.devices),
+            options.worker,
+        )
+    except Exception as error:  # as above
+        raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

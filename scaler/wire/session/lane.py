@@ -1,0 +1,185 @@
+"""Bulk lane: large items, and what must follow them, in their order.
+
+A large item leaves as a transfer, one after the other. What names an item of the lane follows it there: a task its
+object, a cancel its task. Small items of the lane leave as ordinary messages, when what they follow has left.
+Must never: decide when something may leave. The pipe does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scaler.ids import NO_ID, split_ids
+from scaler.wire.codec.anatomy import anatomy
+from scaler.wire.codec.codec import MESSAGE_ITEMS, encode_message
+from scaler.wire.messages.client import ClientResting, Task, TaskCancel
+from scaler.wire.messages.common import InstructionKind
+from scaler.wire.messages.directions import Direction
+from scaler.wire.messages.worker import DisconnectRequest
+from scaler.wire.session.transfer import Departure
+
+MESSAGE_BYTES = 256 * 1024
+"""A message is not larger, unless one item alone is."""
+LARGE_BYTES = 64 * 1024
+"""A larger item travels in chunks."""
+
+_LAST = frozenset((ClientResting, DisconnectRequest))
+"""they follow whatever was said before"""
+
+
+class _Waiting:
+    """An item in the lane."""
+
+    __slots__ = ("is_begun", "is_withdrawn", "item", "size")
+
+    def __init__(self, item: Any, size: int) -> None:
+        self.item = item
+        self.size = size
+        self.is_begun = False
+        self.is_withdrawn = False
+
+
+class BulkLane:
+    """The items of one lane that have not left."""
+
+    def __init__(self, direction: Direction, counts: defaultdict[type, int] | None) -> None:
+        self._direction = direction
+        self._counts = counts
+        self.queue: deque[_Waiting] = deque()
+        """what has not left, or not wholly; empty or not is asked often"""
+        self._made: dict[bytes, deque[_Waiting]] = {}
+        """which items of the lane make an id"""
+        self._uses: Counter[bytes] = Counter()
+        """how many items of the lane name an id that they do not make"""
+        self._departure: Departure | None = None
+        self._n_departures = 0
+        self._waiting_bytes = 0
+        """of what has not begun to leave"""
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of what has not left."""
+        return self._waiting_bytes + (self._departure.left_bytes if self._departure is not None else 0)
+
+    def items(self) -> Iterator[Any]:
+        """Return all that has not left, or not wholly."""
+        return (waiting.item for waiting in self.queue if not waiting.is_withdrawn)
+
+    @property
+    def departing(self) -> Any:
+        """The item that has left in part; None if there is none."""
+        return self.queue[0].item if self._departure is not None else None
+
+    def is_followed_by(self, item: Any) -> bool:
+        """Return whether the item must leave after something that is here."""
+        if not self.queue:
+            return False
+        return type(item) in _LAST or not self._made.keys().isdisjoint(anatomy(type(item)).named_by(item))
+
+    def put(self, item: Any, size: int) -> None:
+        """Add an item of about `size` bytes."""
+        waiting = _Waiting(item, size)
+        self.queue.append(waiting)
+        self._waiting_bytes += size
+        kind = anatomy(type(item))
+        made = kind.made_by(item)
+        if made != NO_ID:
+            self._made.setdefault(made, deque()).append(waiting)
+        self._uses.update(named for named in kind.named_by(item) if named != made)
+
+    def withdraw(self, cancel: TaskCancel) -> bool:
+        """Take out a task that is cancelled, and the objects that were made for it alone.
+
+        Returns:
+            whether that was possible: not if the task, or such an object, has begun to leave. Then the cancel follows.
+        """
+        makers = self._made.get(cancel.task_id, ())
+        task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
+        if task is None:
+            return False
+        own: list[_Waiting] = []
+        for object_id in split_ids(task.item.object_ids):
+            made = self._made.get(object_id)
+            if made is None:
+                return False
+            if len(made) > 1 or self._uses[object_id] > 1 or made[0].item.kind != InstructionKind.CREATE_FOR_TASK:
+                continue
+            if made[0].is_begun:
+                return False
+            own.append(made[0])
+        for waiting in (task, *own):
+            waiting.is_withdrawn = True
+            self._forget(waiting)
+        self._drop_withdrawn()
+        return True
+
+    def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]]:
+        """Take what leaves next; there is something.
+
+        Args:
+            most_bytes: of a chunk.
+
+        Returns:
+            the items of a message, and those items of the lane that have left as a whole with it.
+        """
+        first = self.queue[0]
+        if first.size <= LARGE_BYTES:
+            items = self._small_items(max(most_bytes, LARGE_BYTES))
+            for _ in items:
+                self._leave()
+            return items, items
+        if self._departure is None:
+            header, frames = encode_message(self._direction, [first.item], counts=self._counts)
+            self._departure = Departure(self._n_departures + 1, [header, *frames])
+            self._n_departures += 1
+            first.is_begun = True
+            self._waiting_bytes -= first.size
+        chunk = self._departure.next(most_bytes)
+        if self._departure.left_bytes:
+            return [chunk], ()
+        self._departure = None
+        self._leave()
+        return [chunk], [first.item]
+
+    def _small_items(self, most_bytes: int) -> list[Any]:
+        """Return the small items that come next, as many as one message holds."""
+        items: list[Any] = []
+        size = 0
+        for waiting in self.queue:
+            if waiting.is_withdrawn:
+                continue
+            size += waiting.size
+            if waiting.size > LARGE_BYTES or (items and size > most_bytes) or len(items) == MESSAGE_ITEMS:
+                break
+            items.append(waiting.item)
+        return items
+
+    def _leave(self) -> None:
+        self._forget(self.queue.popleft())
+        self._drop_withdrawn()
+
+    def _drop_withdrawn(self) -> None:
+        """Keep the first item of the queue one that is to leave."""
+        while self.queue and self.queue[0].is_withdrawn:
+            self.queue.popleft()
+
+    def _forget(self, waiting: _Waiting) -> None:
+        item, kind = waiting.item, anatomy(type(waiting.item))
+        if not waiting.is_begun:
+            self._waiting_bytes -= waiting.size
+        made = kind.made_by(item)
+        if made != NO_ID:
+            makers = self._made[made]
+            makers.remove(waiting)
+            if not makers:
+                del self._made[made]
+        for named in kind.named_by(item):
+            if named != made:
+                self._uses[named] -= 1
+                if not self._uses[named]:
+                    del self._uses[named]

@@ -1,0 +1,66 @@
+"""Lost content: what an item becomes when its header has come, and there was no room for its content.
+
+Used by the pipe, for the items that one agent, client or task can do without: then a value that is too large ends its
+own task with an error, and not the session that brought it. Must never: make a success out of what did not arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from scaler.errors import ObjectTooLargeError, ProtocolError
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import ObjectInstruction, ObjectResponse
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    Direction,
+)
+from scaler.wire.messages.worker import RunResult
+from scaler.wire.session.lost_frames import LostFrames
+from scaler.wire.session.too_large import SEND_LESS, without_result
+
+
+def _no_result(result: RunResult, n_bytes: int) -> RunResult:
+    return without_result(result, ObjectTooLargeError("its result", n_bytes, "the scheduler", None, SEND_LESS))
+
+
+def _not_found(response: ObjectResponse, n_bytes: int) -> ObjectResponse:
+    reason = f"its worker's host has no memory for its {n_bytes:,} bytes"
+    return replace(response, found=0, location=b"", frames=(), reason=reason)
+
+
+def _unreadable(item: ObjectResponse | ObjectInstruction, n_bytes: int) -> ObjectResponse | ObjectInstruction:
+    return replace(item, frames=LostFrames(n_bytes))
+
+
+_INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
+    (AGENT_TO_SCHEDULER, RunResult): _no_result,
+    (CLIENT_TO_SCHEDULER, ObjectInstruction): _unreadable,
+    (SCHEDULER_TO_AGENT, ObjectResponse): _not_found,
+    (SCHEDULER_TO_CLIENT, ObjectResponse): _unreadable,
+}
+
+
+def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: int) -> list[Batch[Any]]:
+    """Return what a large message becomes whose frames were not kept.
+
+    Args:
+        direction: of the message.
+        batches: what was read of it, with empty frames.
+        n_bytes: of the whole message.
+
+    Raises:
+        ProtocolError: if something is in it that nobody can do without.
+    """
+    instead = []
+    for batch in batches:
+        become = _INSTEAD.get((direction, type(batch[0]))) if batch else None
+        if become is None:
+            raise ProtocolError(f"there is no memory for a message of {n_bytes:,} bytes")
+        instead.append(type(batch)([become(item, n_bytes) for item in batch]))
+    return instead

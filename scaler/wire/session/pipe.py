@@ -1,0 +1,369 @@
+"""Pipe: one side of a session. Items become numbered messages, and messages of the other side become batches.
+
+Written to by actors and links (`put`), driven by an edge, which sends what it gives and hands in what has come. It
+keeps what was said until the other side has heard it, so a session goes on, on another connection, where it was. Two
+lanes: small items leave first, always; large ones leave in chunks, no more than a window on their way. A reset is a new
+pipe.
+
+Must never: know sockets or the time, or take memory for what a peer only claims.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from math import inf
+from typing import Any, TypeAlias
+
+from scaler.errors import ProtocolError
+from scaler.pickling.serialization import size_of
+from scaler.wire.codec.anatomy import anatomy
+from scaler.wire.codec.codec import MESSAGE_ITEMS, decode, encode_message, heard_anew, numbers
+from scaler.wire.messages.client import TaskCancel
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import Chunk
+from scaler.wire.messages.directions import Direction
+from scaler.wire.session.lane import LARGE_BYTES, MESSAGE_BYTES, BulkLane
+from scaler.wire.session.lost_content import without_content
+from scaler.wire.session.transfer import WINDOW_BYTES, Arrival
+
+Message: TypeAlias = tuple[bytes, Sequence[Any]]
+"""The header frame and the payload frames."""
+OnHeard: TypeAlias = Callable[[Sequence[Any]], None]
+
+WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
+"""A side that has received so much acknowledges it, so no window may be smaller."""
+CHUNKS_IN_WINDOW = 16
+"""A peer counts as silent until a whole message has come, so over a network the messages are small."""
+FAST_WINDOWS = 16
+"""How many windows of small items may be on their way; beyond that, items wait and leave in larger messages."""
+_FIRST_SLICE = 512
+_CHUNKS = Batch[Chunk]
+
+
+def _any_room() -> float:
+    return inf
+
+
+class Pipe:
+    """One side of a session.
+
+    Args:
+        incoming: of the messages that come.
+        outgoing: of those that leave.
+        window_bytes: how much of the large items may be on its way, at least `WINDOW_LEAST_BYTES`.
+        counts: items written, by class (`Traffic.items`).
+        on_heard: called with the items of each numbered message that the other side has heard, in order.
+        room: returns how many bytes a large message may have of which more than its header is kept here.
+    """
+
+    def __init__(
+        self,
+        incoming: Direction,
+        outgoing: Direction,
+        *,
+        window_bytes: int = WINDOW_BYTES,
+        counts: defaultdict[type, int] | None = None,
+        on_heard: OnHeard | None = None,
+        room: Callable[[], float] = _any_room,
+    ) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._window_bytes = window_bytes
+        self._chunk_bytes = min(MESSAGE_BYTES, window_bytes // CHUNKS_IN_WINDOW)
+        self._message_bytes = max(LARGE_BYTES, self._chunk_bytes)
+        self._fast_most = FAST_WINDOWS * window_bytes
+        self._counts = counts
+        self._on_heard = on_heard
+        self._room = room
+        self._unsorted: list[Any] = []
+        self.put = self._unsorted.append
+        """queue an item"""
+        self.put_all = self._unsorted.extend
+        """queue items"""
+        self._small: deque[tuple[Any, int]] = deque()
+        """small items that wait, with their sizes"""
+        self._small_bytes = 0
+        self._bulk = BulkLane(outgoing, counts)
+        self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
+        """number, header, frames, items, size and whether it is of the bulk lane, of what was said and not yet heard"""
+        self._fast_bytes = self._bulk_bytes = 0
+        """of what was said and not yet heard, by lane"""
+        self._slice = _FIRST_SLICE
+        """how many items a message of good size holds"""
+        self.said = 0
+        """the number of the last message"""
+        self.heard = 0
+        """the highest number that has come from the other side"""
+        self.acknowledged = 0
+        """the highest number that the other side has heard, as far as it has said so"""
+        self._unanswered_bytes = 0
+        """received since the last message left"""
+        self._arrival: Arrival | None = None
+        self._n_arrivals = 0
+
+    # What leaves
+
+    @property
+    def has_unsaid(self) -> bool:
+        """Whether items wait."""
+        return bool(self._unsorted or self._small or self._bulk.queue)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing waits, and all that was said was heard."""
+        return not (self._kept or self.has_unsaid)
+
+    def bytes_before(self, item: Any) -> int:
+        """Return how many bytes are to leave before an item that names something of the bulk lane; 0 if it does not."""
+        return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
+
+    @property
+    def is_acknowledgement_due(self) -> bool:
+        """Whether much has come since the last message left. A message without items is enough."""
+        return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there may be something to take: items, or an acknowledgement that is due."""
+        is_due = self._unanswered_bytes >= ACKNOWLEDGED_BYTES
+        return is_due or bool(self._unsorted or self._small or self._bulk.queue)
+
+    def take(self) -> list[Message]:
+        """Return the messages that may leave now. They are kept until they are heard.
+
+        If there are none, and much has come since the last message left, it is one without items.
+
+        Raises what the codec raises for an item that cannot be written. Then this pipe cannot go on.
+        """
+        messages: list[Message] = []
+        has_sorted = self._small or self._bulk.queue
+        if not has_sorted:
+            self._take_unsorted(messages)
+        if has_sorted or self._unsorted:
+            self._sort()
+            self._take_small(messages)
+            if not self._small:
+                self._take_bulk(messages)
+        if messages:
+            self._unanswered_bytes = 0
+        elif self._unanswered_bytes >= ACKNOWLEDGED_BYTES:
+            messages.append(self.unnumbered(()))
+        return messages
+
+    def unnumbered(self, items: Sequence[Any]) -> Message:
+        """Return a message that is not counted and not kept: a hello, a heartbeat; without items an acknowledgement."""
+        self._unanswered_bytes = 0
+        return encode_message(self._outgoing, items, 0, self.heard, self._counts)
+
+    def _take_unsorted(self, messages: list[Message]) -> None:
+        """Say what was put, as long as it is small: then nobody has to look at single items."""
+        unsorted = self._unsorted
+        while unsorted and self._fast_bytes < self._fast_most:
+            items, number = unsorted[: self._slice], self.said + 1
+            header, frames = encode_message(self._outgoing, items, number, self.heard, self._counts)
+            size = len(header) + size_of(frames) if frames else len(header)
+            if size > self._message_bytes or (frames and size > LARGE_BYTES):
+                self._slice = max(1, len(items) * self._message_bytes // (2 * size))
+                self._count_off(items)
+                return
+            if len(items) == self._slice and size < self._message_bytes // 4:
+                self._slice = min(2 * self._slice, MESSAGE_ITEMS)
+            del unsorted[: len(items)]
+            # As `_keep`, which is a call more for each message.
+            self.said = number
+            self._fast_bytes += size
+            self._kept.append((number, header, frames, items, size, False))
+            messages.append((header, frames))
+
+    def _count_off(self, items: Sequence[Any]) -> None:
+        """These items were written but do not leave like this."""
+        if self._counts is not None:
+            for item in items:
+                self._counts[type(item)] -= 1
+
+    def _keep(self, header: bytes, frames: Sequence[Any], items: Sequence[Any], size: int, *, is_bulk: bool) -> Message:
+        self.said += 1
+        if is_bulk:
+            self._bulk_bytes += size
+        else:
+            self._fast_bytes += size
+        self._kept.append((self.said, header, frames, items, size, is_bulk))
+        return header, frames
+
+    def _sort(self) -> None:
+        """Give what was put to the lanes."""
+        bulk = self._bulk
+        for item in self._unsorted:
+            if bulk.queue and type(item) is TaskCancel and not item.waiting and bulk.withdraw(item):
+                continue
+            size = anatomy(type(item)).size(item)
+            if size > LARGE_BYTES or bulk.is_followed_by(item):
+                bulk.put(item, size)
+            else:
+                self._small.append((item, size))
+                self._small_bytes += size
+        self._unsorted.clear()
+
+    def _take_small(self, messages: list[Message]) -> None:
+        small = self._small
+        while small and self._fast_bytes < self._fast_most:
+            items: list[Any] = []
+            n_bytes = 0
+            for item, size in islice(small, MESSAGE_ITEMS):
+                if items and n_bytes + size > self._message_bytes:
+                    break
+                items.append(item)
+                n_bytes += size
+            messages.append(self._say(items, items, is_bulk=False))
+            for _ in items:
+                small.popleft()
+            self._small_bytes -= n_bytes
+
+    def _take_bulk(self, messages: list[Message]) -> None:
+        while self._bulk.queue and self._bulk_bytes < self._window_bytes:
+            items, done = self._bulk.take(self._chunk_bytes)
+            messages.append(self._say(items, done, is_bulk=True))
+
+    def _say(self, items: Sequence[Any], done: Sequence[Any], *, is_bulk: bool) -> Message:
+        header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
+        return self._keep(header, frames, done, len(header) + size_of(frames), is_bulk=is_bulk)
+
+    # What comes
+
+    @property
+    def arriving_bytes(self) -> int:
+        """The bytes of the large message that has come in part."""
+        return self._arrival.n_bytes if self._arrival is not None else 0
+
+    def receive(self, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:
+        """Read a message. Return its batches; none if it is a repetition, or a part of a large message.
+
+        Raises:
+            ProtocolError: if it is not a message of the other side that may come now. Then this pipe cannot go on.
+        """
+        number, heard = numbers(self._incoming, header)
+        if heard > self.acknowledged:
+            self._on_acknowledged(heard)
+        if not number:
+            return _without_chunks(decode(self._incoming, header, frames))
+        if number <= self.heard:
+            return []
+        if number != self.heard + 1:
+            raise ProtocolError(f"message {number} came after message {self.heard}")
+        batches = decode(self._incoming, header, frames)
+        self.heard = number
+        self._unanswered_bytes += len(header) + size_of(frames) if frames else len(header)
+        for batch in batches:
+            if type(batch) is _CHUNKS:
+                return self._collect(batches)
+        return batches
+
+    def _collect(self, batches: list[Batch[Any]]) -> list[Batch[Any]]:
+        """Replace chunks by the batches of the large messages that they complete."""
+        complete: list[Batch[Any]] = []
+        for batch in batches:
+            if type(batch) is not _CHUNKS:
+                complete.append(batch)
+                continue
+            for chunk in batch:
+                complete += self._add_chunk(chunk)
+        return complete
+
+    def _add_chunk(self, chunk: Chunk) -> list[Batch[Any]]:
+        if self._arrival is None:
+            self._arrival = Arrival(chunk, self._room())
+            self._n_arrivals += 1
+        elif chunk.sizes:
+            raise ProtocolError("a large message begins while another one is on its way")
+        if chunk.transfer != self._n_arrivals:
+            raise ProtocolError(f"a chunk of large message {chunk.transfer}, where only {self._n_arrivals} belongs")
+        try:
+            is_complete = self._arrival.add(chunk.frames)
+        except MemoryError:
+            size, self._arrival = self._arrival.announced_bytes, None
+            raise ProtocolError(f"there is no memory for a message of {size:,} bytes") from None
+        if not is_complete:
+            return []
+        arrival, self._arrival = self._arrival, None
+        batches = _without_chunks(decode(self._incoming, *arrival.message()))
+        if arrival.has_lost_frames:
+            return without_content(self._incoming, batches, arrival.announced_bytes)
+        return batches
+
+    # What was heard
+
+    def resume(self, heard: int) -> list[Message]:
+        """Go on, on a new connection. Return what must be said again, before anything else.
+
+        Args:
+            heard: of the other side's hello, or reply.
+
+        Raises:
+            ProtocolError: if the other side cannot have heard that. Then this pipe cannot go on.
+        """
+        if heard < self.acknowledged:
+            raise ProtocolError(f"a peer that had heard message {self.acknowledged} says it has heard {heard}")
+        self._on_acknowledged(heard)
+        self._unanswered_bytes = 0
+        return [(heard_anew(header, self.heard), frames) for _, header, frames, *_ in self._kept]
+
+    def unheard(self) -> Iterator[Any]:
+        """Return all items of which it is not known that they have arrived, in their order."""
+        said = (item for _, _, _, items, *_ in self._kept for item in items)
+        return chain(said, (item for item, _ in self._small), self._bulk.items(), self._unsorted)
+
+    def withdraw(self, kind: type, after: int) -> list[Any]:
+        """Take back the small items of a kind that are in no message up to the number `after`.
+
+        Only for messages that have certainly not left this process: the other side must not have heard them.
+        """
+        withdrawn: list[Any] = []
+        for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):
+            if number <= after or is_bulk or not any(type(item) is kind for item in items):
+                continue
+            withdrawn += [item for item in items if type(item) is kind]
+            rest = [item for item in items if type(item) is not kind]
+            self._count_off(items)
+            header, frames = encode_message(self._outgoing, rest, number, self.heard, self._counts)
+            smaller = len(header) + size_of(frames)
+            self._fast_bytes += smaller - size
+            self._kept[position] = (number, header, frames, rest, smaller, False)
+        self._sort()
+        withdrawn += [item for item, _ in self._small if type(item) is kind]
+        self._small = deque((item, size) for item, size in self._small if type(item) is not kind)
+        self._small_bytes = sum(size for _, size in self._small)
+        return withdrawn
+
+    def on_their_way(self) -> list[Any]:
+        """Return the large items that have left, wholly or in part, and of which the other side has not heard all."""
+        bulk = (item for *_, items, _, is_bulk in self._kept if is_bulk for item in items)
+        large = [item for item in bulk if anatomy(type(item)).size(item) > LARGE_BYTES]
+        departing = self._bulk.departing
+        return large if departing is None else [*large, departing]
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes wait, or are kept. Looks at each item that was put since the last time."""
+        self._sort()
+        return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes
+
+    def _on_acknowledged(self, heard: int) -> None:
+        if heard > self.said:
+            raise ProtocolError(f"a peer has heard message {heard}, and {self.said} is the last one")
+        self.acknowledged = heard
+        kept, on_heard = self._kept, self._on_heard
+        while kept and kept[0][0] <= heard:
+            _, _, _, items, size, is_bulk = kept.popleft()
+            if is_bulk:
+                self._bulk_bytes -= size
+            else:
+                self._fast_bytes -= size
+            if on_heard is not None and items:
+                on_heard(items)
+
+
+def _without_chunks(batches: list[Batch[Any]]) -> list[Batch[Any]]:
+    if any(type(batch) is _CHUNKS for batch in batches):
+        raise ProtocolError("a chunk where none belongs")
+    return batches

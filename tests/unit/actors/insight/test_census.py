@@ -1,0 +1,197 @@
+"""Who is there: counted when a client asks, and told again while it waits for workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.insight.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
+from scaler.actors.tree import CENSUS
+from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.worker import RunTask
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=2.0)
+
+
+def ask(simulation: Simulation, client: SimulatedClient, *requests: InfoRequest) -> None:
+    client.say(*requests)
+    simulation.run()
+
+
+def names(agent: SimulatedAgent, count: int) -> list[str]:
+    return [f"{agent.agent_id[-1]}-{index}" for index in range(count)]
+
+
+def waiting(simulation: Simulation) -> int:
+    return sum(map(len, simulation.actor(CENSUS)._waiting.values()))
+
+
+def test_a_request_is_answered_with_counts(simulation: Simulation) -> None:
+    client, _other = simulation.client(), simulation.client()
+    simulation.agent(2)
+    simulation.agent(1)
+    ask(simulation, client, InfoRequest(7))
+    assert client.said(InfoResponse) == [InfoResponse(7, workers=3, clusters=2, clients=2, waiting_tasks=0)]
+    assert client.said(WorkerInfo) == []
+
+
+def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    client.submit(3)
+    simulation.run()
+    ask(simulation, client, InfoRequest(1))
+    assert client.said(InfoResponse)[-1].waiting_tasks == 3
+    agent = simulation.agent(2, slow)
+    simulation.run()
+    ask(simulation, client, InfoRequest(2, detailed=1))
+    described = client.said(WorkerInfo)
+    assert [info.name for info in described] == names(agent, 2)
+    assert sum(info.tasks for info in described) + client.said(InfoResponse)[-1].waiting_tasks == 3
+    assert {(info.number, info.cluster, info.python_version, info.package_version) for info in described} == {
+        (2, 0, agent.python_version, "9.9.9")
+    }
+
+
+def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation) -> None:
+    """Else small requests of a client that reads nothing would have the scheduler keep a large answer to each."""
+    client = simulation.client()
+    simulation.agent(2)
+    ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)), InfoRequest(99))
+    assert [response.number for response in client.said(InfoResponse)] == [1, 99]
+    assert len(client.said(WorkerInfo)) == 2 * UNHEARD_MOST
+    simulation.advance(10.0)
+    assert sorted(response.number for response in client.said(InfoResponse)) == [*range(1, 10), 99]
+    assert len(client.said(WorkerInfo)) == 2 * 9
+
+
+def test_of_very_many_questions_of_one_client_the_last_ones_are_put_off(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.insight.census.PUT_OFF_MOST", 3)
+    client = simulation.client()
+    simulation.agent(2)
+    ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)))
+    simulation.advance(10.0)
+    assert sorted(response.number for response in client.said(InfoResponse)) == [1, 7, 8, 9]
+
+
+def test_only_so_many_descriptions_are_made_at_a_time(simulation: Simulation) -> None:
+    clients = [simulation.client() for _ in range(DESCRIPTIONS_MOST + 3)]
+    simulation.agent(2)
+    for client in clients:
+        ask(simulation, client, InfoRequest(1, detailed=1))
+    assert sum(len(client.said(InfoResponse)) for client in clients) == DESCRIPTIONS_MOST
+    simulation.advance(1.0)
+    assert [len(client.said(WorkerInfo)) for client in clients] == [2] * len(clients)
+
+
+def test_who_asks_again_after_an_answer_does_not_wait(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(2)
+    for number in range(1, DESCRIPTIONS_MOST):
+        ask(simulation, client, InfoRequest(number, detailed=1))
+        assert client.said(InfoResponse)[-1].number == number
+
+
+def test_a_wait_for_workers_is_told_counts_only(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, detailed=1, workers=4))
+    simulation.agent(2)
+    simulation.agent(2)
+    simulation.run()
+    assert [response.workers for response in client.said(InfoResponse)] == [0, 2, 4]
+    assert client.said(WorkerInfo) == []
+
+
+def test_workers_of_each_cluster_stand_together(simulation: Simulation) -> None:
+    client = simulation.client()
+    first, second = simulation.agent(2), simulation.agent(1)
+    ask(simulation, client, InfoRequest(1, detailed=1))
+    said = [(info.name, info.cluster) for info in client.said(WorkerInfo)]
+    assert said == [*((name, 0) for name in names(first, 2)), *((name, 1) for name in names(second, 1))]
+
+
+def test_who_waits_for_workers_hears_of_each_agent_until_there_are_enough(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, workers=3))
+    for _ in range(3):
+        simulation.agent(2)
+        simulation.run()
+    assert [info.workers for info in client.said(InfoResponse)] == [0, 2, 4]
+    assert waiting(simulation) == 0
+
+
+def test_a_cluster_that_is_gone_counts_no_more(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(2)
+    agent.die()
+    simulation.run()
+    ask(simulation, client, InfoRequest(1))
+    (info,) = client.said(InfoResponse)
+    assert (info.workers, info.clusters) == (0, 0)
+    simulation.advance(70.0)
+    ask(simulation, client, InfoRequest(2, detailed=1))
+    assert client.said(InfoResponse)[-1].workers == 0
+    assert client.said(WorkerInfo) == []
+
+
+def test_a_request_with_the_same_number_takes_back_the_wait(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, workers=1), InfoRequest(1))
+    assert waiting(simulation) == 0
+    simulation.agent()
+    simulation.run()
+    assert len(client.said(InfoResponse)) == 2
+
+
+def test_waits_end_with_their_client(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, workers=1))
+    assert waiting(simulation) == 1
+    client.leave()
+    simulation.run()
+    assert waiting(simulation) == 0
+
+
+def test_a_client_may_wait_for_so_many_things_only(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, *(InfoRequest(number, workers=9) for number in range(WAITING_MOST + 5)))
+    assert waiting(simulation) == WAITING_MOST
+    assert len(client.said(InfoResponse)) == WAITING_MOST + 5
+    client.leave()
+    simulation.run()
+
+
+def test_fresh_worker_processes_are_asked_of_all_agents_before_the_answer(simulation: Simulation) -> None:
+    client = simulation.client()
+    agents = [simulation.agent(2), simulation.agent(1)]
+    ask(simulation, client, InfoRequest(1, restart=1))
+    assert [agent.restarts for agent in agents] == [1, 1]
+    assert [response.number for response in client.said(InfoResponse)] == [1]
+
+
+def test_the_agents_of_the_workers_that_are_named_are_asked_to_leave(simulation: Simulation) -> None:
+    client = simulation.client()
+    one, other = simulation.agent(2), simulation.agent(2)
+    ask(simulation, client, InfoRequest(1, leave=f"{names(one, 2)[1]},nobody"))
+    assert (one.leave_requests, other.leave_requests) == (1, 0)
+    assert [response.number for response in client.said(InfoResponse)] == [1]
+
+
+def test_one_client_cannot_have_the_agents_asked_without_end(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    ask(simulation, client, *(InfoRequest(number, restart=1) for number in range(1, 30)))
+    assert agent.restarts == UNHEARD_MOST
+    simulation.advance(60.0)
+    assert agent.restarts == len(client.said(InfoResponse)) == 29
+
+
+def test_who_waits_for_workers_has_them_restarted_once(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    ask(simulation, client, InfoRequest(1, workers=2, restart=1))
+    simulation.agent(1)
+    simulation.run()
+    assert agent.restarts == 1

@@ -1,0 +1,394 @@
+"""What a listener hears: of tasks, peers, objects and parts of the scheduler, in the order in which it happened."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scaler.actors
+from scaler.actors.insight import events
+from scaler.actors.insight.events import (
+    AGENT,
+    BROKE,
+    CLIENT,
+    CUT,
+    EVERY_TASK,
+    FAILED,
+    LEFT,
+    NESTED_CLIENT,
+    PROCESSOR_ENDED,
+    SENT_AWAY,
+    SILENT,
+    SUBMITTED,
+    Events,
+    ObjectFilled,
+    ObjectGone,
+    ObjectStored,
+    PartRestarted,
+    PeerBack,
+    PeerCame,
+    PeerCut,
+    PeerRefused,
+    PeerWent,
+    TaskMoved,
+)
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.policy import Rules
+from scaler.actors.tasks.task_states import (
+    ASSIGNED,
+    BALANCER_RESTARTED,
+    CANCEL,
+    CRASHED,
+    CRASHED_TOO_OFTEN,
+    FINISHED,
+    LOST,
+    RAISED,
+    REFUSED,
+    STOPPED,
+    WITHDRAWN,
+)
+from scaler.actors.tree import BALANCER
+from scaler.ids import TaskId
+from scaler.wire.messages.client import GoodbyeKind
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.worker import ProcessorGone, RunTask
+from tests.support.bench import Bench
+from tests.support.recorder import Recorder
+from tests.support.simulation import Outcome, Simulation
+
+
+def listen(simulation: Simulation, followed: Container[TaskId] | None = None) -> Recorder:
+    recorder = Recorder()
+    simulation.tree.events.listen(simulation.dispatcher.spawn(recorder), followed)
+    return recorder
+
+
+def heard(simulation: Simulation, recorder: Recorder, kind: type) -> list[Any]:
+    simulation.run()
+    return [event for event in recorder.take() if type(event) is kind]
+
+
+def path(moves: list[TaskMoved]) -> list[tuple[str, str]]:
+    return [(move.event, move.state) for move in moves]
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=100.0)
+
+
+# The door
+
+
+def test_a_new_listener_takes_the_place_of_the_old_one_and_after_the_end_no_actor_listens(bench: Bench) -> None:
+    door, (_, one), (_, other) = Events(), bench.recorder(), bench.recorder()
+    door.listen(one, EVERY_TASK)
+    door.listen(other)
+    assert (door.listener, door.followed) == (other, None)
+    door.stop()
+    assert door.listener is None
+
+
+def test_each_event_is_told_by_some_actor() -> None:
+    names = {
+        name
+        for name, kind in inspect.getmembers(events, inspect.isclass)
+        if kind.__module__ == events.__name__ and hasattr(kind, "__dataclass_fields__")
+    }
+    folder = Path(scaler.actors.__file__).parent
+    calls = [
+        node.func.id
+        for file in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    assert names <= set(calls)
+
+
+def test_a_listener_that_has_ended_hinders_no_task(simulation: Simulation) -> None:
+    recorder = listen(simulation, EVERY_TASK)
+    recorder.actor_ref.stop(block=False)
+    client, _ = simulation.client(), simulation.agent()
+    client.submit(3)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert recorder.messages == []
+
+
+# Tasks
+
+
+def test_the_usual_way_of_a_task_is_told_if_it_is_followed(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent()
+    watched: set[TaskId] = set()
+    recorder = listen(simulation, watched)
+    watched.add(client.submit(1)[0])
+    client.submit(1)
+    simulation.advance(5.0)
+    moves = heard(simulation, recorder, TaskMoved)
+    assert path(moves) == [(SUBMITTED, "inactive"), (ASSIGNED, "running"), (FINISHED, "success")]
+    assert {move.spec.task_id for move in moves} == watched
+    assert {move.client_id for move in moves} == {client.client_id}
+    (proxy,) = simulation.proxies()
+    assert [move.worker for move in moves] == [None, proxy.actor_ref, proxy.actor_ref]
+    assert moves[1].attempt == moves[2].attempt == agent.started[0].attempt
+    assert {move.reason for move in moves} == {""}
+
+
+def test_of_a_task_that_no_actor_follows_only_the_unusual_is_told(simulation: Simulation) -> None:
+    outcomes = iter([Outcome(TaskStatus.PROCESSOR_DIED, b"it died by signal 9"), Outcome()])
+    client, agent = simulation.client(), simulation.agent(execute=lambda _run: next(outcomes))
+    recorder = listen(simulation)
+    client.submit(1)
+    simulation.advance(5.0)
+    (crash,) = heard(simulation, recorder, TaskMoved)
+    assert (crash.event, crash.state, crash.reason) == (CRASHED, "inactive", "it died by signal 9")
+    assert crash.worker is simulation.proxies()[0].actor_ref
+    assert crash.attempt == agent.started[0].attempt == agent.started[1].attempt - 1
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (TaskStatus.FAILED, "failed"),
+        (TaskStatus.TIMED_OUT, "timedOut"),
+        (TaskStatus.MISSING_OBJECTS, "missingObjects"),
+        (TaskStatus.INTERNAL_ERROR, "internalError"),
+    ],
+)
+def test_a_failure_is_told_with_its_kind_and_the_sentence_of_the_system(status: TaskStatus, state: str) -> None:
+    simulation = Simulation()
+    client, _ = simulation.client(), simulation.agent(execute=lambda _run: Outcome(status, b"because"))
+    recorder = listen(simulation)
+    client.submit(1)
+    simulation.advance(5.0)
+    (move,) = heard(simulation, recorder, TaskMoved)
+    # The payload of a task that raised is the pickled exception, and no sentence.
+    assert (move.event, move.state, move.reason) == (RAISED, state, "" if status == TaskStatus.FAILED else "because")
+
+
+def test_a_long_or_unreadable_sentence_is_cut_and_told() -> None:
+    simulation = Simulation()
+    client, _ = (
+        simulation.client(),
+        simulation.agent(execute=lambda _run: Outcome(TaskStatus.TIMED_OUT, b"\xff" + b"x" * 1000)),
+    )
+    recorder = listen(simulation)
+    client.submit(1)
+    simulation.advance(5.0)
+    (move,) = heard(simulation, recorder, TaskMoved)
+    assert move.reason == "\N{REPLACEMENT CHARACTER}" + "x" * 399
+
+
+def test_a_task_that_crashes_too_often_tells_of_each_attempt(simulation: Simulation) -> None:
+    died = Outcome(TaskStatus.PROCESSOR_DIED, b"it died")
+    client, _ = simulation.client(), simulation.agent(execute=lambda _run: died)
+    recorder = listen(simulation, EVERY_TASK)
+    client.submit(1)
+    simulation.advance(5.0)
+    moves = heard(simulation, recorder, TaskMoved)
+    again = [(ASSIGNED, "running"), (CRASHED, "inactive")]
+    assert path(moves) == [
+        (SUBMITTED, "inactive"),
+        *again,
+        *again,
+        (ASSIGNED, "running"),
+        (CRASHED_TOO_OFTEN, "processorDied"),
+    ]
+    first = moves[0].attempt
+    assert [move.attempt - first for move in moves] == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_a_task_that_is_cancelled_tells_of_both_steps(simulation: Simulation) -> None:
+    client, _ = simulation.client(), simulation.agent(execute=slow)
+    running, waiting = client.submit(2)
+    simulation.run()
+    recorder = listen(simulation)
+    client.cancel(running, waiting)
+    moves = heard(simulation, recorder, TaskMoved)
+    by_task = {task: path([move for move in moves if move.spec.task_id == task]) for task in (running, waiting)}
+    assert by_task[running] == [(CANCEL, "canceling"), (STOPPED, "canceled")]
+    assert by_task[waiting] == [(CANCEL, "canceling"), (WITHDRAWN, "canceled")]
+
+
+def test_a_refusal_tells_why() -> None:
+    simulation = Simulation(Limits(rules=Rules(waiting_most=0)))
+    client = simulation.client()
+    recorder = listen(simulation)
+    client.submit(1)
+    (move,) = heard(simulation, recorder, TaskMoved)
+    assert (move.event, move.state, move.worker) == (REFUSED, "noWorker", None)
+    assert move.reason
+
+
+def test_a_lost_worker_is_told_before_its_tasks(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(execute=slow)
+    client.submit(1)
+    simulation.run()
+    (proxy,) = simulation.proxies()
+    recorder = listen(simulation)
+    agent.die()
+    simulation.advance(10.0)
+    cut, went, lost = (event for event in recorder.take() if type(event) in (PeerCut, PeerWent, TaskMoved))
+    assert (cut.session, went.session, went.departure) == (proxy._host, proxy._host, CUT)
+    assert (lost.event, lost.worker, lost.reason) == (LOST, proxy.actor_ref, f"its worker {proxy.name} was lost")
+
+
+def test_a_balancer_that_fails_is_told_and_so_is_each_task_that_is_said_anew() -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    recorder = listen(simulation)
+    client.submit(2)
+    simulation.run()
+    simulation.fail(simulation.tree.supervisor.children[BALANCER])
+    simulation.run()
+    restart, *moves = recorder.take()
+    assert (type(restart), restart.part) == (PartRestarted, BALANCER)
+    assert "_Nonsense" in restart.reason
+    assert path(moves) == [(BALANCER_RESTARTED, "inactive")] * 2
+
+
+def test_a_task_whose_actor_raises_tells_that_it_has_ended() -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    (task_id,) = client.submit(1)
+    simulation.run()
+    recorder = listen(simulation)
+    task = simulation.task(task_id)
+    assert task is not None
+    simulation.fail(task.actor_ref)
+    (move,) = heard(simulation, recorder, TaskMoved)
+    assert (move.event, move.state, move.task) == (BROKE, "internalError", task.actor_ref)
+    assert "_Nonsense" in move.reason
+
+
+def test_tasks_of_a_graph_name_the_client(simulation: Simulation) -> None:
+    client, _ = simulation.client(), simulation.agent()
+    recorder = listen(simulation, EVERY_TASK)
+    client.submit_graph([[], [0]], [1])
+    simulation.advance(5.0)
+    moves = heard(simulation, recorder, TaskMoved)
+    assert path(moves) == [(SUBMITTED, "inactive"), (ASSIGNED, "running"), (FINISHED, "success")] * 2
+    assert {move.client_id for move in moves} == {client.client_id}
+
+
+# Peers
+
+
+def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
+    recorder = listen(simulation)
+    client, agent = simulation.client(), simulation.agent(2)
+    nested = simulation.nested_client(agent)
+    came = heard(simulation, recorder, PeerCame)
+    assert [event.role for event in came] == [CLIENT, AGENT, NESTED_CLIENT]
+    assert [event.identity.peer_id for event in came] == [client.client_id, agent.agent_id, nested.client_id]
+    assert {event.identity.package_version for event in came} == {"9.9.9"}
+    assert {event.identity.python_version for event in came} == {agent.python_version}
+    assert came[1].identity.worker_names == tuple(proxy.name for proxy in simulation.proxies())
+    assert [event.identity.capabilities for event in came] == [(), (("gpu", 2),), ()]
+    assert list(came[1].workers) == [proxy.actor_ref for proxy in simulation.proxies()]
+
+
+def test_peers_that_go_say_how() -> None:
+    simulation = Simulation(Limits(protected=False))
+    recorder = listen(simulation)
+    leaving, silent, asking = simulation.client(), simulation.client(), simulation.client()
+    going, cut, sent_away = simulation.agent(), simulation.agent(), simulation.agent()
+    ended = simulation.nested_client(sent_away, processor=7, comes_back=False)
+    leaving.leave()
+    going.leave()
+    sent_away.say(ProcessorGone(7))
+    silent.hang()
+    cut.die()
+    simulation.advance(100.0)
+    asking.leave(GoodbyeKind.SHUTDOWN)
+    departures = {event.identity.peer_id: event.departure for event in heard(simulation, recorder, PeerWent)}
+    assert departures == {
+        leaving.client_id: LEFT,
+        going.agent_id: LEFT,
+        silent.client_id: SILENT,
+        cut.agent_id: CUT,
+        sent_away.agent_id: SENT_AWAY,
+        ended.client_id: PROCESSOR_ENDED,
+    }
+
+
+def test_a_peer_that_comes_back_on_another_connection_is_the_same_one(simulation: Simulation) -> None:
+    agent = simulation.agent()
+    recorder = listen(simulation)
+    agent.cut()
+    simulation.run()
+    agent.connect()
+    simulation.run()
+    cut, back = recorder.take()
+    assert (type(cut), type(back)) == (PeerCut, PeerBack)
+    assert cut.session is back.session is simulation.proxies()[0]._host
+    assert cut.reason == "its connection broke"
+
+
+def test_a_session_that_fails_says_so_and_its_peer_comes_anew() -> None:
+    simulation = Simulation()
+    client, _ = simulation.client(), simulation.agent()
+    recorder = listen(simulation)
+    for failing in (
+        simulation.tree.directory.peers["client", client.client_id].session,
+        simulation.proxies()[0].actor_ref,
+    ):
+        simulation.fail(failing)
+        simulation.run()
+    news = [event for event in recorder.take() if type(event) in (PeerCame, PeerWent)]
+    assert [type(event) for event in news] == [PeerWent, PeerCame] * 2
+    assert [event.departure for event in news[::2]] == [FAILED, FAILED]
+    assert all("_Nonsense" in event.reason for event in news[::2])
+
+
+def test_a_peer_that_is_refused_never_came(simulation: Simulation) -> None:
+    simulation.agent()
+    recorder = listen(simulation)
+    agent = simulation.agent()
+    agent.die()
+    simulation.advance(70.0)
+    recorder.take()
+    agent.is_gone, agent.python_version = False, "3.12.1"
+    agent.connect()
+    simulation.run()
+    (refused,) = recorder.take()
+    assert type(refused) is PeerRefused
+    assert (refused.role, refused.identity.peer_id) == (AGENT, agent.agent_id)
+    assert refused.identity.python_version == "3.12.1"
+    assert "Python 3.12" in refused.reason
+
+
+# Objects
+
+
+def test_objects_are_told_when_they_are_stored_and_when_they_go(simulation: Simulation) -> None:
+    client, _ = simulation.client(), simulation.agent()
+    recorder = listen(simulation)
+    kept = client.create(b"content", "its name")
+    (stored,) = heard(simulation, recorder, ObjectStored)
+    assert stored == ObjectStored(kept, client.client_id, "its name", 7)
+    client.submit(1, for_task=b"argument")
+    simulation.advance(5.0)
+    stored, gone = (event for event in recorder.take() if type(event) is not TaskMoved)
+    assert (stored.object_id, stored.size_bytes) == (gone.object_id, 8)
+    client.delete(kept)
+    assert heard(simulation, recorder, ObjectGone) == [ObjectGone(kept)]
+
+
+def test_an_object_that_its_client_keeps_has_a_size_when_its_bytes_come(simulation: Simulation) -> None:
+    client = simulation.client()
+    recorder = listen(simulation)
+    object_id = client.create(b"")
+    simulation.run()
+    client.say(ObjectInstruction(InstructionKind.DELETE, object_id, "", ()))
+    client.say(ObjectInstruction(InstructionKind.CREATE, object_id, "", (), b"where it is"))
+    client.say(ObjectInstruction(InstructionKind.CREATE, object_id, "", (b"its bytes",)))
+    simulation.run()
+    _, _, stored, filled = recorder.take()
+    assert stored == ObjectStored(object_id, client.client_id, "", 0)
+    assert filled == ObjectFilled(object_id, 9)

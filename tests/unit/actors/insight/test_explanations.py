@@ -1,0 +1,245 @@
+"""What tasks wait for, asked by a client of the whole scheduler, with simulated workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.actors.insight.explanations import STEPS_MOST
+from scaler.actors.messages.tasks import FIRST_TRY
+from scaler.actors.workers.worker_proxy import ANSWER_SECONDS
+from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.wire.codec.columns import REASON_CHARACTERS
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.reasons import (
+    CANCEL,
+    CHILDREN,
+    INPUTS,
+    LAST_SCHEDULER,
+    NO_ROOM,
+    NO_WORKER,
+    NOT_ABLE,
+    TAKEN,
+    UNKNOWN,
+    WORKER,
+)
+from scaler.wire.messages.worker import RunTask
+from tests.support.simulation import Outcome, SimulatedClient, Simulation
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=300.0)
+
+
+def ask(
+    simulation: Simulation, client: SimulatedClient, task_id: TaskId, graph_id: bytes = NO_ID, position: int = 0
+) -> Any:
+    known = len(client.said(ExplainResponse))
+    client.say(ExplainRequest(task_id, GraphId(graph_id), position))
+    simulation.run()
+    (answer,) = client.said(ExplainResponse)[known:]
+    assert answer.task_id == task_id
+    return answer
+
+
+def test_a_task_without_any_worker_says_what_to_start(simulation: Simulation) -> None:
+    client = simulation.client()
+    (task_id,) = client.submit(1)
+    answer = ask(simulation, client, task_id)
+    assert (answer.state, answer.waits_for, answer.worker, answer.tries) == ("inactive", NO_WORKER, "", 1)
+    assert "no worker is connected" in answer.sentence
+    assert "scaler_cluster" in answer.sentence
+    assert "it has waited" not in answer.sentence
+    simulation.advance(100.0)
+    answer = ask(simulation, client, task_id)
+    assert answer.sentence.endswith("; it has waited for 99 s")
+    assert 98_000 <= answer.state_ms <= 100_000
+
+
+def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(3, slow)
+    task_ids = client.submit(5)
+    simulation.run()
+    answer = ask(simulation, client, task_ids[-1])
+    assert (answer.state, answer.waits_for) == ("inactive", NO_ROOM)
+    assert "all 3 workers have 3 tasks" in answer.sentence
+
+
+def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, slow)
+    (task_id,) = client.submit(1)
+    simulation.run()
+    answer = ask(simulation, client, task_id)
+    assert (answer.state, answer.waits_for, answer.tries) == ("running", WORKER, 1)
+    assert answer.worker
+    simulation.advance(12.0)
+    answer = ask(simulation, client, task_id)
+    assert answer.sentence == f"it runs at worker {answer.worker} in process 4711, and has for 12 s"
+    assert answer.state_ms == 12_000
+    agent.hang()
+    client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+    simulation.advance(2 * ANSWER_SECONDS)
+    answer = client.said(ExplainResponse)[-1]
+    assert "nothing else" in answer.sentence, "its agent says nothing"
+    assert answer.state_ms == 0
+    agent.cut()
+    simulation.advance(0.1)
+    assert "connection is lost" in ask(simulation, client, task_id).sentence
+
+
+def test_a_task_in_the_queue_of_a_worker_says_how_many_are_there(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, lambda _run: Outcome(seconds=0.001))
+    client.submit(2)
+    simulation.advance(1.0)  # the function is known to be short
+    task_ids = client.submit(3)
+    simulation.run()
+    answer = ask(simulation, client, task_ids[-1])
+    assert answer.sentence.startswith("it has not begun: worker ")
+    assert answer.state_ms == 0
+    assert "2 other tasks" in ask(simulation, client, task_ids[-1]).sentence
+
+
+def test_a_task_that_waits_for_its_own_tasks(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, slow)
+    (task_id,) = client.submit(1)
+    simulation.run()
+    agent.suspend(task_id)
+    simulation.run()
+    assert ask(simulation, client, task_id).waits_for == CHILDREN
+
+
+def test_a_cancelled_task_that_still_runs(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, slow)
+    (task_id,) = client.submit(1)
+    simulation.run()
+    agent.hang()
+    client.cancel(task_id)
+    simulation.run()
+    answer = ask(simulation, client, task_id)
+    assert (answer.state, answer.waits_for) == ("canceling", CANCEL)
+
+
+def test_earlier_tries_are_remembered_with_their_ends(simulation: Simulation) -> None:
+    client = simulation.client()
+    deaths = iter([Outcome(TaskStatus.PROCESSOR_DIED, b"killed by SIGKILL"), slow(None)])  # type: ignore[arg-type]
+    simulation.agent(1, lambda _run: next(deaths))
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    answer = ask(simulation, client, task_id)
+    assert answer.tries == 2
+    assert answer.past == "try 1 crashed 1 s ago: killed by SIGKILL"
+    simulation.advance(30.0)
+    assert ask(simulation, client, task_id).past == "try 1 crashed 31 s ago: killed by SIGKILL"
+
+
+def test_of_many_tries_the_last_ones_are_told() -> None:
+    tries = FIRST_TRY
+    for number in range(50):
+        tries = tries.after("crashed", f"{number} " + "x" * 1000, now=float(number))
+    told = tries.told(7200.0 + 49)
+    assert tries.number == 51
+    assert told.startswith("try 46 crashed 2 h ago: 45 x")
+    assert "; try 50 crashed 2 h ago: 49 x" in told
+    assert len(told) < REASON_CHARACTERS
+
+
+def test_a_task_that_is_not_there(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1)
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    answer = ask(simulation, client, task_id)
+    assert (answer.state, answer.waits_for) == ("", UNKNOWN)
+    assert ask(simulation, client, task_id, b"g" * 16).waits_for == UNKNOWN
+
+
+def test_a_node_is_explained_by_the_first_task_that_it_needs(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = client.submit_graph([(), (0,), (), (1, 2)], [3])
+    last = client.graphs[graph_id][3].task_id
+    simulation.run()
+    answer = ask(simulation, client, last, graph_id, 3)
+    assert (answer.state, answer.waits_for) == ("inactive", NO_WORKER)
+    assert answer.sentence.startswith(
+        "it needs the results of 2 other nodes, and 2 are not there, one of them because: "
+    )
+    simulation.agent(1, slow)
+    simulation.advance(0.1)
+    answer = ask(simulation, client, last, graph_id, 3)
+    assert (answer.state, answer.waits_for, answer.worker) == ("inactive", WORKER, "")
+    assert answer.sentence.startswith("it needs the results")
+    simulation.advance(31.0)
+    answer = ask(simulation, client, last, graph_id, 3)
+    waits = "it has waited for 31 s for the results of 2 other nodes, and 2 are not there, one of them because: "
+    assert answer.sentence.startswith(f"{waits}that one runs at worker ")
+    assert answer.sentence.endswith(", and has for 31 s")
+    assert 31_000 <= answer.state_ms < 32_000
+    first = client.graphs[graph_id][0].task_id
+    assert ask(simulation, client, first, graph_id, 0).state == "running"
+
+
+def test_a_node_behind_one_without_a_worker_says_for_how_long_each_has_waited(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = client.submit_graph([(), (0,)], [1])
+    simulation.advance(40.0)
+    answer = ask(simulation, client, client.submitted[-1], graph_id, 1)
+    assert answer.sentence.startswith("it has waited for 40 s for the result of another node, which is not there: ")
+    assert answer.sentence.endswith("; that one has waited for 39 s")
+    assert 39_000 <= answer.state_ms <= 40_000
+
+
+def test_a_very_long_row_of_nodes_is_not_followed_to_its_end(simulation: Simulation) -> None:
+    client = simulation.client()
+    n_nodes = STEPS_MOST + 2
+    graph_id = client.submit_graph([(), *((n,) for n in range(n_nodes - 1))], [n_nodes - 1])
+    simulation.run()
+    assert ask(simulation, client, client.submitted[-1], graph_id, n_nodes - 1).waits_for == INPUTS
+    assert ask(simulation, client, client.submitted[-1], graph_id, n_nodes - 3).waits_for == NO_WORKER
+
+
+def test_a_node_that_no_graph_has_gets_no_answer_and_harms_nobody(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = client.submit_graph([()], [0])
+    client.say(ExplainRequest(client.submitted[0], graph_id, 7))
+    simulation.agent(1)
+    simulation.advance(1.0)
+    assert client.said(ExplainResponse) == []
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_client_that_had_another_scheduler_waits_for_its_workers(simulation: Simulation) -> None:
+    client = simulation.client()
+    (task_id,) = client.submit(1)
+    simulation.run()
+    simulation.restart()
+    client.connect()
+    simulation.run()
+    assert ask(simulation, client, task_id).waits_for == LAST_SCHEDULER
+
+
+def test_a_task_that_nobody_can_take_says_what_is_missing(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.options = RunOptions(capabilities=(("gpu", 3),)).encode()
+    (task_id,) = client.submit(1)
+    assert ask(simulation, client, task_id).waits_for == NO_WORKER
+    simulation.agent(1, slow)
+    answer = ask(simulation, client, task_id)
+    assert answer.waits_for == NOT_ABLE
+    assert answer.sentence.startswith("no worker can take it: it asks for gpu=3")
+    assert "the most there is on one: gpu=2" in answer.sentence
+
+
+def test_a_task_whose_amounts_are_taken_says_so(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.options = RunOptions(capabilities=(("gpu", 2),)).encode()
+    simulation.agent(3, slow)
+    task_ids = client.submit(2)
+    answer = ask(simulation, client, task_ids[1])
+    assert answer.waits_for == TAKEN
+    assert "it asks for gpu=2; 3 workers have that, and all of it is taken by other tasks" in answer.sentence

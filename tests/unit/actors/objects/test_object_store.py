@@ -1,0 +1,488 @@
+"""Who needs an object, and when it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.actors.insight.events import Events
+from scaler.actors.messages.objects import (
+    CopyKept,
+    DeleteCopy,
+    DeleteObject,
+    FetchObject,
+    HostLeft,
+    OwnerLeft,
+    ReleaseObjects,
+    StoreObject,
+    SupplyObject,
+    UseObjects,
+)
+from scaler.actors.objects import copies
+from scaler.actors.objects.object_store import ObjectStore, ObjectTable
+from scaler.actors.slices import SLICE_STEPS
+from scaler.ids import ClientId, ObjectId
+from scaler.shared_memory import SharedBlock
+from scaler.wire.messages.common import ObjectResponse
+from scaler.wire.session.lost_frames import LostFrames
+from tests.support.bench import Bench, RecordingOutbox, connected_peer
+from tests.support.recorder import Recorder
+
+ONE, OTHER = ObjectId(b"o" * 16), ObjectId(b"p" * 16)
+ANN, BOB = ClientId(b"a" * 16), ClientId(b"b" * 16)
+RETENTION_SECONDS = 60.0
+
+
+class Scene:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.outbox = RecordingOutbox()
+        self.node, self.client = connected_peer(b"node"), connected_peer(b"client")
+        self.table = ObjectTable()
+        self.events = Events()
+        self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox, self.events, RETENTION_SECONDS))
+        self.host, self.node_ref = bench.recorder()
+
+    def tell(self, *messages: Any) -> None:
+        self.bench.tell(self.store, *messages)
+
+    def keep(
+        self, object_id: ObjectId = ONE, owner: ClientId = ANN, held: bool = True, is_function: bool = False
+    ) -> None:
+        self.tell(StoreObject(object_id, owner, "name", [b"12", b"345"], held, is_function))
+
+    def fetch(self, object_id: ObjectId = ONE) -> None:
+        """Have the node fetch a copy."""
+        self.tell(FetchObject(object_id, self.node, self.node_ref))
+
+    def is_empty(self) -> bool:
+        table = self.table
+        return not any(
+            (table.objects, table.owned, table.users, table.copies.hosts, table.copies.objects, table.retained.ends)
+        )
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.table.statistics() == {
+        "objects": 1,
+        "object_bytes": 5,
+        "object_owners": 1,
+        "retained_objects": 0,
+    }
+
+
+def test_an_unknown_object_is_answered_as_not_found(scene: Scene) -> None:
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 0, ())]
+
+
+def test_a_held_object_goes_when_its_client_deletes_it(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.is_empty()
+
+
+def test_nobody_can_delete_the_object_of_another(scene: Scene) -> None:
+    scene.keep(held=False)
+    scene.tell(DeleteObject(ONE, BOB))
+    assert ONE in scene.table.objects
+
+
+# Two clients, one id
+
+
+def store(owner: ClientId, content: bytes, **about: Any) -> StoreObject:
+    return StoreObject(ONE, owner, "", [content], **{"held": True, **about})
+
+
+def said_to(scene: Scene, client: ClientId) -> list[bytes]:
+    """What a client gets that asks for the object."""
+    peer = connected_peer(client)
+    peer.key = ("client", client)
+    scene.tell(FetchObject(ONE, peer, None, by_value=True))
+    return [b"".join(response.frames) for response in scene.outbox.said_to(peer)]
+
+
+def test_clients_with_the_same_id_do_not_disturb_each_other(scene: Scene) -> None:
+    scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"))
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"of Ann"])]
+    assert (said_to(scene, ANN), said_to(scene, BOB)) == ([b"of Ann"], [b"of Bob"])
+    scene.tell(DeleteObject(ONE, BOB))
+    assert said_to(scene, ANN) == [b"of Ann"]
+    assert scene.host.take() == []
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.is_empty()
+
+
+def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
+    scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"), OwnerLeft(ANN))
+    assert said_to(scene, BOB) == [b"of Bob"]
+    assert scene.table.objects[ONE].owners == {BOB}
+    scene.tell(OwnerLeft(BOB))
+    assert scene.is_empty()
+
+
+def test_a_result_is_kept_although_its_id_is_taken(scene: Scene) -> None:
+    """Who knows the id of an open task may have stored something with it."""
+    scene.tell(store(BOB, b"forged", held=False), store(ANN, b"the result"))
+    assert said_to(scene, ANN) == [b"the result"]
+
+
+def test_only_the_client_whose_memory_it_is_in_can_send_the_bytes(scene: Scene) -> None:
+    _, session_ref = scene.bench.recorder()
+    scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"at Ann's", source=session_ref))
+    scene.tell(store(BOB, b"forged"), StoreObject(ONE, BOB, "", (), held=True, location=b"at Bob's"))
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"at Ann's")]
+    scene.tell(store(ANN, b"of Ann"))
+    assert said_to(scene, ANN) == [b"of Ann"]
+
+
+def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:
+    """Its id was checked, and that of the other object was not."""
+    scene.tell(store(BOB, b"forged"), store(ANN, b"other"), store(ANN, b"function", is_function=True))
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"function"])]
+    scene.tell(store(BOB, b"forged"))
+    assert said_to(scene, ANN) == [b"function"]
+    scene.tell(OwnerLeft(BOB), OwnerLeft(ANN))
+    assert scene.table.objects == scene.table.owned == {}
+
+
+def test_a_deleted_object_stays_as_long_as_a_task_uses_it(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(UseObjects(ONE), UseObjects(ONE), DeleteObject(ONE, ANN), ReleaseObjects(ONE))
+    assert ONE in scene.table.objects
+    scene.tell(ReleaseObjects(ONE))
+    assert scene.is_empty()
+
+
+def test_a_held_object_outlives_the_tasks_that_use_it(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(UseObjects(ONE), ReleaseObjects(ONE))
+    assert ONE in scene.table.objects
+
+
+def test_an_object_for_a_task_goes_with_its_task(scene: Scene) -> None:
+    scene.keep(held=False)
+    scene.keep(OTHER, held=False)
+    scene.tell(UseObjects(ONE + OTHER), ReleaseObjects(ONE + OTHER))
+    assert scene.is_empty()
+
+
+def test_an_object_for_a_task_that_never_comes_goes_with_its_client(scene: Scene) -> None:
+    scene.keep(held=False)
+    scene.tell(OwnerLeft(ANN))
+    assert scene.is_empty()
+
+
+def test_an_object_that_two_clients_sent_survives_the_first_that_leaves(scene: Scene) -> None:
+    scene.keep(owner=ANN)
+    scene.keep(owner=BOB)
+    scene.tell(OwnerLeft(ANN))
+    assert ONE in scene.table.objects
+    scene.tell(OwnerLeft(BOB))
+    assert scene.is_empty()
+
+
+def test_an_object_of_a_client_that_left_stays_until_its_tasks_have_ended(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(UseObjects(ONE), OwnerLeft(ANN))
+    assert ONE in scene.table.objects
+    scene.tell(ReleaseObjects(ONE))
+    assert scene.is_empty()
+
+
+def test_the_objects_of_a_client_that_left_go_in_slices_and_all_at_once_if_it_is_back(
+    bench: Bench, scene: Scene
+) -> None:
+    many = [ObjectId(number.to_bytes(16, "big")) for number in range(3 * SLICE_STEPS)]
+    for object_id in many:
+        scene.tell(StoreObject(object_id, ANN, "", [b"x"], held=True))
+    scene.store.send(OwnerLeft(ANN))
+    bench.dispatcher.run(1)
+    assert len(scene.table.objects) == len(many) - SLICE_STEPS
+    scene.tell(StoreObject(many[0], ANN, "", [b"new"], held=True))
+    bench.advance(1.0)
+    assert list(scene.table.objects) == [many[0]]
+    assert scene.table.owned == {ANN: {many[0]}}
+    assert scene.table.leaving == {}
+
+
+def test_a_task_that_names_an_object_before_it_is_stored_takes_no_use_from_others(scene: Scene) -> None:
+    scene.tell(UseObjects(ONE))
+    scene.keep(held=False)
+    scene.tell(UseObjects(ONE), ReleaseObjects(ONE))
+    assert ONE in scene.table.objects
+    scene.tell(ReleaseObjects(ONE))
+    assert scene.is_empty()
+
+
+def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene: Scene) -> None:
+    scene.keep()
+    scene.fetch()
+    scene.tell(FetchObject(ONE, scene.client, None))
+    scene.outbox.said_to(scene.client)
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+    assert scene.outbox.said_to(scene.client) == []
+    assert scene.is_empty()
+
+
+def test_deleting_or_releasing_what_is_not_there_is_no_mistake(scene: Scene) -> None:
+    scene.tell(DeleteObject(ONE, ANN), ReleaseObjects(ONE), OwnerLeft(ANN))
+    assert scene.is_empty()
+
+
+# Copies of functions
+
+
+def test_a_function_that_nobody_needs_is_forgotten_at_once_and_its_copies_after_the_retention_time(
+    bench: Bench, scene: Scene
+) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    assert scene.table.objects == {}
+    assert scene.table.statistics()["retained_objects"] == 1
+    bench.advance(RETENTION_SECONDS - 1)
+    assert scene.host.take() == []
+    bench.advance(1)
+    assert scene.host.take() == [DeleteCopy(ONE)]
+    assert scene.is_empty()
+
+
+def test_a_function_of_which_no_node_has_a_copy_leaves_nothing(scene: Scene) -> None:
+    scene.keep(is_function=True)
+    scene.tell(OwnerLeft(ANN))
+    assert scene.is_empty()
+
+
+def test_a_function_that_comes_again_keeps_its_copies_until_it_is_not_needed_for_the_whole_time(
+    bench: Bench, scene: Scene
+) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    bench.advance(RETENTION_SECONDS / 2)
+    scene.keep(owner=BOB, is_function=True)
+    bench.advance(RETENTION_SECONDS)
+    scene.tell(DeleteObject(ONE, BOB))
+    bench.advance(RETENTION_SECONDS - 1)
+    assert scene.host.take() == []
+    bench.advance(1)
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
+def test_each_function_is_retained_for_its_own_time(bench: Bench, scene: Scene) -> None:
+    for object_id in (ONE, OTHER):
+        scene.keep(object_id, is_function=True)
+        scene.fetch(object_id)
+    scene.tell(DeleteObject(ONE, ANN))
+    bench.advance(10)
+    scene.tell(DeleteObject(OTHER, ANN))
+    bench.advance(RETENTION_SECONDS - 10)
+    assert scene.host.take() == [DeleteCopy(ONE)]
+    bench.advance(10)
+    assert scene.host.take() == [DeleteCopy(OTHER)]
+
+
+def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
+    scene = Scene(bench)
+    scene.store = bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, 0))
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+    assert scene.is_empty()
+
+
+def test_a_store_that_is_restarted_goes_on_with_the_retention(bench: Bench, scene: Scene) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    bench.advance(20)
+    scene.store.stop(block=False)
+    bench.run()
+    bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, RETENTION_SECONDS))
+    bench.advance(RETENTION_SECONDS - 20)
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
+def test_a_node_that_left_has_no_copies(bench: Bench, scene: Scene) -> None:
+    other, other_ref = bench.recorder()
+    scene.keep()
+    scene.keep(OTHER, is_function=True)
+    for object_id in (ONE, OTHER):
+        scene.fetch(object_id)
+    scene.tell(FetchObject(ONE, scene.node, other_ref), OwnerLeft(BOB), HostLeft(scene.node_ref), OwnerLeft(ANN))
+    assert other.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == []
+    assert scene.is_empty()
+
+
+def test_the_last_node_with_a_retained_function_may_leave(scene: Scene) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN), HostLeft(scene.node_ref))
+    assert scene.is_empty()
+
+
+def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(CopyKept(ONE, scene.node_ref), CopyKept(OTHER, scene.node_ref))
+    assert scene.host.take() == [DeleteCopy(OTHER)]
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
+def test_copies_of_agents_that_had_another_scheduler_wait_for_their_client(bench: Bench, scene: Scene) -> None:
+    early = [CopyKept(object_id, scene.node_ref, is_early=True) for object_id in (ONE, OTHER)]
+    scene.tell(*early)
+    scene.keep()
+    bench.advance(RETENTION_SECONDS)
+    assert scene.host.take() == [DeleteCopy(OTHER)]
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
+def test_an_early_copy_of_a_result_that_is_made_again_is_deleted(scene: Scene) -> None:
+    scene.tell(CopyKept(ONE, scene.node_ref, is_early=True))
+    scene.tell(UseObjects(ONE), StoreObject(ONE, None, "", [b"result"], held=False))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
+# Objects whose bytes are at their client
+
+
+@pytest.fixture
+def session(scene: Scene) -> Recorder:
+    """The session of a client that shares ONE."""
+    session = Recorder()
+    source = scene.bench.dispatcher.spawn(session)
+    scene.tell(StoreObject(ONE, ANN, "name", (), True, location=b"there", source=source))
+    return session
+
+
+def share_again(scene: Scene, session: Recorder) -> None:
+    scene.tell(StoreObject(ONE, ANN, "name", (), True, location=b"elsewhere", source=session.actor_ref))
+
+
+def test_a_node_is_told_where_an_object_is(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref))
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"there")]
+    assert scene.table.statistics()["object_bytes"] == 0
+    assert session.messages == []
+
+
+def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Scene, session: Recorder) -> None:
+    scene.tell(
+        FetchObject(ONE, scene.node, scene.node_ref, by_value=True), FetchObject(ONE, scene.client, None, by_value=True)
+    )
+    assert session.messages == [SupplyObject(ONE)]  # once for both
+    scene.keep()
+    for peer in (scene.node, scene.client):
+        assert scene.outbox.said_to(peer) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))  # now they are here
+    assert scene.outbox.said_to(scene.node)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
+    assert scene.table.statistics()["object_bytes"] == 5
+
+
+def test_a_peer_that_asks_again_after_a_cut_gets_the_bytes_once(scene: Scene, session: Recorder) -> None:
+    for _ in range(2):
+        scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
+    scene.keep()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+
+
+def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
+    share_again(scene, session)
+    assert session.messages == [SupplyObject(ONE), SupplyObject(ONE)]
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
+
+
+def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scene, session: Recorder) -> None:
+    share_again(scene, session)
+    assert session.messages == []
+
+
+def test_who_waits_for_bytes_hears_that_they_will_not_come(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), OwnerLeft(ANN))
+    assert ObjectResponse(ONE, 0, ()) in scene.outbox.said_to(scene.node)
+    assert scene.is_empty()
+
+
+def test_no_more_is_retained_than_nodes_can_be_expected_to_have(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "RETAINED_BYTES_MOST", 5)  # as large as one of them
+    for object_id in (ONE, OTHER):
+        scene.keep(object_id, is_function=True)
+        scene.fetch(object_id)
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.host.take() == []
+    scene.tell(DeleteObject(OTHER, ANN))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+    assert scene.table.retained.size_bytes == 5
+
+
+def test_bytes_that_a_client_shares_are_counted_as_it_says_until_they_come_or_go(
+    scene: Scene, session: Recorder
+) -> None:
+    def counted() -> tuple[int, int]:
+        return scene.table.size_bytes, scene.table.shared_bytes
+
+    block = SharedBlock.of([b"123", b"4567"])
+    place = {"held": True, "location": block.location(), "source": session.actor_ref}
+    scene.tell(StoreObject(ONE, ANN, "shared", (), **place), StoreObject(OTHER, ANN, "sent", [b"12"], held=True))
+    assert counted() == (9, 7)
+    scene.tell(StoreObject(ONE, ANN, "shared", (), **place))
+    assert counted() == (9, 7)
+    scene.tell(StoreObject(ONE, ANN, "shared", [b"1234567"], held=True))
+    assert counted() == (9, 0)
+    scene.tell(DeleteObject(ONE, ANN), DeleteObject(OTHER, ANN))
+    assert counted() == (0, 0)
+    scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"nonsense", source=session.actor_ref))
+    assert counted() == (0, 0)
+
+
+# Objects that were lost on their way
+
+
+def lost() -> StoreObject:
+    return StoreObject(ONE, ANN, "name", LostFrames(700), held=True)
+
+
+def test_an_object_for_which_there_was_no_room_is_missing_and_the_answer_says_why(scene: Scene) -> None:
+    scene.tell(lost())
+    scene.fetch()
+    (answer,) = scene.outbox.said_to(scene.node)
+    assert (answer.object_id, answer.found, answer.frames) == (ONE, 0, ())
+    assert "no room for its 700 bytes" in answer.reason
+    scene.tell(DeleteObject(ONE, ANN), HostLeft(scene.node_ref))
+    assert scene.is_empty()
+
+
+def test_an_object_that_was_lost_is_there_when_its_client_has_said_it_again(scene: Scene) -> None:
+    scene.tell(lost())
+    scene.keep()
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.table.size_bytes == 5
+
+
+def test_the_bytes_of_an_object_that_are_lost_on_request_are_missing_to_those_who_asked(scene: Scene) -> None:
+    scene.tell(StoreObject(ONE, ANN, "name", (), held=True, location=b"there", source=scene.bench.recorder()[1]))
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), lost())
+    (answer,) = scene.outbox.said_to(scene.node)
+    assert (answer.found, "no room" in answer.reason) == (0, True)

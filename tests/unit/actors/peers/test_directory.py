@@ -1,0 +1,119 @@
+"""Who is there, over which connection."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from scaler.actors.peers.directory import SPENT_REMEMBERED, Directory
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Lines, Peer
+from scaler.ids import NO_CONNECTION, Connection
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+)
+from scaler.wire.session.pipe import Pipe
+from tests.support.bench import Bench
+
+ONE, OTHER = Connection(b"one"), Connection(b"other")
+TOKEN = b"t" * 16
+
+
+class Scene:
+    """A directory."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.outbox = Outbox()
+        self.directory = Directory(count(1).__next__, self.outbox)
+
+    def client(self, connection: Connection = ONE, python: str = "3.11") -> Peer:
+        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe), python)
+        return self.add(peer, connection)
+
+    def agent(self, connection: Connection = OTHER) -> Peer:
+        return self.add(
+            Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Lines(Pipe), "3.11", TOKEN), connection
+        )
+
+    def add(self, peer: Peer, connection: Connection) -> Peer:
+        self.directory.add(peer, self.bench.recorder()[1], connection)
+        return peer
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_peer_is_found_by_its_key_its_session_and_its_connection(scene: Scene) -> None:
+    client, agent, directory = scene.client(), scene.agent(), scene.directory
+    assert directory.peers == {client.key: client, agent.key: agent}
+    assert directory.connected == {ONE: client, OTHER: agent}
+    assert directory.of_session(client.session) is client
+    assert directory.agents_by_token == {TOKEN: agent.session}
+    assert directory.pythons == {("3.11", "client"): 1, ("3.11", "cluster"): 1}
+
+
+def test_a_new_connection_replaces_the_one_before(scene: Scene) -> None:
+    client, directory = scene.client(), scene.directory
+    scene.outbox.put(client, "old")
+    scene.outbox.put_alone(client, "echo")
+    directory.reconnect(client, OTHER)
+    assert directory.connected == {OTHER: client}
+    assert directory.is_spent(ONE)
+    assert list(client.pipe.unheard()) == ["old"]
+    assert client.alone == []
+    assert scene.outbox.take_parting() == []
+
+
+def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
+    client, directory = scene.client(), scene.directory
+    directory.disconnect(client)
+    directory.disconnect(client)
+    assert client.connection == NO_CONNECTION
+    assert directory.connected == {}
+    assert directory.peers == {client.key: client}
+    directory.reconnect(client, OTHER)
+    assert (client.connection, client.visit) == (OTHER, 2)
+
+
+def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
+    client, agent, directory = scene.client(), scene.agent(), scene.directory
+    directory.accounts.open(client.key[1])
+    for peer in (client, agent, client):
+        directory.remove(peer)
+    assert scene.outbox.take_parting() == [(client, ONE), (agent, OTHER)]
+    assert directory.peers == directory.connected == directory.agents_by_token == directory.pythons == {}
+    assert directory.of_session(client.session) is None
+    assert len(directory.accounts) == 0
+    assert directory.is_spent(ONE)
+
+
+def test_the_end_of_an_old_session_does_not_touch_the_new_one_of_the_same_peer(scene: Scene) -> None:
+    old, directory = scene.client(), scene.directory
+    directory.accounts.open(old.key[1])
+    new = scene.client(OTHER)
+    directory.remove(old)
+    assert directory.peers == {new.key: new}
+    assert directory.connected == {OTHER: new}
+    assert directory.pythons == {("3.11", "client"): 1}
+    assert len(directory.accounts) == 1
+
+
+def test_a_peer_that_pickles_nothing_has_no_python(scene: Scene) -> None:
+    client = scene.client(python="")
+    assert scene.directory.pythons == {}
+    scene.directory.remove(client)
+
+
+def test_so_many_former_connections_are_remembered(scene: Scene) -> None:
+    client = scene.client()
+    for number in range(SPENT_REMEMBERED + 1):
+        scene.directory.reconnect(client, Connection(b"%d" % number))
+    assert not scene.directory.is_spent(ONE)
+    assert scene.directory.is_spent(Connection(b"0"))

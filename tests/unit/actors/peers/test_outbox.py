@@ -1,0 +1,91 @@
+"""Whom the edge serves next, and what it finds there."""
+
+from __future__ import annotations
+
+from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.peer import Peer
+from scaler.ids import NO_CONNECTION, Connection
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+from scaler.wire.messages.worker import RecallRequest
+from tests.support.bench import connected_peer
+
+WHO = Connection(b"who")
+ITEM = RecallRequest(b"t" * 16, 1, 2)
+
+
+def test_peers_are_due_once_in_the_order_of_their_first_items() -> None:
+    one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
+    outbox.put(one, 1)
+    outbox.put(other, 2)
+    outbox.put(one, 3)
+    outbox.serve(other)
+    assert outbox.take_due() == [one, other]
+    assert outbox.take_due() == []
+    assert list(one.pipe.unheard()) == [1, 3]
+    outbox.serve(one)
+    assert outbox.take_due() == [one]
+
+
+def test_several_items_leave_in_their_order_and_none_says_nothing() -> None:
+    one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
+    outbox.put(one, 1)
+    outbox.put_all(one, [2, 3])
+    outbox.put_all(other, [])
+    assert outbox.take_due() == [one]
+    assert list(one.pipe.unheard()) == [1, 2, 3]
+
+
+def test_what_is_for_a_peer_without_a_connection_waits_in_its_pipe() -> None:
+    peer, outbox = connected_peer(b"one"), Outbox()
+    peer.connection = NO_CONNECTION
+    outbox.put(peer, "item")
+    outbox.put_alone(peer, "echo")
+    assert outbox.take_due() == [peer]
+    assert list(peer.pipe.unheard()) == ["item"]
+    assert peer.alone == []
+
+
+def test_what_is_out_of_the_count_does_not_enter_the_pipe() -> None:
+    peer, outbox = connected_peer(b"one"), Outbox()
+    outbox.put_alone(peer, "echo")
+    assert outbox.take_due() == [peer]
+    assert (peer.alone, list(peer.pipe.unheard())) == (["echo"], [])
+
+
+def test_a_peer_parts_with_the_connection_that_it_has() -> None:
+    one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
+    other.connection = NO_CONNECTION
+    outbox.part(one)
+    outbox.part(other)
+    assert outbox.take_parting() == [(one, b"one")]
+    assert outbox.take_parting() == []
+
+
+def test_a_stranger_can_be_answered() -> None:
+    outbox = Outbox()
+    outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "no")
+    outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "never")
+    (parcel,) = outbox.take_parcels()
+    assert (parcel.connection, parcel.direction, parcel.items) == (WHO, SCHEDULER_TO_AGENT, ["no", "never"])
+    assert outbox.take_parcels() == []
+
+
+def test_a_session_can_wait_for_news_if_its_peer_has_heard_all() -> None:
+    peer, outbox = connected_peer(b"one"), Outbox()
+
+    def awaits(heard: int) -> bool:
+        peer.is_awaited = False
+        return outbox.await_news(peer, heard) and peer.is_awaited
+
+    assert awaits(0)
+    outbox.put(peer, ITEM)
+    assert not awaits(0)  # it waits to be said
+    say(peer)
+    assert not awaits(0)  # it is on its way
+    assert awaits(1)
+    peer.connection = NO_CONNECTION
+    assert not awaits(1)
+
+
+def say(peer: Peer) -> None:
+    assert len(peer.pipe.take()) == 1

@@ -1,0 +1,67 @@
+"""The scheduler's end of a session, its connections and its pipe."""
+
+from __future__ import annotations
+
+from scaler.actors.peers.peer import Lines, Peer
+from scaler.ids import NO_CONNECTION, Connection
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.session.pipe import Pipe
+
+RESULT = TaskResult(b"t" * 16, 0, b"done", 0)
+
+
+def make(connection: bytes = b"one") -> Peer:
+    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe))
+    peer.connect(Connection(connection))
+    return peer
+
+
+def test_a_peer_has_no_connection_before_its_first_one() -> None:
+    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe))
+    assert (peer.connection, peer.visit) == (NO_CONNECTION, 0)
+
+
+def test_what_was_for_one_connection_alone_does_not_leave_on_the_next() -> None:
+    peer = make()
+    peer.alone.append("echo")
+    peer.is_awaited = True
+    peer.connect(Connection(b"other"))
+    assert (peer.connection, peer.visit, peer.alone, peer.is_awaited) == (b"other", 2, [], False)
+
+
+def test_a_session_goes_on_with_what_was_not_heard() -> None:
+    peer = make()
+    peer.put(RESULT)
+    (said,) = peer.pipe.take()
+    peer.connect(Connection(b"other"))
+    assert peer.resume(0)
+    assert peer.again == [said]
+    peer.connect(Connection(b"third"))
+    assert peer.resume(1)
+    assert peer.again == []
+
+
+def test_a_session_does_not_go_on_with_what_its_peer_cannot_have_heard() -> None:
+    peer = make()
+    assert not peer.resume(7)
+
+
+def test_nothing_is_left_after_a_reset() -> None:
+    peer = make()
+    peer.put(RESULT)
+    peer.pipe.take()
+    peer.resume(0)
+    peer.reset()
+    assert (peer.again, list(peer.pipe.unheard()), peer.pipe.said) == ([], [], 0)
+    assert peer.resume(0)
+
+
+def test_a_spoilt_session_keeps_nothing_and_does_not_go_on() -> None:
+    peer = make()
+    peer.put(RESULT)
+    peer.spoil()
+    assert list(peer.pipe.unheard()) == []
+    assert not peer.resume(0)
+    peer.reset()
+    assert peer.resume(0)

@@ -1,0 +1,542 @@
+"""One client against the whole scheduler."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tree import BALANCER
+from scaler.ids import ClientId, ObjectId, TaskId, content_id
+from scaler.peer.course import TRIES_MOST
+from scaler.wire.codec.codec import encode
+from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
+from scaler.wire.messages.common import (
+    HelloReply,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
+from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
+from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=30.0)
+
+
+def test_a_batch_of_tasks_is_run_and_each_result_comes_once(simulation: Simulation) -> None:
+    client = simulation.client()
+    agents = [simulation.agent(2), simulation.agent(1)]
+    client.submit(20)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 20
+    assert {result.payload for result in client.results.values()} == {b"done"}
+    assert client.surplus == []
+    assert sum(len(agent.started) for agent in agents) == 20
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_storms_of_cancels_leave_nothing_behind_and_the_next_tasks_run_as_ever(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    for _ in range(3):
+        task_ids = client.submit(3_000)
+        simulation.advance(0.5)
+        client.cancel(*task_ids)
+        simulation.advance(0.5)
+        assert set(client.statuses(task_ids)) == {TaskStatus.CANCELED}
+        assert agent.queued == []
+        simulation.check()
+        assert simulation.actor(BALANCER).statistics()["ready_tasks"] == 0
+        assert [proxy.load for proxy in simulation.proxies()] == [(0, 0)] * 2
+    agent.execute = lambda _run: Outcome()
+    assert set(client.statuses(client.submit(100))) == {None}
+    simulation.advance(10.0)
+    assert client.statuses()[-100:] == [TaskStatus.SUCCESS] * 100
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_tasks_wait_for_a_worker_to_come(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit(3)
+    simulation.advance(3.0)
+    assert client.results == {}
+    simulation.agent()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+
+
+def test_a_client_that_comes_back_submits_again_what_is_open_and_nothing_runs_twice(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.advance(1.0)
+    client.connect()
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+    assert client.surplus == []
+    assert len(simulation.sessions(ClientSession)) == 1
+
+
+def test_a_client_whose_connection_was_cut_has_some_seconds_to_come_back(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(1)
+    client.cut()
+    simulation.advance(4.5)
+    assert len(simulation.sessions(ClientSession)) == 1
+    client.connect()
+    simulation.advance(40.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == 1
+
+
+def test_a_program_that_ends_before_its_hello_is_answered_is_no_news(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has said nothing, and its goodbye cannot be said."""
+    caplog.set_level(logging.WARNING)
+    working = simulation.client()
+    working.submit(1)
+    hello = replace(working.hello(), client_id=ClientId(bytes(16)))
+    connection = simulation.open_connection(working)
+    simulation.router.deliver(connection, *encode(CLIENT_TO_SCHEDULER, [hello])[0])
+    simulation.run()
+    assert len(simulation.sessions(ClientSession)) == 2
+    simulation.close_connection(connection)
+    simulation.advance(10.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    assert caplog.messages == []
+    working.die()
+    simulation.advance(10.0)
+    simulation.check_empty()
+    assert [message.endswith("is gone") for message in caplog.messages] == [False, True]
+
+
+def test_a_client_that_does_not_come_back_is_forgotten_with_its_tasks_and_objects(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(3, for_task=b"its own")
+    simulation.run()
+    client.die()
+    simulation.advance(5.5)
+    simulation.check_empty()
+    assert agent.queued == []
+
+
+def test_a_silent_client_is_forgotten_with_its_tasks_and_objects() -> None:
+    simulation = Simulation(Limits(client_timeout_seconds=10.0))
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(3)
+    client.create(b"content")
+    simulation.run()
+    client.hang()
+    simulation.advance(9.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    simulation.advance(2.0)
+    simulation.check_empty()
+    assert agent.queued == []
+    client.wake()
+    simulation.advance(40.0)
+    assert client.said(HelloRequest)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3 or len(client.open) == 2
+
+
+def test_a_hello_counts_that_comes_when_the_time_out_is_just_over(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.hang()
+    before = simulation.sessions(ClientSession)
+    simulation.clock.advance(simulation.limits.client_timeout_seconds)
+    client.hangs = False
+    client.connect()
+    simulation.run()
+    assert simulation.sessions(ClientSession) == before
+    client.submit(1)
+    simulation.agent()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_client_that_beats_stays(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.advance(300.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    assert len(client.said(ClientHeartbeatEcho)) == 300
+
+
+def test_a_client_that_leaves_has_its_open_tasks_cancelled(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(5)
+    simulation.run()
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+    assert agent.queued == []
+
+
+def test_waiting_and_running_tasks_can_be_cancelled_and_finished_and_unknown_ones_cannot(
+    simulation: Simulation,
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    running, waiting, other = client.submit(3)
+    simulation.run()
+    client.cancel(running, waiting, TaskId(b"?" * 16))
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.CANCELED, TaskStatus.CANCELED, None]
+    simulation.advance(40.0)
+    client.cancel(other)
+    simulation.run()
+    assert client.statuses([other]) == [TaskStatus.SUCCESS]
+    assert [run.task_id for run in agent.started] == [running, other]
+
+
+def test_a_task_submitted_and_cancelled_at_once_never_starts(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.cancel(*client.submit(2))
+    simulation.run()
+    assert client.statuses() == [TaskStatus.CANCELED] * 2
+    assert [run for run in agent.started if agent.queued] == []
+
+
+def test_a_large_result_is_stored_fetched_and_deleted(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, lambda _run: Outcome(payload=b"", frames=(b"large", b"result")))
+    (task_id,) = client.submit()
+    simulation.advance(1.0)
+    assert client.results[task_id].size == len(b"largeresult")
+    client.fetch(ObjectId(task_id))
+    simulation.run()
+    assert client.fetched == {task_id: b"largeresult"}
+    client.delete(ObjectId(task_id))
+    simulation.run()
+    assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
+    client.fetch(ObjectId(task_id))
+    simulation.run()
+    assert client.fetched == {task_id: None}
+
+
+def test_objects_for_a_task_go_with_it_and_nodes_forget_them(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(1, for_task=b"its own")
+    simulation.run()
+    object_id = ObjectId(agent.started[0].object_ids)
+    agent.fetch(object_id)
+    simulation.advance(31.0)
+    assert agent.forgotten == [object_id]
+    assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
+
+
+def test_a_function_of_two_clients_survives_the_first_that_leaves(simulation: Simulation) -> None:
+    first, second = simulation.client(), simulation.client()
+    first.leave()
+    simulation.run()
+    second.fetch(FUNCTION_ID)
+    simulation.run()
+    assert second.fetched == {FUNCTION_ID: b"code"}
+    second.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_a_task_that_fails_inside_the_scheduler_is_reported_and_no_other() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    first, second, third = client.submit(3, for_task=b"its own")
+    simulation.run()
+    for failing in (first, third):
+        task = simulation.task(failing)
+        assert task is not None
+        simulation.fail(task.actor_ref)
+    simulation.advance(40.0)
+    assert client.statuses() == [TaskStatus.INTERNAL_ERROR, TaskStatus.SUCCESS, TaskStatus.INTERNAL_ERROR]
+    assert b"no handler for _Nonsense" in client.results[first].payload
+    assert [run.task_id for run in agent.started] == [first, second]
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_a_session_that_fails_sends_its_client_to_say_hello_again_and_the_tasks_run_anew() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.run()
+    simulation.fail(simulation.sessions(ClientSession)[0].actor_ref)
+    simulation.run()
+    assert "the scheduler failed at your session" in client.said(HelloRequest)[0].reason
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert client.surplus == []
+    assert len(agent.started) == 3  # the first of them was cancelled while it ran
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_a_task_that_crashes_below_the_limit_succeeds_in_the_end(simulation: Simulation, crashes: int) -> None:
+    client = simulation.client()
+    outcomes = iter([Outcome(TaskStatus.PROCESSOR_DIED)] * crashes + [Outcome()])
+    agent = simulation.agent(1, lambda run: next(outcomes))
+    client.submit()
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == crashes + 1
+
+
+def test_a_task_that_always_crashes_ends_at_the_limit_and_harms_no_other(simulation: Simulation) -> None:
+    client = simulation.client()
+    poison = TaskId(b"")
+    simulation.agent(
+        2, lambda run: Outcome(TaskStatus.PROCESSOR_DIED, b"exit 1") if run.task_id == poison else Outcome()
+    )
+    poison, *_ = client.submit(9)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.PROCESSOR_DIED] + [TaskStatus.SUCCESS] * 8
+    assert client.results[poison].payload == b"exit 1 (attempt 3 of 3)"
+
+
+def test_tasks_of_two_clients_do_not_meet(simulation: Simulation) -> None:
+    clients = [simulation.client(), simulation.client()]
+    simulation.agent(3)
+    for client in clients:
+        client.submit(10)
+    simulation.advance(5.0)
+    for client in clients:
+        assert client.statuses() == [TaskStatus.SUCCESS] * 10
+        assert set(client.results) == set(client.submitted)
+
+
+def test_a_function_with_the_id_of_another_one_is_not_kept(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = simulation.client()
+    simulation.agent()
+    other = ObjectId(b"f" * 16)
+    bad.say(ObjectInstruction(InstructionKind.CREATE_FUNCTION, other, "pow", [b"forged"]))
+    simulation.run()
+    assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
+    assert "not the hash of its content" in caplog.text
+
+
+# Its session goes on
+
+
+def test_results_that_end_while_a_client_is_away_are_delivered_when_it_is_back(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.goes_on = True
+    client.submit(8)
+    simulation.run()
+    simulation.close_connection(client.connection)
+    simulation.advance(4.0)
+    assert client.results == {}
+    assert not agent.queued
+    client.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS] * 8
+    assert client.said(HelloReply)[-1].resumed
+    assert len(agent.started) == 8
+    assert client.surplus == []
+
+
+def test_a_result_that_was_lost_with_its_connection_is_said_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.goes_on = True
+    client.submit(8)
+    simulation.run()
+    client.hang()
+    simulation.advance(1.0)
+    client.hangs, client._unread = False, []  # it lies in buffers of the network when that is cut
+    simulation.close_connection(client.connection)
+    client.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS] * 8
+    assert len(agent.started) == 8
+
+
+def test_what_a_client_says_while_it_is_away_is_heard_once(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.goes_on = True
+    simulation.close_connection(client.connection)
+    client.is_welcome = False
+    client.submit(3)
+    client.connect()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    client.connect()
+    simulation.run()
+    assert len(agent.started) == 3
+
+
+def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    simulation = Simulation(Limits(kept_bytes=1000))
+    client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
+    client.goes_on = True
+    client.submit(4)
+    simulation.run()
+    simulation.close_connection(client.connection)
+    simulation.advance(1.0)
+    assert len(agent.started) == 4
+    assert "more than 1000 bytes wait for a peer that is away" in caplog.text
+    client.connect()
+    simulation.advance(1.0)
+    assert not client.said(HelloReply)[-1].resumed
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(agent.started) == 8
+
+
+def test_what_ends_before_a_client_has_said_all_again_does_not_run_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
+    client.submit(2)
+    client.submit_graph([(), (0,), (0,)], {0, 2})
+    simulation.advance(0.5)
+    client.hang()
+    client.connect()
+    simulation.advance(10.0)
+    assert len(agent.started) == 5
+    client.wake()  # it reads the welcome, says all again, and reads the results
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(agent.started) == 5
+    assert client.surplus == []
+    client.submit(2)
+    client.submit_graph([(), (0,)], {1})
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 7
+
+
+def test_so_it_is_if_what_a_client_says_again_takes_longer_than_to_its_next_heartbeat(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
+    client.submit(2)
+    simulation.advance(0.5)
+    client.hang()
+    client.connect()
+    simulation.advance(5.0)
+    simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1, has_unsaid=1)])[0])
+    client.wake()
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+
+
+@pytest.mark.parametrize("begun_twice", [False, True])
+def test_so_it_is_for_results_that_were_lost_with_a_welcome(simulation: Simulation, *, begun_twice: bool) -> None:
+    """The session begins anew, and the welcome is lost with all that is said behind it."""
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
+    client.submit(2)
+    client.submit_graph([(), (0,), (0,)], {0, 2})
+    simulation.advance(0.5)
+    for _ in range(1 + begun_twice):
+        client.hang()
+        client.connect()
+        simulation.advance(10.0)
+        client.hangs, client._unread = False, []  # it lies in buffers of the network when that is cut
+    assert len(agent.started) == 5
+    client.connect()
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(agent.started) == 5
+    assert client.surplus == []
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_a_large_object_goes_on_where_it_was_cut(simulation: Simulation) -> None:
+    client = simulation.client()
+    content = bytes(range(256)) * 20_000
+    object_id = client.create(content)
+    simulation.run()
+    client.goes_on = True
+    client.fetch(object_id)
+    for _ in range(4):
+        simulation.edge.receive()
+        simulation.dispatcher.run()
+        simulation.edge.flush()
+    assert len(simulation.router.outgoing) > 1
+    client.receive(*simulation.router.outgoing.popleft())
+    simulation.router.outgoing.clear()  # the first part has arrived, and the next ones are lost
+    simulation.close_connection(client.connection)
+    client.connect()
+    before = len(simulation.router.log)
+    simulation.run()
+    assert client.said(HelloReply)[-1].resumed
+    assert client.fetched[object_id] == content
+    sent = sum(sum(map(len, frames)) for _, way, _, _, frames in simulation.router.log[before:] if way == "out")
+    assert sent < len(content)
+
+
+def test_five_unreadable_messages_in_a_row_end_a_session(caplog: pytest.LogCaptureFixture) -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    client.goes_on = True
+    for _ in range(TRIES_MOST):
+        simulation.router.deliver(client.connection, b"garbage", [])
+        simulation.run()
+    reply = client.said(HelloReply)[-1]
+    assert not reply.accepted
+    assert "5 times in a row" in reply.reason
+    assert "is given up" in caplog.text
+    assert simulation.sessions(ClientSession) == []
+
+
+def test_an_unreadable_message_now_and_then_is_forgiven(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.goes_on = True
+    for _ in range(2 * TRIES_MOST):
+        simulation.router.deliver(client.connection, b"garbage", [])
+        simulation.advance(61.0)
+        reply = client.said(HelloReply)[-1]
+        assert (reply.accepted, reply.resumed) == (1, 0)
+
+
+def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
+    simulation = Simulation(Limits(client_tasks=5))
+    client = simulation.client()
+    first = client.submit(8)
+    more = client.submit(4)
+    simulation.run()
+    assert client.statuses(more) == [None, None, TaskStatus.NO_WORKER, TaskStatus.NO_WORKER]
+    assert b"10 open tasks" in client.results[more[3]].payload
+    assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 10
+    client.connect()  # it says all again
+    simulation.run()
+    assert client.statuses(first) == [None] * 8
+    simulation.agent(2)
+    simulation.advance(5.0)
+    assert client.statuses(first) == [TaskStatus.SUCCESS] * 8
+    assert client.statuses(client.submit(10)) == [None] * 10
+    simulation.advance(5.0)
+    assert client.statuses().count(TaskStatus.SUCCESS) == 20
+
+
+def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:
+    limit = 80_000
+    simulation = Simulation(Limits(value_bytes=lambda: limit))
+    client, other, agent = simulation.client(), simulation.client(), simulation.agent()
+    assert [peer.said(HelloReply)[0].value_bytes for peer in (client, agent)] == [limit] * 2
+    large = [bytes(200_000)]
+    table, function = ObjectId(b"t" * 16), content_id(large)
+    create = ObjectInstruction(InstructionKind.CREATE_FUNCTION, function, "f", large)
+    client.say(ObjectInstruction(InstructionKind.CREATE, table, "table", large), create)
+    simulation.run()
+    agent.say(ObjectRequest(table), ObjectRequest(function))
+    simulation.run()
+    answers = agent.said(ObjectResponse)
+    assert [(each.found, "no room for its 200,1" in each.reason) for each in answers] == [(0, True)] * 2
+    limit = 1_000_000
+    other.say(create)
+    simulation.run()
+    agent.say(ObjectRequest(function))
+    simulation.advance(3.0)
+    assert agent.said(ObjectResponse)[-1].found
+    echos = client.said(ClientHeartbeatEcho)[-1], agent.said(WorkerHeartbeatEcho)[-1]
+    assert [echo.value_bytes for echo in echos] == [limit] * 2

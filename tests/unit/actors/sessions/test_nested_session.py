@@ -1,0 +1,270 @@
+"""Clients inside tasks: they end with their processor or its agent, and never because they are silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.sessions.nested_session import ACCOUNTS_REMEMBERED, NestedSession
+from scaler.ids import GraphId, ObjectId
+from scaler.wire.messages.client import ClientResting, GraphNode, GraphTask, TaskResult
+from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
+from scaler.wire.messages.priority import of_child
+from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+LONG = Outcome(seconds=1000.0)
+
+
+@pytest.fixture
+def agent(simulation: Simulation) -> SimulatedAgent:
+    return simulation.agent(2, execute=lambda _run: LONG)
+
+
+@pytest.fixture
+def nested(simulation: Simulation, agent: SimulatedAgent) -> SimulatedClient:
+    return simulation.nested_client(agent, processor=7)
+
+
+def test_a_silent_client_in_a_task_keeps_its_tasks(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    tasks = nested.submit(2)
+    nested.hangs = True
+    simulation.advance(600.0)
+    assert len(simulation.sessions(NestedSession)) == 1
+    assert set(agent.queued) == set(tasks)
+
+
+def test_a_client_in_a_task_whose_connection_was_cut_has_all_the_time_to_come_back(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = nested.submit(2)
+    simulation.run()
+    nested.hangs = True
+    simulation.close_connection(nested.connection)
+    simulation.advance(600.0)
+    assert "it may come back as long as its process lives" in caplog.text
+    assert " s to come back" not in caplog.text
+    assert set(agent.queued) == set(tasks)
+    nested.hangs = False
+    nested.connect()
+    simulation.run()
+    assert len(simulation.sessions(NestedSession)) == 1
+    assert sorted(run.task_id for run in agent.started) == sorted(tasks)
+
+
+def test_when_its_processor_ends_its_tasks_are_cancelled(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    other = simulation.nested_client(agent, processor=8)
+    nested.submit(1)
+    kept = other.submit(1)
+    simulation.run()
+    nested.is_gone = True
+    agent.say(ProcessorGone(7))
+    simulation.run()
+    assert agent.queued == kept
+    assert len(simulation.sessions(NestedSession)) == 1
+
+
+def test_when_its_agent_is_lost_its_tasks_are_cancelled(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    other_agent = simulation.agent(1, execute=lambda _run: LONG)
+    nested.submit(3)
+    simulation.run()
+    nested.is_gone = True
+    agent.die()
+    simulation.advance(70.0)
+    assert simulation.sessions(NestedSession) == []
+    assert other_agent.queued == []
+
+
+@pytest.mark.parametrize(("away_seconds", "times"), [(1.5, 1), (2.5, 2)])
+def test_unread_results_of_children_last_as_long_as_the_session_of_their_agent(
+    simulation: Simulation, away_seconds: float, times: int
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1, execute=lambda _run: LONG)
+    client.submit(1)
+    simulation.run()
+    nested, elsewhere = simulation.nested_client(agent), simulation.agent(2, execute=lambda _run: Outcome(seconds=0.5))
+    (child,) = nested.submit(1)
+    simulation.run()
+    assert [run.task_id for run in elsewhere.started] == [child]
+    elsewhere.execute = lambda _run: LONG
+    nested.hangs = True
+    for peer in (nested, agent):
+        simulation.close_connection(peer.connection)
+    simulation.advance(away_seconds)
+    nested.hangs = False
+    agent.execute = elsewhere.execute = lambda _run: Outcome()
+    for peer in (agent, nested):
+        peer.connect()
+        simulation.advance(1.0)
+    assert nested.statuses() == [TaskStatus.SUCCESS]
+    assert [run.task_id for each in (agent, elsewhere) for run in each.started].count(child) == times
+
+
+def test_a_hello_that_is_slower_than_the_news_of_the_end_gets_no_session(
+    simulation: Simulation, agent: SimulatedAgent
+) -> None:
+    agent.say(ProcessorGone(9))
+    simulation.run()
+    simulation.nested_client(agent, processor=9, comes_back=False)
+    assert simulation.sessions(NestedSession) == []
+
+
+def test_a_client_in_a_task_of_nobody_waits_for_its_agent(simulation: Simulation) -> None:
+    elsewhere = Simulation()
+    agent = elsewhere.agent()
+    early = simulation.nested_client(agent, comes_back=False)
+    assert not early.said(HelloReply)
+    assert [request.reason for request in early.said(HelloRequest)] == [
+        "the agent that runs your task is not connected"
+    ]
+    assert simulation.sessions(ClientSession) == simulation.sessions(NestedSession) == []
+
+
+def test_with_one_place_a_child_runs_while_its_parent_waits() -> None:
+    simulation = Simulation(Limits(per_worker_queue_size=1))
+    agent = simulation.agent(1, execute=lambda _run: LONG)
+    client, nested = simulation.client(), simulation.nested_client(agent)
+    (parent,) = client.submit(1)
+    others = client.submit(2)
+    simulation.run()
+    (child,) = nested.submit(1, priority=of_child(0))
+    simulation.run()
+    assert agent.queued == [parent]
+    agent.suspend(parent)
+    simulation.run()
+    assert agent.queued == [child]
+    agent.execute = lambda _run: Outcome()
+    agent.suspend(child)
+    agent.resume(child)
+    simulation.run()
+    assert nested.statuses() == [TaskStatus.SUCCESS]
+    agent.resume(parent)
+    simulation.advance(2.0)
+    assert client.statuses([parent]) == [TaskStatus.SUCCESS]
+    assert set(agent.queued) <= set(others)
+
+
+def news(agent: SimulatedAgent) -> list[tuple[int, int, int]]:
+    return [(item.processor, item.wait, item.has_news) for item in agent.said(ProcessorNews)]
+
+
+def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_is_said_to_it(
+    simulation: Simulation,
+) -> None:
+    agent = simulation.agent(1, execute=lambda _run: Outcome(seconds=10.0))
+    nested = simulation.nested_client(agent, processor=7)
+    nested.submit(1)
+    nested.say(ClientResting(3, nested.session.pipe.heard))
+    nested.hang()  # it is stopped
+    simulation.advance(9.0)
+    assert news(agent) == [(7, 3, 0)]
+    simulation.advance(2.0)
+    assert news(agent) == [(7, 3, 0), (7, 3, 1)]
+    simulation.advance(60.0)
+    assert len(news(agent)) == 2
+    nested.wake()
+    assert len(nested.said(TaskResult)) == 1
+
+
+def test_a_client_to_which_something_is_on_the_way_is_not_yet_at_rest(simulation: Simulation) -> None:
+    agent = simulation.agent(1)
+    nested = simulation.nested_client(agent, processor=7)
+    heard = nested.session.pipe.heard
+    nested.submit(1)
+    simulation.advance(1.0)
+    nested.say(ClientResting(1, heard))
+    simulation.run()
+    assert news(agent) == []
+    nested.say(ClientResting(1, nested.session.pipe.heard))
+    simulation.run()
+    assert news(agent) == [(7, 1, 0)]
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_client_that_is_back_may_rest_again(simulation: Simulation, agent: SimulatedAgent, goes_on: bool) -> None:
+    nested = simulation.nested_client(agent, processor=7)
+    nested.fetch(ObjectId(b"o" * 16))
+    simulation.run()
+    nested.goes_on = goes_on
+    simulation.close_connection(nested.connection)
+    nested.connect()
+    simulation.run()
+    assert nested.session.pipe.heard == (1 if goes_on else 0)
+    nested.say(ClientResting(1, nested.session.pipe.heard))
+    simulation.run()
+    assert news(agent) == [(7, 1, 0)]
+
+
+def test_it_does_not_matter_of_any_other_client(simulation: Simulation, agent: SimulatedAgent) -> None:
+    client = simulation.client()
+    client.say(ClientResting(1, len(client.heard)))
+    simulation.run()
+    assert news(agent) == []
+    assert len(simulation.sessions(ClientSession)) == 1
+
+
+def accounts(agent: SimulatedAgent) -> list[int]:
+    return [run.account for slot in agent.slots for run in slot.queue]
+
+
+def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often_it_changes(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    agent.execute = lambda _run: Outcome(seconds=5.0)
+    nested.submit(1, account=3)
+    nested.submit(1, account=4)
+    graph = GraphTask(GraphId(b"g" * 16), 1, 1, account=3)
+    node = GraphNode(graph.graph_id, simulation.new_id(b"node"), nested.function_id, b"", b"", b"", 0)
+    nested.say(graph, node)
+    simulation.advance(1.0)
+    agent.execute = lambda _run: Outcome()
+    runs = [run for slot in agent.slots for run in slot.queue]
+    for number in range(100, 300):
+        nested.submit(1, account=number)
+    simulation.run()
+    assert sorted(run.account for run in runs) == [3, 4]
+    (session,) = simulation.sessions(NestedSession)
+    assert len(session._homes) <= ACCOUNTS_REMEMBERED
+    simulation.advance(10.0)
+    assert [run.account for run in agent.started if run.task_id == node.task_id] == [3]
+
+
+def test_a_client_that_is_in_no_task_has_its_own_account_whatever_it_says(
+    simulation: Simulation, agent: SimulatedAgent
+) -> None:
+    first, second = simulation.client(), simulation.client()
+    first.submit(1, account=9)
+    simulation.run()
+    second.submit(1, account=9)
+    simulation.run()
+    assert sorted(accounts(agent)) == [0, 1]
+    simulation.close_connection(second.connection)
+    second.connect()
+    second.submit(1)
+    first.leave()
+    simulation.run()
+    third = simulation.client()
+    third.submit(1)
+    simulation.advance(1001.0)
+    assert sorted(run.account for run in agent.started) == [0, 0, 1, 1]
+
+
+def test_what_a_client_has_left_behind_in_tasks_is_not_on_the_account_of_the_next_one(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    first = simulation.client()
+    first.submit(1)
+    nested.submit(1, account=0)
+    first.leave()
+    simulation.run()
+    second = simulation.client()
+    second.submit(1)
+    simulation.advance(1001.0)
+    assert sorted(run.account for run in agent.started) == [0, 0, 1]

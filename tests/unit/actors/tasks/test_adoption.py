@@ -1,0 +1,493 @@
+"""Adoption: by itself among recorders, and as a whole: schedulers that die, and agents that come back late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scaler.actors.messages.adoption import AskForRun, NotHeld, RunFound, RunsHeld, RunsLost
+from scaler.actors.messages.tasks import CancelRun
+from scaler.actors.peers.acceptor import Limits
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, AdoptionTable
+from scaler.actors.tree import ADOPTION, BALANCER
+from scaler.ids import TaskId
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunCancel, RunTask
+from tests.support.bench import Bench
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+KEEP_SECONDS = 20.0
+ONE, TWO = TaskId(b"1" * 16), TaskId(b"2" * 16)
+
+
+class Scene:
+    """Adoption, two tasks and two workers."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.table = AdoptionTable()
+        self.task, self.task_ref = bench.recorder()
+        self.other, self.other_ref = bench.recorder()
+        self.worker, self.worker_ref = bench.recorder()
+        self.later, self.later_ref = bench.recorder()
+        self.ref = bench.dispatcher.spawn(Adoption(self.table, KEEP_SECONDS))
+        bench.run()
+
+    def tell(self, *messages: object) -> None:
+        for message in messages:
+            self.ref.send(message)
+        self.bench.run()
+
+    def wait(self, seconds: float) -> None:
+        self.bench.clock.advance(seconds)
+        self.bench.run()
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_task_finds_the_run_that_came_before_it(scene: Scene) -> None:
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]), AskForRun(ONE, scene.task_ref))
+    assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
+    scene.wait(OFFER_SECONDS)  # the proxy may be gone, so that the task has no other answer
+    assert scene.task.take() == [NotHeld()]
+
+
+def test_a_run_finds_the_task_that_came_before_it(scene: Scene) -> None:
+    scene.tell(AskForRun(ONE, scene.task_ref), RunsHeld([(ONE, scene.worker_ref, 7)]))
+    assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
+
+
+def test_a_task_without_a_run_waits_for_the_agents_to_come_back(scene: Scene) -> None:
+    scene.tell(AskForRun(ONE, scene.task_ref))
+    scene.wait(HOLD_SECONDS - 0.01)
+    assert scene.task.take() == []
+    scene.wait(0.01)
+    assert scene.task.take() == [NotHeld()]
+    scene.tell(AskForRun(TWO, scene.other_ref))
+    assert scene.other.take() == [NotHeld()]
+
+
+def test_when_as_many_agents_are_back_as_there_were_no_task_waits_for_more(scene: Scene) -> None:
+    scene.tell(AskForRun(ONE, scene.task_ref), RunsHeld([], agents=2))
+    assert scene.task.take() == []
+    scene.tell(RunsHeld([], agents=2))
+    assert scene.task.take() == [NotHeld()]
+    scene.tell(AskForRun(TWO, scene.other_ref, patient=True))
+    assert scene.other.take() == [NotHeld()]
+
+
+def test_a_task_that_must_not_begin_again_waits_as_long_as_an_agent_may_come(scene: Scene) -> None:
+    scene.tell(AskForRun(ONE, scene.task_ref, patient=True))
+    scene.wait(KEEP_SECONDS - 0.01)
+    assert scene.task.take() == []
+    scene.wait(0.01)
+    assert scene.task.take() == [NotHeld()]
+
+
+def test_an_agent_that_comes_late_finds_the_task_that_has_lost_its_run(scene: Scene) -> None:
+    scene.wait(1000.0)
+    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.wait(KEEP_SECONDS - 0.01)
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
+
+
+def test_an_agent_that_is_back_at_once_finds_the_task_that_loses_its_run_after_that(scene: Scene) -> None:
+    scene.wait(1000.0)
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
+    scene.wait(2 * KEEP_SECONDS)
+    assert scene.worker.take() == []
+
+
+def test_a_task_that_lost_its_run_is_forgotten_after_a_while(scene: Scene) -> None:
+    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.wait(KEEP_SECONDS)
+    assert scene.table.known == {}
+
+
+def test_only_so_many_tasks_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.actors.tasks.adoption.KNOWN_MOST", 1)
+    scene.tell(RunsLost([(ONE, scene.task_ref), (TWO, scene.other_ref)]))
+    scene.tell(RunsHeld([(TWO, scene.later_ref, 8), (ONE, scene.worker_ref, 7)]))
+    assert (scene.task.take(), scene.other.take()) == ([RunFound(scene.worker_ref, 7)], [])
+
+
+def test_a_run_without_a_task_is_cancelled_after_a_while(scene: Scene) -> None:
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.wait(KEEP_SECONDS - 0.01)
+    assert scene.worker.take() == []
+    scene.wait(0.01)
+    assert scene.worker.take() == [CancelRun(ONE, 7)]
+    assert scene.table.held == {}
+
+
+def test_a_run_whose_task_has_ended_is_cancelled_at_once(scene: Scene) -> None:
+    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.bench.dispatcher.stop(scene.task_ref)
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    assert scene.worker.take() == [CancelRun(ONE, 7)]
+
+
+def test_of_two_runs_of_a_task_one_is_cancelled(scene: Scene) -> None:
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]), RunsHeld([(ONE, scene.later_ref, 9)]))
+    assert scene.worker.take() == [CancelRun(ONE, 7)]
+    scene.tell(AskForRun(ONE, scene.task_ref))
+    assert scene.task.take() == [RunFound(scene.later_ref, 9)]
+
+
+# As a whole
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=30.0)
+
+
+def restart(simulation: Simulation, *peers: SimulatedAgent | SimulatedClient) -> None:
+    """Another scheduler takes over, and the peers come back in this order."""
+    simulation.restart()
+    for peer in peers:
+        peer.connect()
+        simulation.run()
+
+
+def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:
+    client.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()
+
+
+@pytest.mark.parametrize("agent_first", [True, False])
+def test_a_running_task_goes_on_under_the_next_scheduler(simulation: Simulation, agent_first: bool) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(3)
+    simulation.advance(20.0)
+    restart(simulation, *((agent, client) if agent_first else (client, agent)))
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS, None, None]
+    simulation.advance(60.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert len(agent.started) == 3
+    assert agent.said(RunCancel) == []
+    leave_and_check(simulation, client)
+
+
+def test_nothing_is_given_to_others_before_the_agents_are_back(simulation: Simulation) -> None:
+    client, agents = simulation.client(), [simulation.agent(1, slow), simulation.agent(1, slow)]
+    client.submit(4)
+    simulation.advance(5.0)
+    restart(simulation, agents[0], client)
+    simulation.advance(1.0)
+    agents[1].connect()
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert [len(agent.started) for agent in agents] == [2, 2]
+    leave_and_check(simulation, client)
+
+
+def test_when_all_agents_are_back_the_others_start_at_once(simulation: Simulation) -> None:
+    client, agents = simulation.client(), [simulation.agent(1, slow), simulation.agent(1, slow)]
+    simulation.advance(3.0)
+    assert [agent.agents for agent in agents] == [2, 2]
+    simulation.restart()
+    client.submit(2)  # lost
+    restart(simulation, *agents, client)
+    assert [len(agent.queued) for agent in agents] == [1, 1]
+
+
+@pytest.mark.parametrize("cuts", [0, 1])
+def test_a_task_that_began_elsewhere_goes_on_there_and_its_first_run_is_cancelled(
+    simulation: Simulation, cuts: int
+) -> None:
+    client, late = simulation.client(), simulation.agent(1, slow)
+    client.submit(1)
+    simulation.advance(5.0)
+    simulation.restart()
+    other = simulation.agent(1, slow)
+    client.connect()
+    simulation.advance(10.0)
+    assert len(other.queued) == 1
+    for _ in range(cuts + 1):
+        late.connect()
+        simulation.advance(1.0)
+    assert late.queued == []
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    leave_and_check(simulation, client)
+
+
+def test_a_result_that_was_not_heard_is_taken_by_the_next_scheduler(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, lambda _run: Outcome(payload=b"", frames=(b"large", b"result"), seconds=1.0))
+    client.submit(1)
+    simulation.run()
+    agent.cut()
+    simulation.advance(1.0)
+    restart(simulation, agent)
+    simulation.advance(3.0)
+    assert simulation.proxies()[0].load == (0, 0)
+    client.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert client.results[client.submitted[0]].size == len(b"largeresult")
+    assert len(agent.started) == 1
+    client.delete(client.submitted[0])
+    leave_and_check(simulation, client)
+
+
+def test_a_waiting_parent_and_its_child_go_on(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    (parent,) = client.submit(1)
+    simulation.advance(1.0)
+    nested = simulation.nested_client(agent)
+    (child,) = nested.submit(1, priority=1)
+    agent.suspend(parent)
+    simulation.advance(5.0)
+    assert agent.queued == [child]
+    restart(simulation, agent, nested, client)
+    assert simulation.proxies()[0].load[0] == 1
+    simulation.advance(30.0)
+    assert nested.statuses() == [TaskStatus.SUCCESS]
+    agent.execute = lambda _run: Outcome()
+    agent.resume(parent)
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == 2
+    nested.leave()
+    leave_and_check(simulation, client)
+
+
+def test_a_node_of_a_graph_goes_on_when_the_graph_is_back_where_it_was(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
+    graph_id = client.submit_graph([(), (0,)], [1])
+    simulation.advance(5.0)
+    last = client.graphs[graph_id][1].task_id
+    assert agent.queued == [last]
+    restart(simulation, agent, client)
+    simulation.advance(26.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert [run.task_id for run in agent.started].count(last) == 1
+    leave_and_check(simulation, client)
+
+
+def test_the_tasks_of_a_client_that_does_not_come_back_are_stopped(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    agent.execute = lambda _run: Outcome(seconds=1000.0)
+    client.submit(1)
+    simulation.advance(1.0)
+    client.die()
+    restart(simulation, agent)
+    simulation.advance(simulation.limits.client_timeout_seconds - 1.0)
+    assert len(agent.queued) == 1
+    simulation.advance(2.0)
+    assert agent.queued == []
+    assert simulation.proxies()[0].load == (0, 0)
+
+
+def test_a_worker_with_a_run_that_no_task_has_claimed_gets_nothing_behind_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(1)
+    simulation.advance(1.0)
+    restart(simulation, agent)
+    other = simulation.client()
+    other.submit(1)
+    simulation.advance(1.0)
+    assert len(agent.queued) == 1
+    client.connect()
+    simulation.advance(100.0)
+    assert client.statuses() == other.statuses() == [TaskStatus.SUCCESS]
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on_without_a_mark(times: int) -> None:
+    simulation = Simulation(Limits(worker_timeout_seconds=5.0, client_timeout_seconds=50.0, crash_limit=3))
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=100.0))
+    client.submit(1)
+    simulation.advance(1.0)
+    for _ in range(times):
+        agent.cut()
+        simulation.advance(8.0)
+        assert simulation.proxies() == []
+        agent.connect()
+        simulation.advance(1.0)
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == 1
+    leave_and_check(simulation, client)
+
+
+def test_a_cancelled_task_is_stopped_wherever_its_run_is(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.advance(1.0)
+    restart(simulation, client)
+    client.cancel(client.submitted[0])
+    simulation.run()
+    assert client.statuses() == [TaskStatus.CANCELED, None]
+    agent.connect()
+    simulation.run()
+    client.cancel(client.submitted[1])
+    simulation.advance(simulation.limits.client_timeout_seconds + 1)
+    assert client.statuses() == [TaskStatus.CANCELED] * 2
+    assert agent.queued == []
+    leave_and_check(simulation, client)
+
+
+def test_parts_that_fail_in_between_change_nothing() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.advance(1.0)
+    restart(simulation, client)
+    for part in (ADOPTION, BALANCER, ADOPTION):
+        simulation.fail(simulation.tree.supervisor.children[part])
+        simulation.advance(0.5)
+    agent.connect()
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert [run.task_id for run in agent.started] == client.submitted
+
+
+# At most once
+
+
+def at_most_once(was_said: bool = False) -> bytes:
+    return RunOptions(at_most_once=True, was_said=was_said).encode()
+
+
+def with_options(task: Any, options: bytes) -> Any:
+    return replace(task, options=options)
+
+
+def test_a_task_that_may_run_once_is_not_run_again_after_its_worker_was_lost(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.options = at_most_once()
+    client.submit(1)
+    simulation.advance(1.0)
+    agent.die()
+    other = simulation.agent(1)
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.WORKER_DIED]
+    assert b"at_most_once" in client.results[client.submitted[0]].payload
+    assert other.started == []
+    leave_and_check(simulation, client)
+
+
+def test_a_task_that_may_run_once_is_not_run_again_after_its_processor_died(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, lambda _run: Outcome(TaskStatus.PROCESSOR_DIED, b"it died by signal 9"))
+    client.options = at_most_once()
+    client.submit(1)
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.PROCESSOR_DIED]
+    assert client.results[client.submitted[0]].payload.startswith(b"it died by signal 9; it may have been started")
+    assert len(agent.started) == 1
+
+
+@pytest.mark.parametrize("was_said", [True, False])
+def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Simulation, was_said: bool) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.options = at_most_once()
+    client.submit(1)
+    simulation.advance(1.0)
+    client.options = at_most_once(was_said)
+    client.open = {task_id: with_options(task, client.options) for task_id, task in client.open.items()}
+    restart(simulation, agent, client)
+    simulation.advance(30.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    simulation.restart()
+    agent.die()
+    client.was_welcome = True
+    client.submit(1)
+    client.connect()
+    other = simulation.agent(1)
+    simulation.advance(simulation.limits.client_timeout_seconds)
+    assert len(other.started) == (0 if was_said else 1)
+    assert client.statuses()[1] == (TaskStatus.NOT_FOUND if was_said else TaskStatus.SUCCESS)
+    leave_and_check(simulation, client)
+
+
+def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_same_scheduler() -> None:
+    simulation = Simulation(Limits(kept_bytes=1000))
+    client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
+    client.options, client.goes_on = at_most_once(), True
+    client.submit(4)
+    simulation.run()
+    simulation.close_connection(client.connection)
+    simulation.advance(1.0)  # so much waits for it that all is dropped
+    client.open = {task_id: with_options(task, at_most_once(was_said=True)) for task_id, task in client.open.items()}
+    client.connect()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.NOT_FOUND] * 4
+    assert len(agent.started) == 4
+    leave_and_check(simulation, client)
+
+
+def test_a_task_whose_order_never_left_has_not_been_started(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.options = at_most_once()
+    simulation.router.open_connections.discard(agent.connection)
+    client.submit(1)
+    other = simulation.agent(1)
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert (agent.started, len(other.started)) == ([], 1)
+
+
+def come_back_too_late(simulation: Simulation, client: SimulatedClient) -> None:
+    """Its session ends, and it says all again: the scheduler may have started any of it."""
+    client.cut()
+    simulation.advance(6.0)
+    assert simulation.sessions(ClientSession) == []
+    marked = at_most_once(was_said=True)
+    client.open = {
+        id_: with_options(task, marked) if isinstance(task, Task) else task for id_, task in client.open.items()
+    }
+    client._graph_options = dict.fromkeys(client._graph_options, marked)
+    client.connect()
+    simulation.advance(1.0)
+
+
+def test_tasks_that_may_run_once_and_only_waited_run_when_their_client_is_back(simulation: Simulation) -> None:
+    simulation.advance(simulation.limits.client_timeout_seconds)
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.options = at_most_once()
+    first, second, third, fourth = client.submit(4)
+    graph_id = client.submit_graph([(), (0,), (1,)], [2])
+    simulation.advance(1.0)
+    come_back_too_late(simulation, client)
+    assert client.statuses([first, second]) == [TaskStatus.NOT_FOUND, None]
+    come_back_too_late(simulation, client)
+    assert client.statuses([second, third]) == [TaskStatus.NOT_FOUND, None]
+    agent.execute = lambda _run: Outcome()
+    simulation.advance(60.0)
+    assert client.statuses([third, fourth]) == [TaskStatus.SUCCESS] * 2
+    assert client.statuses([client.graphs[graph_id][2].task_id]) == [TaskStatus.SUCCESS]
+    assert max(Counter(run.task_id for run in agent.started).values()) == 1
+    leave_and_check(simulation, client)
+
+
+def test_nodes_that_may_run_once_and_have_run_do_not_run_again(simulation: Simulation) -> None:
+    simulation.advance(simulation.limits.client_timeout_seconds)
+    client, agent = simulation.client(), simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
+    client.options = at_most_once()
+    client.submit_graph([(), (0,), (1,)], [2])
+    other = client.submit(1)
+    client.submit_with_results(*other)
+    simulation.advance(1.0)
+    come_back_too_late(simulation, client)
+    simulation.advance(60.0)
+    assert max(Counter(run.task_id for run in agent.started).values()) == 1
+    assert TaskStatus.SUCCESS not in client.statuses(client.submitted[:1])
+    leave_and_check(simulation, client)

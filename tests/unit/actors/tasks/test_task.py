@@ -1,0 +1,460 @@
+"""One task, from ready to its end, with everybody else played by recorders."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from scaler.actors.insight.events import Events
+from scaler.actors.messages.objects import ReleaseObjects, UseObjects
+from scaler.actors.messages.tasks import (
+    BalancerRestarted,
+    CancelRun,
+    CancelTask,
+    ExplainTask,
+    RecallRun,
+    RunLost,
+    RunRecalled,
+    TaskAssigned,
+    TaskDone,
+    TaskNotWaiting,
+    TaskReady,
+    TaskRefused,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from scaler.actors.peers.attempt_times import AttemptTimes
+from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.task import TaskActor
+from scaler.actors.tasks.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
+from scaler.actors.tasks.unstarted import Unstarted
+from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.wire.codec.structs import RunOptions, TaskFailure
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
+from tests.support.bench import Bench
+
+TASK_ID = TaskId(b"t" * 16)
+CLIENT_ID = ClientId(b"c" * 16)
+OBJECT_IDS = b"o" * 16 + b"p" * 16
+PLAIN = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"")
+WITH_OBJECTS = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", OBJECT_IDS)
+
+
+def result(
+    attempt: int, status: TaskStatus = TaskStatus.SUCCESS, payload: bytes = b"42", frames: Any = ()
+) -> RunResult:
+    return RunResult(TASK_ID, 0, attempt, status, payload, 1000, frames)
+
+
+class Scene:
+    """A task and its neighbours."""
+
+    def __init__(self, bench: Bench, spec: Task = PLAIN, is_back: bool = False) -> None:
+        self.bench = bench
+        self.adoption, adoption_ref = bench.recorder()
+        adoption = adoption_ref if is_back else None
+        self.session, session_ref = bench.recorder()
+        self.balancer, balancer_ref = bench.recorder()
+        self.store, store_ref = bench.recorder()
+        self.worker, self.worker_ref = bench.recorder()
+        self.events = Events()
+        self.actor = TaskActor(
+            spec,
+            Home(
+                session_ref,
+                balancer_ref,
+                store_ref,
+                self.events,
+                CLIENT_ID,
+                crash_limit=3,
+                next_attempt=count(1).__next__,
+                read_options=RunOptions.decode,
+                attempt_times=AttemptTimes(),
+                unstarted=Unstarted(),
+                adoption=adoption,
+            ),
+        )
+        self.task = bench.dispatcher.spawn(self.actor, session_ref)
+        bench.run()
+
+    def tell(self, *messages: Any) -> None:
+        self.bench.tell(self.task, *messages)
+
+    def assign(self, attempt: int) -> None:
+        self.tell(TaskAssigned(self.worker_ref, {self.task: attempt}))
+
+    def run_and(self, attempt: int, *news: Any) -> None:
+        self.assign(attempt)
+        self.tell(*news)
+
+    def end(self) -> TaskResult:
+        (done,) = self.session.take()
+        assert self.task.is_stopped()
+        assert type(done) is TaskResult
+        return done
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_new_task_is_ready_at_once(scene: Scene) -> None:
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 1, again=False, is_new=True)]
+    assert scene.store.take() == []
+
+
+def test_a_task_that_finishes_tells_its_session_and_ends(scene: Scene) -> None:
+    scene.run_and(1, result(1))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.SUCCESS, b"42", 0)
+
+
+def test_a_large_result_is_announced_by_its_size(scene: Scene) -> None:
+    scene.run_and(1, result(1, payload=b"", frames=[b"123", b"4567"]))
+    (done,) = scene.session.take()
+    assert done == TaskDone(TaskResult(TASK_ID, TaskStatus.SUCCESS, b"", 7), [b"123", b"4567"], scene.worker_ref)
+
+
+def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> None:
+    scene.run_and(1, result(1, TaskStatus.FAILED, b"ValueError"))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, b"ValueError", 0)
+
+
+@pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.FAILED])
+def test_what_a_task_took_goes_with_its_end(scene: Scene, status: TaskStatus) -> None:
+    scene.run_and(1, RunResult(TASK_ID, 0, 1, status, b"42", 1000, (), b"profile"))
+    assert scene.end() == TaskResult(TASK_ID, status, b"42", 0, b"profile")
+
+
+def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
+    scene = Scene(bench, WITH_OBJECTS)
+    assert scene.store.take() == [UseObjects(OBJECT_IDS)]
+    scene.run_and(1, result(1))
+    assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
+
+
+def test_a_task_that_is_given_back_is_ready_again_without_a_mark(scene: Scene) -> None:
+    for attempt in range(1, 9):
+        scene.balancer.take()
+        scene.run_and(attempt, RunRecalled(attempt))
+        assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, attempt + 1, again=True)]
+    scene.run_and(9, RunRecalled(8), result(9))
+    assert scene.end().status == TaskStatus.SUCCESS
+
+
+def test_a_task_that_is_given_back_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(), RunRecalled(1))
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_refused_task_fails_with_the_sentence_of_the_balancer(scene: Scene) -> None:
+    scene.tell(TaskRefused(1, "too many wait"))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.NO_WORKER, b"too many wait", 0)
+
+
+def test_a_task_that_is_refused_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
+    scene.tell(CancelTask(), TaskRefused(1, "too many wait"), TaskNotWaiting())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_refusal_of_an_older_attempt_is_dropped(scene: Scene) -> None:
+    scene.tell(BalancerRestarted(), TaskRefused(1, "too many wait"))
+    assert scene.actor.state is READY
+
+
+def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=True)]
+
+
+def test_the_third_crash_is_the_last_and_names_the_attempts(scene: Scene) -> None:
+    for attempt in (1, 2, 3):
+        scene.run_and(attempt, result(attempt, TaskStatus.PROCESSOR_DIED, b"it died by signal 9"))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.PROCESSOR_DIED, b"it died by signal 9 (attempt 3 of 3)", 0)
+
+
+def test_a_worker_that_is_lost_while_the_task_runs_counts_as_a_crash(scene: Scene) -> None:
+    for attempt in (1, 2, 3):
+        scene.run_and(attempt, RunLost(attempt, "alpha", was_running=True))
+    ended = scene.end()
+    assert ended.status == TaskStatus.WORKER_DIED
+    assert ended.payload == b"its worker alpha was lost (attempt 3 of 3)"
+
+
+def test_a_task_that_only_waited_at_lost_workers_gets_no_mark(scene: Scene) -> None:
+    for attempt in range(1, 20):
+        scene.run_and(attempt, RunLost(attempt, "alpha", was_running=False))
+    assert scene.actor.state is READY
+
+
+@pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.NOT_FOUND, TaskStatus.NO_WORKER])
+def test_a_task_that_the_worker_dropped_is_ready_again(scene: Scene, status: TaskStatus) -> None:
+    scene.run_and(1, result(1, status))
+    assert scene.actor.state is READY
+
+
+def test_results_of_an_older_attempt_are_dropped(scene: Scene) -> None:
+    scene.run_and(1, RunLost(1, "alpha", was_running=False))
+    scene.run_and(2, result(1, payload=b"late"), RunLost(1, "alpha", was_running=True))
+    assert scene.actor.state is RUNNING
+    scene.tell(result(2, payload=b"right"))
+    assert scene.end().payload == b"right"
+
+
+def test_news_of_a_run_that_has_ended_already_are_dropped(scene: Scene) -> None:
+    scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
+    scene.tell(result(2, payload=b"of a run that never began"))
+    assert scene.actor.state is READY
+
+
+ONCE = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"", options=RunOptions(at_most_once=True).encode())
+
+
+def is_known_as_unstarted(scene: Scene) -> bool:
+    assert scene.end().status == TaskStatus.CANCELED
+    return scene.actor._home.unstarted.take(TASK_ID)
+
+
+def test_a_cancelled_task_that_may_run_once_and_only_waited_is_known_as_such(bench: Bench) -> None:
+    scene = Scene(bench, ONCE)
+    scene.run_and(1, RunRecalled(1))
+    scene.tell(CancelTask(), TaskWithdrawn())
+    assert is_known_as_unstarted(scene)
+
+
+def test_one_that_runs_or_may_be_on_its_way_to_a_worker_is_not(bench: Bench) -> None:
+    scene = Scene(bench, ONCE)
+    scene.run_and(1, CancelTask(), result(1, TaskStatus.CANCELED))
+    assert not is_known_as_unstarted(scene)
+    scene = Scene(bench, ONCE)
+    scene.tell(CancelTask(), TaskNotWaiting(), TaskWithdrawn())
+    assert not is_known_as_unstarted(scene)
+
+
+def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
+    scene.tell(BalancerRestarted())  # the task says ready anew, while an assignment is on its way
+    scene.assign(1)
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.actor.state is READY
+
+
+def test_a_restarted_balancer_is_told_that_the_task_waits(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False)]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_restarted_balancer_does_not_concern_a_task_at_a_worker(scene: Scene, cancelled: bool) -> None:
+    scene.balancer.take()
+    scene.run_and(1, *([CancelTask()] if cancelled else []), BalancerRestarted())
+    assert scene.balancer.take() == []
+
+
+def test_a_waiting_task_is_cancelled_when_the_balancer_has_withdrawn_it(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.tell(CancelTask(), CancelTask())
+    assert scene.balancer.take() == [WithdrawTask(scene.task, 0)]
+    assert scene.actor.state is WITHDRAWING
+    scene.tell(TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_task_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene: Scene) -> None:
+    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, {scene.task: 1}))
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.actor.state is CANCELING
+    scene.tell(result(1, TaskStatus.CANCELED))
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+@pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted()])
+def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdrawn(scene: Scene, news: Any) -> None:
+    scene.tell(CancelTask())
+    scene.balancer.take()
+    scene.tell(news)
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False), WithdrawTask(scene.task, 0)]
+    scene.assign(1)  # so it was assigned after all
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    scene.tell(TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_task_that_hears_of_its_assignment_first_is_cancelled_at_the_worker(scene: Scene) -> None:
+    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, {scene.task: 1}), TaskNotWaiting())
+    assert scene.actor.state is CANCELING
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        result(1),
+        result(1, TaskStatus.FAILED),
+        result(1, TaskStatus.CANCELED),
+        result(1, TaskStatus.PROCESSOR_DIED),
+        result(1, TaskStatus.NOT_FOUND),
+        RunLost(1, "alpha", was_running=True),
+    ],
+)
+def test_a_running_task_is_cancelled_however_its_run_ends(scene: Scene, news: Any) -> None:
+    scene.run_and(1, CancelTask(), CancelTask())
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.session.take() == []
+    scene.tell(news)
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.CANCELED, b"", 0)
+
+
+def test_a_task_that_fails_inside_leaves_no_run_and_no_use_behind() -> None:
+    bench = Bench()
+    scene = Scene(bench, WITH_OBJECTS)
+    scene.store.take()
+    scene.assign(1)
+    scene.tell("nobody handles this")
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
+    assert bench.dispatcher.failures == 1
+
+
+def test_a_waiting_task_that_fails_inside_leaves_the_queue() -> None:
+    scene = Scene(Bench())
+    scene.balancer.take()
+    scene.tell("nobody handles this")
+    assert scene.balancer.take() == [WithdrawTask(scene.task, 0)]
+
+
+RETRIED = Task(
+    TASK_ID,
+    ObjectId(b"f" * 16),
+    b"",
+    OBJECT_IDS,
+    options=RunOptions(retries=2, retry_on=("OSError",), retry_delay_ms=500).encode(),
+)
+RESET = TaskFailure("ConnectionResetError", "by peer", "...", b"", ("ConnectionError", "OSError", "Exception")).encode()
+OTHER = TaskFailure("ValueError", "bad", "...", b"", ("Exception",)).encode()
+
+
+class TestRetries:
+    def test_a_task_that_has_raised_runs_again_after_pauses_that_double(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.store.take()
+        for attempt, seconds in ((1, 0.5), (2, 1.0)):
+            scene.balancer.take()
+            scene.run_and(attempt, result(attempt, TaskStatus.FAILED, RESET))
+            assert scene.actor.state is DELAYED
+            bench.advance(seconds - 0.01)
+            assert scene.balancer.take() == []
+            bench.advance(0.02)
+            assert scene.balancer.take() == [TaskReady(scene.task, RETRIED, attempt + 1, again=True)]
+        assert scene.store.take() == []
+        scene.run_and(3, result(3, TaskStatus.FAILED, RESET))
+        assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, RESET, 0)
+
+    def test_it_may_succeed_at_last(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        bench.advance(0.5)
+        scene.run_and(2, result(2))
+        assert scene.end().status == TaskStatus.SUCCESS
+
+    @pytest.mark.parametrize("payload", [OTHER, b"no failure at all", b""])
+    def test_what_was_not_asked_for_is_not_tried_again(self, bench: Bench, payload: bytes) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, payload))
+        assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, payload, 0)
+
+    def test_a_time_out_is_an_os_error(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.TIMED_OUT, b"too long"))
+        assert scene.actor.state is DELAYED
+
+    def test_a_crash_is_no_retry(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED, b"killed"))
+        assert scene.actor.state is READY
+        assert scene.actor._retries == 0
+
+    def test_it_can_be_cancelled_while_it_waits_for_the_retry(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        scene.balancer.take()
+        scene.tell(CancelTask())
+        assert scene.end().status == TaskStatus.CANCELED
+        assert ReleaseObjects(OBJECT_IDS) in scene.store.take()
+        bench.advance(5)
+        assert scene.balancer.take() == []
+
+    def test_a_cancelled_one_is_not_tried_again(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, CancelTask(), result(1, TaskStatus.FAILED, RESET))
+        assert scene.end().status == TaskStatus.CANCELED
+
+    def test_it_says_what_it_waits_for(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        asker, ref = bench.recorder()
+        scene.tell(ExplainTask(ref, TASK_ID, asked_at=bench.clock() + 90))
+        (told,) = asker.take()
+        assert (told.state, told.waits_for) == ("inactive", "retry")
+        assert (told.tries, told.past) == (2, "try 1 retried 90 s ago: ConnectionResetError: by peer")
+
+    def test_a_balancer_that_restarts_meanwhile_does_not_get_it_early(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        scene.balancer.take()
+        scene.tell(BalancerRestarted())
+        assert scene.balancer.take() == []
+        bench.advance(0.5)
+        assert len(scene.balancer.take()) == 1
+
+    def test_a_listener_hears_why(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        listener, ref = bench.recorder()
+        scene.events.listen(ref)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        (moved,) = listener.take()
+        assert (moved.event, moved.state, moved.attempt, moved.worker, moved.reason) == (
+            "retried",
+            "inactive",
+            1,
+            scene.worker_ref,
+            "ConnectionResetError: by peer",
+        )
+
+
+def test_a_cancel_of_what_waits_takes_a_task_out_of_the_queue(scene: Scene) -> None:
+    scene.tell(CancelTask(waiting=True))
+    assert scene.actor.state is WITHDRAWING
+    scene.tell(TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_cancel_of_what_waits_asks_the_worker_for_it_and_changes_nothing_if_it_has_begun(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(waiting=True))
+    assert scene.worker.take() == [RecallRun(TASK_ID, 1)]
+    assert scene.actor.state is RUNNING
+    scene.tell(result(1))
+    assert scene.end().status == TaskStatus.SUCCESS
+
+
+def test_what_comes_back_after_a_cancel_of_what_waits_is_cancelled(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(waiting=True), RunRecalled(1), TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_later_attempt_may_come_back_and_is_not_cancelled_for_it(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(waiting=True), RunLost(1, "w", was_running=True, was_ordered=True))
+    assert scene.actor.state is READY
+    scene.run_and(2, RunRecalled(2))
+    assert scene.actor.state is READY
+
+
+def test_a_cancel_of_what_waits_leaves_a_task_that_may_have_begun_at_another_scheduler(bench: Bench) -> None:
+    scene = Scene(bench, is_back=True)
+    scene.tell(CancelTask(waiting=True))
+    assert scene.session.take() == []
+    assert not scene.task.is_stopped()

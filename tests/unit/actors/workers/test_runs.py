@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.policy import WORK_AHEAD_US
+from scaler.actors.workers import runs
+from scaler.actors.workers.runs import Orphans
+from scaler.ids import TaskId
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
+
+ONE, TWO = TaskId(b"1" * 16), TaskId(b"2" * 16)
+
+
+def result(task_id: TaskId, attempt: int, size: int = 0) -> RunResult:
+    return RunResult(task_id, 0, attempt, TaskStatus.SUCCESS, b"", 0, (bytes(size),) if size else ())
+
+
+@pytest.fixture
+def orphans() -> Orphans:
+    return Orphans([(ONE, 7), (TWO, 8)])
+
+
+def test_nothing_goes_behind_the_first_run(orphans: Orphans) -> None:
+    assert orphans.load == (2, WORK_AHEAD_US)
+
+
+def test_a_run_is_claimed_once_and_only_in_its_attempt(orphans: Orphans) -> None:
+    assert orphans.claim(ONE, 6) is None
+    assert orphans.claim(ONE, 7) is not None
+    assert orphans.claim(ONE, 7) is None
+    assert orphans.load == (1, 0)
+
+
+def test_a_run_that_has_ended_takes_no_place_and_keeps_its_result(orphans: Orphans) -> None:
+    assert orphans.finish(result(ONE, 6)) == (0, 0)
+    assert orphans.finish(result(ONE, 7)) == (1, WORK_AHEAD_US)
+    assert orphans.finish(result(ONE, 7)) == (0, 0)
+    assert orphans.load == (1, 0)
+    claimed = orphans.claim(ONE, 7)
+    assert claimed is not None
+    assert claimed.result == result(ONE, 7)
+
+
+def test_a_run_that_is_blocked_takes_no_place(orphans: Orphans) -> None:
+    blocked = orphans.find(ONE, 7)
+    assert blocked is not None
+    blocked.is_blocked = True
+    assert orphans.load == (1, 0)
+    assert orphans.finish(result(ONE, 7)) == (0, 0)
+
+
+def test_a_cancelled_run_keeps_its_place_until_it_has_ended(orphans: Orphans) -> None:
+    assert orphans.cancel(ONE, 7)
+    assert not orphans.cancel(ONE, 6)
+    assert orphans.claim(ONE, 7) is None
+    assert orphans.load == (2, WORK_AHEAD_US)
+    assert orphans.finish(result(ONE, 7)) == (1, WORK_AHEAD_US)
+    assert len(orphans) == 1
+
+
+def test_a_result_that_nobody_wants_is_dropped(orphans: Orphans) -> None:
+    orphans.finish(result(ONE, 7))
+    assert not orphans.cancel(ONE, 7)
+    assert len(orphans) == 1
+
+
+def test_what_the_agent_does_not_have_any_more_is_forgotten_but_for_results(orphans: Orphans) -> None:
+    orphans.finish(result(TWO, 8))
+    assert orphans.keep_only({}) == (1, WORK_AHEAD_US)
+    assert orphans.claim(TWO, 8) is not None
+
+
+def test_results_that_wait_for_their_tasks_have_a_bound(orphans: Orphans, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "RESULT_BYTES_MOST", 100)
+    orphans.finish(result(ONE, 7, 60))
+    assert orphans.finish(result(TWO, 8, 60)) == (1, 0)
+    assert orphans.claim(TWO, 8) is None
+    again = Orphans([(ONE, 7), (TWO, 8)])
+    again.finish(result(ONE, 7, 60))
+    again.claim(ONE, 7)
+    again.finish(result(TWO, 8, 60))
+    assert again.claim(TWO, 8) is not None

@@ -1,0 +1,740 @@
+"""What the scheduler knows about one worker, and what becomes of its tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scaler.actors.messages.adoption import AdoptRun
+from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, StopWorker
+from scaler.actors.messages.tasks import (
+    AmountsChanged,
+    AssignTasks,
+    BalancerRestarted,
+    CancelRun,
+    PlacesFreed,
+    PlacesTaken,
+    RecallRun,
+    RecallTasks,
+    RunLost,
+    RunRecalled,
+    TaskAssigned,
+    TaskReady,
+    TasksRecalled,
+    WorkerFailed,
+    WorkerForgotten,
+    WorkerJoined,
+    WorkerLeft,
+)
+from scaler.actors.policy import Needs
+from scaler.actors.workers import worker_proxy
+from scaler.actors.workers.worker_proxy import ANSWER_SECONDS, WorkerProxy
+from scaler.ids import NO_CONNECTION, NO_ID, Connection, GraphId, ObjectId, TaskId
+from scaler.kit import ActorRef
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import OutputStream, Standing, TaskStatus
+from scaler.wire.messages.reasons import CHILDREN
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunOutput,
+    RunResult,
+    RunStanding,
+    RunTask,
+    RunUnblocked,
+)
+from tests.support.bench import Bench, RecordingOutbox, connected_peer
+from tests.support.recorder import Recorder
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+INDEX = 3
+SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
+
+
+def task_id(number: int) -> TaskId:
+    return TaskId(bytes([number]) * 16)
+
+
+def order(number: int, attempt: int = 1) -> RunTask:
+    return RunTask(task_id(number), INDEX, attempt, SHORT, b"arguments", b"")
+
+
+def never_left(attempt: int) -> RunLost:
+    return RunLost(attempt, "alpha", was_running=False, was_ordered=False)
+
+
+class Scene:
+    """A proxy, the balancer, and three tasks, numbered from 0."""
+
+    def __init__(self, bench: Bench, held: Sequence[tuple[TaskId, int]] = ()) -> None:
+        self.bench = bench
+        self.outbox = RecordingOutbox()
+        self.peer = connected_peer(b"link")
+        self.balancer, balancer_ref = bench.recorder()
+        self.tasks: list[Recorder] = []
+        self.refs: list[ActorRef] = []
+        for _ in range(3):
+            recorder, ref = bench.recorder()
+            self.tasks.append(recorder)
+            self.refs.append(ref)
+        _, self.host = bench.recorder()
+        self.adoption, adoption_ref = bench.recorder()
+        self.outputs, outputs_ref = bench.recorder()
+        self.actor = WorkerProxy(
+            "alpha",
+            INDEX,
+            self.peer,
+            outbox=self.outbox,
+            balancer=balancer_ref,
+            queue_size=100,
+            host=self.host,
+            adoption=adoption_ref,
+            outputs=outputs_ref,
+            held=held,
+        )
+        self.proxy = bench.dispatcher.spawn(self.actor)
+        bench.run()
+
+    def tell(self, *messages: Any) -> None:
+        self.bench.tell(self.proxy, *messages)
+
+    def assign(
+        self, *numbers: int, attempt: int = 1, expected_us: int = 7, function_id: ObjectId = SHORT, priority: int = 0
+    ) -> None:
+        tasks = []
+        for number in numbers:
+            spec = Task(task_id(number), function_id, b"arguments", b"", priority)
+            tasks.append((TaskReady(self.refs[number], spec, attempt, again=False), expected_us))
+        self.tell(AssignTasks(tasks))
+
+    def finish(
+        self, *numbers: int, attempt: int = 1, status: TaskStatus = TaskStatus.SUCCESS, duration_us: int = 0
+    ) -> None:
+        results = (RunResult(task_id(n), INDEX, attempt, status, b"", duration_us, ()) for n in numbers)
+        self.tell(Batch[RunResult](results))
+
+    def suspend(self, number: int, attempt: int = 1) -> None:
+        self.tell(Batch[RunBlocked]([RunBlocked(task_id(number), INDEX, attempt)]))
+
+    def resume(self, number: int, attempt: int = 1) -> None:
+        self.tell(Batch[RunUnblocked]([RunUnblocked(task_id(number), INDEX, attempt)]))
+
+    def come_back(self, held: bytes) -> None:
+        """The agent has another connection."""
+        self.peer.connect(Connection(b"new link"))
+        self.tell(Resumed(self.peer.visit, held))
+
+    def forget(self) -> None:
+        """Drop what was said until now."""
+        self.balancer.take()
+        self.outbox.said_to(self.peer)
+        for task in self.tasks:
+            task.take()
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.host, name="alpha")]
+
+
+def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
+    scene.assign(0)
+    assert scene.outbox.said_to(scene.peer) == [order(0)]
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
+    assert scene.actor.statistics()["tasks"] == 1
+
+
+def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
+    spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", together=1)
+    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, again=False, account=4), 7)]))
+    (run,) = scene.outbox.said_to(scene.peer)
+    names = {field.name for field in dataclasses.fields(Task)} - {"account"}
+    assert names < {field.name for field in dataclasses.fields(RunTask)}
+    assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
+    assert all(getattr(spec, name) for name in names)
+    assert run.account == 4, "the scheduler knows it better"
+
+
+def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.finish(0, duration_us=1000)
+    assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (1000, 1)})]
+    assert scene.actor.statistics()["tasks"] == 0
+
+
+def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.finish(0, attempt=2)
+    scene.forget()
+    scene.finish(0, attempt=2)
+    scene.finish(1)
+    scene.assign(0, attempt=4)
+    scene.finish(0, attempt=3)
+    assert scene.balancer.take() == []
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 4})]
+
+
+def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: Scene) -> None:
+    scene.assign(0, expected_us=10)
+    scene.assign(1, expected_us=300, function_id=OTHER)
+    scene.assign(2, expected_us=50)
+    scene.forget()
+    ends = [(0, TaskStatus.SUCCESS, 20), (1, TaskStatus.FAILED, 400), (2, TaskStatus.SUCCESS, 30)]
+    scene.tell(Batch[RunResult](RunResult(task_id(n), INDEX, 1, status, b"", us, ()) for n, status, us in ends))
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 3, 360, {SHORT: (50, 2), OTHER: (400, 1)})]
+
+
+@pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.PROCESSOR_DIED, TaskStatus.MISSING_OBJECTS])
+def test_tasks_that_did_not_run_to_their_end_say_nothing_about_durations(scene: Scene, status: TaskStatus) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    results = [
+        RunResult(task_id(0), INDEX, 1, status, b"", 0, ()),
+        RunResult(task_id(1), INDEX, 1, TaskStatus.SUCCESS, b"", 1000, ()),
+    ]
+    scene.tell(Batch[RunResult](results))
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 14, {SHORT: (1000, 1)})]
+
+
+def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.forget()
+    scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1), CancelRun(task_id(0), 2))
+    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(0), INDEX, 2)]
+
+
+def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_place_till_then(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.assign(0, attempt=2, expected_us=20)
+    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.tasks[0].take() == [
+        TaskAssigned(scene.proxy, {scene.refs[0]: 2}),
+        never_left(2),
+    ]
+    assert scene.balancer.take() == []
+    assert scene.actor.load == (2, 27)
+    scene.finish(0, status=TaskStatus.CANCELED)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 27, {})]
+    assert scene.actor.load == (0, 0)
+
+
+def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
+    scene.bench.dispatcher.end(scene.refs[0])
+    scene.forget()
+    scene.assign(0)
+    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+
+
+def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.finish(0)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True))
+    assert scene.balancer.take() == [WorkerLeft(scene.proxy)]
+    assert scene.tasks[0].take() == []
+    assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=True)]
+    assert scene.tasks[2].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+def test_at_a_lost_worker_the_oldest_or_the_deepest_task_was_running(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.assign(2, priority=1)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True))
+    was_running = [task.take() for task in scene.tasks]
+    assert was_running == [[RunLost(1, "alpha", flag)] for flag in (True, False, True)]
+
+
+def test_a_worker_that_leaves_in_good_order_gives_its_tasks_back_without_a_mark(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=False))
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scene) -> None:
+    scene.tell(StopWorker(was_lost=True))
+    scene.forget()
+    scene.assign(0)
+    assert scene.tasks[0].take() == [
+        TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
+        never_left(1),
+    ]
+    assert scene.outbox.said_to(scene.peer) == []
+    scene.tell(WorkerForgotten())
+    assert scene.proxy.is_stopped()
+
+
+def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_work_they_are(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
+    scene.tell(StopWorker(was_lost=True))
+    scene.forget()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == []
+
+
+def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_not_have(scene: Scene) -> None:
+    scene.assign(0, 1, 2, attempt=2)
+    scene.forget()
+    held = (
+        HELD_RUN.pack(task_id(0), 2, INDEX)  # still there
+        + HELD_RUN.pack(task_id(1), 1, INDEX)  # an old attempt of it
+        + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
+    )
+    scene.come_back(held)
+    assert scene.outbox.said_to(scene.peer) == [
+        order(1, 2),
+        order(2, 2),
+        RunCancel(task_id(1), INDEX, 1),
+        RunCancel(task_id(9), INDEX, 5),
+    ]
+    scene.assign(0)
+    scene.tell(CancelRun(task_id(1), 2))
+    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(1), INDEX, 2)]
+
+
+def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the_order(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
+    scene.forget()
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+
+
+def test_an_order_that_left_on_the_new_connection_already_is_not_said_again(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.assign(1)
+    assert scene.outbox.said_to(scene.peer) == [order(1)]
+    scene.tell(Resumed(scene.peer.visit, b""))
+    assert scene.outbox.said_to(scene.peer) == [order(0)]
+
+
+def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.peer.connect(Connection(b"newest link"))
+    scene.tell(Resumed(2, b""), ConnectionLost(1, "lost"), ConnectionLost(2, "lost"))
+    assert scene.outbox.said_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
+
+
+def test_orders_that_were_taken_back_go_elsewhere_also_when_the_agent_is_back_already(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.tell(ConnectionLost(1, "lost", [order(0), order(1, attempt=9), order(2)]))
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False, was_ordered=False)]
+    assert scene.tasks[1].take() == scene.tasks[2].take() == []
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+
+
+def test_a_session_that_goes_on_says_nothing_again(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.peer.connection = NO_CONNECTION
+    scene.tell(CancelRun(task_id(1), 1), ConnectionLost(1, "lost"), WorkerForgotten())
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.tell(Resumed(scene.peer.visit, b"", goes_on=True))
+    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
+
+
+def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True, unheard=[order(0), order(2)]))
+    lost = [task.take() for task in scene.tasks]
+    assert lost == [[RunLost(1, "alpha", was_running)] for was_running in (False, True, False)]
+
+
+def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:
+    scene.forget()
+    scene.peer.connection = NO_CONNECTION
+    scene.assign(0)
+    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.tasks[0].take() == [
+        TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
+        never_left(1),
+    ]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), WorkerLeft(scene.proxy)]
+
+
+# Balance
+
+
+def asked(scene: Scene) -> list[int]:
+    return [item.task_id[0] for item in scene.outbox.said_to(scene.peer) if type(item) is RecallRequest]
+
+
+def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.forget()
+    scene.tell(RecallTasks(1))
+    assert scene.outbox.said_to(scene.peer) == [RecallRequest(task_id(2), INDEX, 1)]
+    scene.tell(RecallTasks(9))
+    assert asked(scene) == [1, 2]
+
+
+def test_when_none_of_these_comes_the_first_one_is_asked_for_as_well(scene: Scene) -> None:
+    """It had to wait for its objects, and another one that began meanwhile takes long."""
+    scene.assign(0, 1, 2)
+    scene.forget()
+    for expected in ([1, 2], [0, 1, 2], [0, 1, 2]):
+        scene.tell(RecallTasks(2))
+        assert asked(scene) == expected
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1)]))
+    assert scene.tasks[0].take() == [RunRecalled(1)]
+    scene.forget()
+    scene.tell(RecallTasks(1))
+    assert asked(scene) == [2]
+
+
+def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) -> None:
+    scene.assign(0)
+    scene.assign(1)
+    scene.assign(2, priority=1)
+    scene.forget()
+    scene.tell(RecallTasks(1))
+    assert asked(scene) == [1]
+    scene.tell(CancelRun(task_id(1), 1))
+    scene.forget()
+    scene.tell(RecallTasks(2))
+    assert asked(scene) == [2]
+
+
+def test_one_that_has_not_begun_can_be_asked_for_alone(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.forget()
+    scene.tell(RecallRun(task_id(1), 9), RecallRun(task_id(4), 1))
+    assert asked(scene) == []
+    scene.tell(RecallRun(task_id(1), 1))
+    assert asked(scene) == [1]
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert scene.tasks[1].take() == [RunRecalled(1)]
+    assert scene.actor.load == (2, 14)
+    scene.tell(Batch[RunBlocked]([RunBlocked(task_id(0), INDEX, 1)]))
+    scene.forget()
+    scene.tell(RecallRun(task_id(0), 1))
+    assert asked(scene) == [], "it waits for others, so it has begun"
+
+
+def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(RecallTasks(1))
+    scene.forget()
+    assert scene.actor.load == (2, 14)
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert scene.actor.load == (1, 7)
+    assert scene.tasks[1].take() == [RunRecalled(1)]
+    assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.outbox.said_to(scene.peer) == []
+
+
+def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(RecallTasks(1))
+    scene.forget()
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.outbox.said_to(scene.peer) == [order(1)]
+
+
+def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.forget()
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1), RecallResponse(task_id(2), INDEX, 1)]))
+    assert scene.balancer.take() == []
+    assert scene.actor.statistics()["tasks"] == 1
+
+
+def test_nothing_is_asked_of_a_worker_with_one_task(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.tell(RecallTasks(3))
+    assert scene.outbox.said_to(scene.peer) == []
+
+
+def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everybody() -> None:
+    scene = Scene(Bench())
+    scene.assign(0, 1)
+    scene.forget()
+    scene.tell("nobody handles this")
+    assert scene.balancer.take() == [WorkerFailed(scene.proxy)]
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=True)]
+    assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+# Tasks that wait for others
+
+
+def test_a_task_that_waits_gives_up_its_place_until_it_goes_on(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.suspend(0)
+    scene.suspend(0)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.actor.load == (0, 0)
+    scene.resume(0)
+    scene.resume(0)
+    assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
+    assert scene.actor.load == (1, 7)
+    scene.finish(0, duration_us=5)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (5, 1)})]
+
+
+def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
+    scene.assign(0)
+    scene.suspend(0)
+    scene.forget()
+    scene.finish(0)
+    assert scene.balancer.take() == []
+    assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
+
+
+def test_one_that_is_given_back_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
+    """No agent that keeps to the rules gives it back."""
+    scene.assign(0)
+    scene.assign(1)
+    scene.suspend(0)
+    scene.forget()
+    scene.bench.tell(scene.proxy, Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1)]))
+    assert scene.balancer.take() == []
+    assert [type(mail) for mail in scene.tasks[0].take()] == [RunRecalled]
+    assert scene.actor.load == (1, 7)
+
+
+def test_news_of_waits_of_other_attempts_means_nothing(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.forget()
+    scene.suspend(0, attempt=1)
+    scene.suspend(1)
+    scene.resume(0, attempt=1)
+    assert scene.balancer.take() == []
+
+
+def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
+    scene.assign(0)
+    scene.suspend(0)
+    scene.forget()
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
+    scene.suspend(0)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+
+
+def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.suspend(0)
+    scene.forget()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host, name="alpha")]
+
+
+def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.suspend(1)
+    scene.forget()
+    scene.tell(StopWorker(True))
+    lost = [mail for task in scene.tasks for mail in task.take() if type(mail) is RunLost]
+    assert [mail.was_running for mail in lost] == [True, True, False]
+
+
+def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    scene.tell(DrainWorker())
+    assert scene.balancer.take() == [WorkerLeft(scene.proxy)]
+    scene.tell(WorkerForgotten())
+    scene.assign(2)
+    assert scene.outbox.said_to(scene.peer) == []
+    assert never_left(1) in scene.tasks[2].take()
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert scene.tasks[1].take() == [RunRecalled(1)]
+    scene.finish(0)
+    assert len(scene.tasks[0].take()) == 1
+    scene.come_back(b"")
+    assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]
+
+
+def test_lines_of_its_runs_go_on_with_their_tasks_and_others_are_ignored(scene: Scene) -> None:
+    scene.assign(0, 1)
+    lines = [
+        RunOutput(task_id(number), INDEX, attempt, OutputStream.LOGGING, 7, 0, "text")
+        for number, attempt in ((0, 1), (1, 2), (2, 1))
+    ]
+    scene.tell(Batch[RunOutput](lines))
+    (said,) = scene.outputs.take()
+    assert (said.worker, [(line, spec.task_id) for line, spec, _ in said.lines]) == ("alpha", [(lines[0], task_id(0))])
+    scene.tell(Batch[RunOutput](lines[1:]))
+    assert scene.outputs.take() == []
+
+
+# What its runs take of the node
+
+
+GPU = Needs((("gpu", 1),))
+
+
+def assign_with_needs(scene: Scene, number: int, attempt: int = 1) -> None:
+    ready = TaskReady(scene.refs[number], Task(task_id(number), SHORT, b"arguments", b""), attempt, again=False)
+    scene.tell(AssignTasks([(ready, 7)], {scene.refs[number]: GPU}))
+
+
+def test_what_a_run_takes_is_given_back_with_its_result_once(scene: Scene) -> None:
+    assign_with_needs(scene, 0)
+    scene.assign(1)
+    scene.forget()
+    scene.finish(1)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})]
+    scene.finish(0)
+    freed = PlacesFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})
+    assert scene.balancer.take() == [freed, AmountsChanged(scene.proxy, ((GPU, -1),))]
+    scene.finish(0)
+    assert scene.balancer.take() == []
+
+
+def test_what_a_run_takes_is_lent_while_it_waits_and_given_back_when_it_is_recalled(scene: Scene) -> None:
+    assign_with_needs(scene, 0)
+    assign_with_needs(scene, 1)
+    scene.forget()
+    scene.suspend(0)
+    assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
+    scene.resume(0)
+    assert AmountsChanged(scene.proxy, ((GPU, 1),)) in scene.balancer.take()
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
+
+
+def test_what_was_assigned_to_a_worker_that_is_gone_is_given_back_at_once(scene: Scene) -> None:
+    scene.tell(DrainWorker())
+    scene.forget()
+    assign_with_needs(scene, 0)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), AmountsChanged(scene.proxy, ((GPU, -1),))]
+
+
+def test_orders_that_never_left_take_nothing_and_the_others_are_said_again(scene: Scene) -> None:
+    assign_with_needs(scene, 0)
+    assign_with_needs(scene, 1)
+    scene.forget()
+    scene.peer.connection = NO_CONNECTION
+    scene.tell(ConnectionLost(1, "cut", [order(0, 1)]))
+    assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
+    scene.tell(WorkerForgotten())
+    scene.come_back(HELD_RUN.pack(task_id(1), 1, INDEX))
+    (joined,) = (mail for mail in scene.balancer.take() if type(mail) is WorkerJoined)
+    assert joined.taken == ((GPU, 1),)
+
+
+def test_runs_of_which_nobody_knows_what_they_take_are_unsure_until_their_tasks_have_come(bench: Bench) -> None:
+    scene = Scene(bench, held=[(task_id(0), 4), (task_id(1), 4)])
+    (joined,) = scene.balancer.take()
+    assert joined.is_unsure
+    spec = Task(task_id(0), SHORT, b"arguments", b"")
+    scene.tell(AdoptRun(scene.refs[0], spec, 4, 0, GPU))
+    assert scene.balancer.take() == [AmountsChanged(scene.proxy, ((GPU, 1),), is_unsure=True)]
+    scene.finish(1, attempt=4)
+    assert AmountsChanged(scene.proxy, (), is_unsure=False) in scene.balancer.take()
+    scene.finish(0, attempt=4)
+    assert AmountsChanged(scene.proxy, ((GPU, -1),), is_unsure=False) in scene.balancer.take()
+    scene.tell(BalancerRestarted())
+    (joined,) = scene.balancer.take()
+    assert (joined.taken, joined.is_unsure) == ((), False)
+
+
+# Clients that ask where a run is
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=300.0)
+
+
+class Asking:
+    """A client, and an agent that has its task and answers nothing by itself."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.client: SimulatedClient = simulation.client()
+        self.agent: SimulatedAgent = simulation.agent(1, slow)
+        (self.task_id,) = self.client.submit(1)
+        simulation.run()
+        self.agent.hang()
+        (self.run,) = self.agent.started
+
+    def ask(self, times: int = 1) -> None:
+        self.client.say(*[ExplainRequest(self.task_id, GraphId(NO_ID), 0)] * times)
+        self.simulation.run()
+
+    def answers(self) -> list[str]:
+        return [answer.sentence for answer in self.client.said(ExplainResponse)]
+
+    def say(self, standing: Standing, run_ms: int = 0, attempt: int | None = None, task: TaskId | None = None) -> None:
+        number = self.run.attempt if attempt is None else attempt
+        self.agent.say_alone(RunStanding(task or self.task_id, 0, number, standing, run_ms, 17))
+        self.simulation.run()
+
+
+@pytest.fixture
+def asking(simulation: Simulation) -> Asking:
+    return Asking(simulation)
+
+
+def test_each_who_has_asked_hears_the_answer_once(asking: Asking) -> None:
+    asking.ask(times=2)
+    assert asking.answers() == []
+    asking.say(Standing.RUNS, 61_000, task=TaskId(b"other---" * 2))
+    asking.say(Standing.RUNS, 61_000)
+    asking.say(Standing.RUNS, 62_000)
+    asking.simulation.advance(2 * ANSWER_SECONDS)
+    assert [sentence.partition("process ")[2] for sentence in asking.answers()] == ["17, and has for 61 s"] * 2
+
+
+def test_without_an_answer_the_client_hears_what_is_known(asking: Asking) -> None:
+    asking.ask()
+    asking.simulation.advance(2 * ANSWER_SECONDS)
+    (sentence,) = asking.answers()
+    assert "has it and nothing else" in sentence
+    asking.say(Standing.RUNS, 61_000)
+    assert len(asking.answers()) == 1
+
+
+def test_an_answer_about_another_attempt_says_nothing(asking: Asking) -> None:
+    asking.ask()
+    asking.say(Standing.RUNS, 61_000, attempt=asking.run.attempt + 1)
+    (sentence,) = asking.answers()
+    assert "61 s" not in sentence
+
+
+def test_a_run_that_waits_for_its_own_says_so_whatever_the_agent_says(asking: Asking) -> None:
+    asking.agent.wake()
+    asking.agent.suspend(asking.task_id)
+    asking.simulation.run()
+    asking.ask()
+    assert [answer.waits_for for answer in asking.client.said(ExplainResponse)] == [CHILDREN]
+
+
+def test_only_so_many_questions_wait(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_proxy, "QUESTIONS_MOST", 3)
+    asking.ask(times=5)
+    assert len(asking.answers()) == 2
+    asking.simulation.advance(2 * ANSWER_SECONDS)
+    assert len(asking.answers()) == 5

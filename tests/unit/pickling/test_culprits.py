@@ -1,0 +1,142 @@
+"""What inside a value cannot be serialised. Each value here fails as a whole."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler.errors import class_name
+from scaler.pickling.culprits import DEPTH_MOST, culprit_in
+
+LOCK = threading.Lock()
+OF_LOCK = f"({class_name(type(LOCK))})"
+
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - the kind that is meant
+
+
+class Node:
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    a: int
+    b: object
+
+
+class Number(int):
+    """A number that holds something."""
+
+
+def number_with_lock() -> Number:
+    number = Number(3)
+    number.lock = LOCK  # type: ignore[attr-defined]
+    return number
+
+
+class Refuses:
+    def __reduce__(self) -> Any:
+        raise ValueError("not this one")
+
+    def __repr__(self) -> str:
+        raise ValueError("nor in words")
+
+
+def by_value() -> type[Any]:
+    class Local:
+        lock = LOCK
+
+    return Local
+
+
+def closure(held: object) -> Any:
+    return lambda: held
+
+
+def in_itself() -> list[Any]:
+    value: list[Any] = []
+    value += [value, LOCK]
+    return value
+
+
+def parent_and_child() -> Node:
+    parent = Node(name="p", child=Node())
+    parent.child.parent = parent
+    parent.lock = LOCK
+    return parent
+
+
+def nested(depth: int) -> object:
+    value: object = LOCK
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ([0, LOCK], "[1]"),
+        ({"rows": [1, {"lock": LOCK}]}, "['rows'][1]['lock']"),
+        ({LOCK: 1}, "a key"),
+        ({LOCK}, "an item"),
+        (Pair(1, LOCK), "[1]"),
+        (Node(pool=[Node(lock=LOCK)]), ".pool[0].lock"),
+        (Node(**{"{odd}": LOCK}), ".{odd}"),
+        (Slots(1, LOCK), ".b"),
+        (SimpleNamespace(a=LOCK), ".a"),
+        (collections.deque([1, LOCK]), "[1]"),
+        (collections.defaultdict(list, k=[LOCK]), "['k'][0]"),
+        (ValueError("x", LOCK), "argument 2"),
+        (partial(print, 1, LOCK), "argument 2"),
+        ([1, number_with_lock()], "[1].lock"),
+        (partial(print, file=[LOCK]), "argument 'file'[0]"),
+        (partial(closure(LOCK)), "its function, variable 'held'"),
+        ([closure({"k": LOCK})], "[0], variable 'held'['k']"),
+        (by_value(), ".lock"),
+        (by_value()(), "its class.lock"),
+        (Node(lock=LOCK).__init__, "its object.lock"),
+        (in_itself(), "[1]"),
+        (parent_and_child(), ".lock"),
+        ([*range(5_000), LOCK, *range(5_000)], "[5000]"),
+        ({**{str(number): number for number in range(5_000)}, "lock": LOCK}, "['lock']"),
+        (nested(DEPTH_MOST), "[0]" * DEPTH_MOST),
+    ],
+)
+def test_it_finds_the_part_that_is_to_blame(value: object, path: str) -> None:
+    with pytest.raises(TypeError):
+        cloudpickle.dumps(value)
+    assert culprit_in(value, 10) == f"{path} {OF_LOCK}"
+
+
+def test_of_a_value_that_fails_itself_and_of_one_that_does_not_it_says_nothing() -> None:
+    assert [culprit_in(value) for value in (LOCK, Refuses(), [1, "a", None], 3)] == [""] * 4
+
+
+def test_what_refuses_and_cannot_be_shown_is_named_by_its_type() -> None:
+    assert culprit_in([1, Refuses()]) == f"[1] ({class_name(Refuses)})"
+    assert culprit_in({Refuses(): 1, 2: LOCK}) == f"a key ({class_name(Refuses)})"
+
+
+def test_deeper_and_later_than_its_bounds_it_does_not_look() -> None:
+    assert culprit_in(nested(DEPTH_MOST + 5), 10) == "[0]" * DEPTH_MOST + " (list)"
+    assert culprit_in([1, LOCK], seconds=-1) == ""
+
+
+class Endless:
+    """It would be serialised for ever."""
+
+    def __reduce__(self) -> Any:
+        return list, (), None, iter(lambda: str(object()), None)
+
+
+def test_a_part_that_never_ends_does_not_hold_it_up() -> None:
+    assert culprit_in([Endless(), LOCK], seconds=0.05) == ""

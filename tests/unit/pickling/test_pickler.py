@@ -1,0 +1,150 @@
+"""Classes and functions that are pickled by value, on their way to a process that does not know them, and back."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+import functools
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cloudpickle
+import pytest
+
+from scaler.pickling import pickler
+from tests.support.processes import REPOSITORY
+
+ECHO = """
+import pickle, sys
+from scaler.pickling import pickled_classes
+value = pickle.loads(bytes.fromhex(sys.stdin.read()))
+print(pickled_classes.dumps(value).hex(), getattr(value, "__dict__", None))
+"""
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.implementation.name != "cpython", reason="only there cloudpickle has these hooks"),
+]
+
+
+def echoed(value: Any) -> tuple[Any, str]:
+    """Return a value after its way to another process and back, and what it has as `__dict__` there."""
+    pickled = pickler.dumps(value).hex()
+    command = [sys.executable, "-c", ECHO]
+    done = subprocess.run(command, input=pickled, capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    back, has = done.stdout.strip().split(" ", 1)
+    return pickle.loads(bytes.fromhex(back)), has
+
+
+def test_objects_with_slots_come_back() -> None:
+    @dataclass(slots=True)
+    class Point:
+        x: int
+        y: int = 2
+
+    point, has = echoed(Point(1))
+    assert type(point) is Point
+    assert point == Point(1, 2)
+    assert has == "None"
+
+
+def test_so_do_those_with_hidden_inherited_and_some_slots_only() -> None:
+    class Base:
+        __slots__ = ("a",)
+
+    class Middle(Base):
+        __slots__ = ()
+
+    class Derived(Middle):
+        __slots__ = ("__hidden", "__weakref__")
+
+        def __init__(self) -> None:
+            self.a, self.__hidden = 1, 2
+
+        def hidden(self) -> int:
+            return self.__hidden
+
+    class Open(Derived):
+        def __init__(self) -> None:
+            super().__init__()
+            self.b = 3
+
+    derived, has = echoed(Derived())
+    assert (derived.a, derived.hidden(), has) == (1, 2, "None")
+    opened, has = echoed(Open())
+    assert (opened.a, opened.hidden(), opened.b, vars(opened), has) == (1, 2, 3, {"b": 3}, "{'b': 3}")
+
+
+def test_classes_whose_slots_are_not_their_own_travel_as_before() -> None:
+    class Pair(NamedTuple):
+        a: int
+
+    class Colour(enum.Enum):
+        __slots__ = ()
+        RED = 1
+
+    assert echoed([Pair(1), Colour.RED])[0] == [Pair(1), Colour.RED]
+
+
+def test_a_function_of_the_main_script_travels_with_an_empty_cache() -> None:
+    @functools.lru_cache(maxsize=7, typed=True)
+    def twice(x: int) -> int:
+        return 2 * x
+
+    twice.unit = "m"  # type: ignore[attr-defined]
+    twice(1)
+    there, _ = echoed(twice)
+    assert there(4) == 8
+    assert there.cache_parameters() == {"maxsize": 7, "typed": True}
+    assert (there.cache_info().misses, there.__name__, there.unit) == (1, "twice", "m")
+
+
+def test_so_does_a_method_and_one_that_calls_itself() -> None:
+    @functools.cache
+    def fibonacci(n: int) -> int:
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    class Table:
+        @functools.lru_cache  # noqa: B019 - what users write
+        def row(self, n: int) -> int:
+            return 10 * n
+
+    there, _ = echoed(fibonacci)
+    assert (there(60), there.cache_info().misses) == (1548008755920, 61)
+    assert echoed([Table()])[0][0].row(3) == 30
+
+
+def test_a_class_with_a_cached_property_travels() -> None:
+    class Price:
+        def __init__(self, net: float) -> None:
+            self.net = net
+
+        @functools.cached_property
+        def gross(self) -> float:
+            """With taxes."""
+            return self.net * 2
+
+    price = echoed([Price(2.0)])[0][0]
+    assert (price.gross, price.gross, vars(price)["gross"]) == (4.0, 4.0, 4.0)
+    read = pickle.loads(pickler.dumps(vars(Price)["gross"]))
+    assert (read.attrname, read.__doc__) == ("gross", "With taxes.")
+
+
+def test_a_cached_function_of_a_module_travels_by_name_unless_its_module_does_not() -> None:
+    cached = vars(fnmatch)["_compile_pattern"]
+    assert pickle.loads(pickler.dumps(cached)) is cached
+    cloudpickle.register_pickle_by_value(fnmatch)
+    try:
+        read = pickle.loads(pickler.dumps(cached))
+    finally:
+        cloudpickle.unregister_pickle_by_value(fnmatch)
+    assert read is not cached
+    assert read("a*")("abc")
+
+
+def test_each_object_is_looked_up_as_often_as_by_cloudpickle() -> None:
+    maps = pickler.Pickler.dispatch_table.maps
+    assert [type(each) for each in maps] == [type(each) for each in cloudpickle.Pickler.dispatch_table.maps]

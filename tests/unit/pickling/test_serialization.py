@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.errors import DeserializeObjectError, SerializeObjectError
+from scaler.ids import ObjectId, content_id
+from scaler.pickling.serialization import (
+    INLINE_BYTES,
+    OBJECT,
+    OUT_OF_BAND_BYTES,
+    OWN_OBJECT,
+    RESULT,
+    VALUE,
+    DefaultSerializer,
+    Serializer,
+    argument_block,
+    exception_from_parts,
+    from_frames,
+    function_from_frames,
+    function_to_frames,
+    plain_block,
+    put_results,
+    read_arguments,
+    result_argument,
+    size_of,
+    to_frames,
+)
+from tests.support.examples import examples
+
+DEFAULT = DefaultSerializer()
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.complex_numbers(allow_nan=False)
+    | st.text()
+    | st.binary()
+)
+hashable = st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=4), max_leaves=8)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(hashable, inner, max_size=5)
+        | st.tuples(inner, inner)
+        | st.sets(hashable, max_size=5)
+    ),
+    max_leaves=30,
+)
+
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+class Shouting(Serializer):
+    def __init__(self, mark: str = "!") -> None:
+        self.mark = mark
+
+    def serialize(self, obj: Any) -> bytes:
+        return pickle.dumps((self.mark, obj))
+
+    def deserialize(self, payload: bytes) -> Any:
+        mark, obj = pickle.loads(payload)
+        assert mark == self.mark
+        return obj
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return int, ("not a number",)
+
+
+# Values
+
+
+@given(values)
+def test_a_value_survives_the_way(value: Any) -> None:
+    assert from_frames(DEFAULT, to_frames(DEFAULT, value)) == value
+    assert DEFAULT.deserialize(DEFAULT.serialize(value)) == value
+    assert from_frames(Shouting(), to_frames(Shouting(), value)) == value
+
+
+@given(values)
+def test_the_short_cut_makes_what_cloudpickle_makes(value: Any) -> None:
+    frames = to_frames(DEFAULT, value)
+    if len(frames) == 1:
+        assert pickle.loads(frames[0]) == pickle.loads(cloudpickle.dumps(value, protocol=5))
+
+
+@given(scalars)
+def test_for_one_plain_value_the_bytes_are_the_same(value: Any) -> None:
+    assert DEFAULT.serialize(value) == cloudpickle.dumps(value, protocol=5)
+
+
+def test_what_lives_in_main_travels_by_value_inside_containers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Point, "__module__", "__main__")
+    for value in ([Point(3)], {"p": Point(3)}, (Point,), {Point(3)}):
+        data = to_frames(DEFAULT, value)[0]
+        assert b"__create__" in bytes(data) or b"_make_skeleton_class" in bytes(data)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_large_buffers_stay_out_of_the_pickle(kind: type) -> None:
+    value = kind(b"x" * (2 * OUT_OF_BAND_BYTES))
+    frames = to_frames(DEFAULT, value)
+    if kind is bytes:
+        assert [memoryview(frame).nbytes > OUT_OF_BAND_BYTES for frame in frames] == [False, True]
+    assert size_of(frames) >= len(value)
+    back = from_frames(DEFAULT, [bytes(frame) for frame in frames])
+    assert back == value
+    assert type(back) is kind
+
+
+def test_what_cannot_be_serialised_or_read_says_why() -> None:
+    with pytest.raises(SerializeObjectError, match="generator"):
+        to_frames(DEFAULT, (n for n in ()))
+    with pytest.raises(DeserializeObjectError, match="ValueError"):
+        from_frames(DEFAULT, to_frames(DEFAULT, Unreadable()))
+    with pytest.raises(DeserializeObjectError):
+        from_frames(DEFAULT, [b""])
+
+
+def test_a_value_that_is_nested_too_deeply_says_so() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(SerializeObjectError, match=r"^a value of type list .*: it is nested too deeply"):
+        to_frames(DEFAULT, nested)
+
+
+class Careless(Serializer):
+    """A serializer that returns whatever it was made with."""
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def serialize(self, obj: Any) -> bytes:
+        return self.returned
+
+    def deserialize(self, payload: bytes) -> Any:
+        return payload
+
+
+@pytest.mark.parametrize("returned", ["text", None, 3, [b"bytes"]])
+def test_a_serializer_that_does_not_return_bytes_is_refused_by_name(returned: Any) -> None:
+    with pytest.raises(SerializeObjectError, match=f"Careless.serialize returned {type(returned).__name__}, not bytes"):
+        to_frames(Careless(returned), 1)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_serializer_may_return_any_buffer_and_use_it_again(kind: Any) -> None:
+    returned = bytearray(b"data")
+    frames = to_frames(Careless(returned if kind is bytearray else kind(returned)), 1)
+    returned[:] = b"gone"
+    assert frames == [b"data"]
+
+
+# Blocks of arguments
+
+
+@examples(30)
+@given(st.lists(values, max_size=5), st.dictionaries(st.text(min_size=1), values, max_size=4))
+def test_a_block_of_arguments_survives_the_way(positional: list[Any], keywords: dict[str, Any]) -> None:
+    named = [("", value) for value in positional] + list(keywords.items())
+    block = b"".join(argument_block(VALUE, DEFAULT.serialize(value), name) for name, value in named)
+    assert read_arguments(block, DEFAULT.deserialize, lambda _id, _is_own: None) == (positional, keywords)
+
+
+@given(st.lists(scalars, max_size=8))
+def test_the_short_cut_for_blocks_makes_the_same_block(arguments: list[Any]) -> None:
+    expected = b"".join(argument_block(VALUE, DEFAULT.serialize(value)) for value in arguments)
+    assert plain_block(arguments) == (expected if len(expected) <= INLINE_BYTES else None)
+
+
+@pytest.mark.parametrize("arguments", [[[1]], [(1,)], [Point(1)], [b"x" * INLINE_BYTES], [1, "x", {}]])
+def test_the_short_cut_leaves_alone_what_is_not_for_it(arguments: list[Any]) -> None:
+    assert plain_block(arguments) is None
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_objects_in_a_block_are_asked_for_by_their_ids(object_id: bytes) -> None:
+    block = argument_block(OBJECT, object_id) + argument_block(VALUE, DEFAULT.serialize(1), "b")
+    block += argument_block(OWN_OBJECT, object_id, "own")
+    positional, keywords = read_arguments(block, DEFAULT.deserialize, lambda found, is_own: (found, is_own))
+    assert positional == [(ObjectId(object_id), False)]
+    assert keywords == {"b": 1, "own": (ObjectId(object_id), True)}
+
+
+# Functions
+
+
+@pytest.mark.parametrize("serializer", [DEFAULT, Shouting("?")])
+def test_a_function_travels_with_its_serializer(serializer: Serializer) -> None:
+    back, function = function_from_frames(function_to_frames(serializer, size_of))
+    assert type(back) is type(serializer)
+    assert function([b"ab"]) == 2
+    assert back.deserialize(serializer.serialize(1)) == 1
+
+
+def test_the_id_of_content_depends_on_where_its_parts_end() -> None:
+    assert content_id([b"ab", b"c"]) != content_id([b"a", b"bc"])
+    assert content_id([b"ab"]) == content_id([memoryview(b"ab")])
+
+
+class TestPutResults:
+    def test_results_take_the_places_of_their_positions(self) -> None:
+        block = argument_block(VALUE, b"first") + result_argument(3) + result_argument(1) + result_argument(3)
+        results = {1: (OBJECT, b"i" * 16), 3: (VALUE, b"the third")}
+        made, object_ids = put_results(block, results.__getitem__)
+        expected = [(VALUE, b"first"), results[3], results[1], results[3]]
+        assert made == b"".join(argument_block(kind, data) for kind, data in expected)
+        assert object_ids == b"i" * 16
+
+    def test_a_name_stays_with_its_argument(self) -> None:
+        named = argument_block(RESULT, (2).to_bytes(4, "little"), "größe")
+        made, _ = put_results(named, lambda position: (VALUE, b"x" * position))
+        assert made == argument_block(VALUE, b"xx", "größe")
+
+    def test_a_block_without_positions_stays_as_it_is(self) -> None:
+        block = argument_block(VALUE, b"first") + argument_block(OBJECT, b"i" * 16, "name")
+        assert put_results(block, lambda _position: (VALUE, b"never")) == (block, b"")
+        assert put_results(b"", lambda _position: (VALUE, b"never")) == (b"", b"")
+
+    @given(st.binary(max_size=60))
+    def test_whatever_the_bytes_are_it_is_a_block_or_a_value_error(self, block: bytes) -> None:
+        try:
+            put_results(block, lambda _position: (VALUE, b""))
+        except ValueError:
+            return
+
+
+class CodeError(OSError):
+    def __init__(self, code: int) -> None:
+        super().__init__(code, "that code", "a file")
+        self.code = code
+
+
+@pytest.mark.parametrize("error", [ValueError("one", 2), KeyError("x"), CodeError(2)], ids=repr)
+def test_an_exception_is_put_together_from_its_parts(error: BaseException) -> None:
+    copy = exception_from_parts(type(error), error.args, error.__dict__)
+    assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
+    assert str(error.args[0]) in str(copy)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.pickling import shipped
+from scaler.pickling.shipped import Shipped, install
+
+FILES = {
+    "mine/__init__.py": "from mine.tool import double\nfrom . import parts\n",
+    "mine/tool.py": "def double(x):\n    return 2 * x\n\ndef fail():\n    raise ValueError('here')  # this line\n",
+    "mine/parts/__init__.py": "NAME = __name__, __file__\n",
+    "mine/data.txt": "no module",
+    "alone.py": "VALUE = 1\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    """Write with another time, however coarse the clock of the file system is."""
+    path.write_text(text)
+    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000_000))
+
+
+def run(*packed: bytes, code: str) -> str:
+    """Run code in a process that gets the modules, one after the other, as `p0`, `p1` and so on."""
+    names = {f"p{number}": each for number, each in enumerate(packed)}
+    program = f"from scaler.pickling.shipped import carried, install\nglobals().update({names!r})\n" + textwrap.dedent(
+        code
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.processes
+def test_packages_and_files_are_imported_where_they_were_shipped_to(folder: Path) -> None:
+    packed = Shipped([folder / "mine", str(folder / "alone.py")]).packed()
+    code = """
+        install(p0)
+        import alone, mine.parts, traceback
+        print(mine.double(4), alone.VALUE, mine.parts.NAME[0], mine.parts.NAME[1].endswith("__init__.py"))
+        try:
+            mine.tool.fail()
+        except ValueError:
+            print("# this line" in traceback.format_exc())
+    """
+    (folder / "mine" / "tool.py").rename(folder / "mine" / "tool.txt")  # the line comes with the module
+    assert run(packed, code=code).splitlines() == ["8 1 mine.parts True", "True"]
+
+
+@pytest.mark.processes
+def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
+    ours = Shipped([folder / "mine", folder / "alone.py"])
+    before = ours.packed()
+    assert ours.packed() is before
+    write(folder / "mine" / "tool.py", "def double(x):\n    return 'two times'\n")
+    assert ours.look()
+    after = ours.packed()
+    assert after != before
+    code = """
+        install(p0)
+        import alone, mine
+        old, kept = mine, alone
+        install(p0)
+        import mine
+        print(mine is old)
+        install(p1)
+        import alone, mine
+        print(mine.double(4), old.double(4), alone is kept, carried() == p1)
+        install(b"")
+        try:
+            import mine
+        except ImportError as error:
+            print(error)
+    """
+    assert run(before, after, code=code).splitlines() == ["True", "two times 8 True True", "No module named 'mine'"]
+
+
+@pytest.mark.processes
+def test_what_has_a_part_of_what_has_changed_is_imported_anew_too(folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "there.py").write_text("from mine2 import RATE\n")
+    (folder / "mine1.py").write_text("from mine2 import RATE\n")
+    (folder / "mine2.py").write_text("RATE = 1\n")
+    ours = Shipped([folder / "mine1.py", folder / "mine2.py", folder / "alone.py"])
+    before = ours.packed()
+    write(folder / "mine2.py", "RATE = 2\n")
+    assert ours.look()
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(folder / "elsewhere")!r})
+        for packed in (p0, p1):
+            install(packed)
+            import alone, mine1, there
+            print(mine1.RATE, there.RATE, alone.VALUE)
+            alone.VALUE = "kept"
+    """
+    assert run(before, ours.packed(), code=code).splitlines() == ["1 1 1", "2 2 kept"]
+
+
+@pytest.mark.processes
+def test_what_is_shipped_goes_before_what_is_installed(folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "alone.py").write_text("VALUE = 'installed'")
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(folder / "elsewhere")!r})
+        import alone
+        print(alone.VALUE)
+        install(p0)
+        import alone
+        print(alone.VALUE)
+    """
+    assert run(Shipped([folder / "alone.py"]).packed(), code=code).split() == ["installed", "1"]
+
+
+@pytest.mark.processes
+def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    import mine.tool  # type: ignore[import-not-found]
+
+    try:
+        packed = Shipped([mine.tool]).packed()
+        install(packed)  # nothing: it has come from here
+        assert sys.modules["mine"] is mine
+        assert shipped._installed.packed == b""
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
+            del sys.modules[name]
+    assert run(packed, code="install(p0)\nimport mine.parts\nprint(mine.double(1))") == "2"
+
+
+@pytest.mark.processes
+def test_modules_are_added(folder: Path) -> None:
+    ours = Shipped()
+    assert ours.packed() == b""
+    ours.add([folder / "alone.py"])
+    ours.add([folder / "mine"])
+    assert run(ours.packed(), code="install(p0)\nimport alone, mine\nprint(alone.VALUE)") == "1"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [sys, os, shipped, sys.modules["__main__"], ModuleType("made_up"), "no/such.py", "/etc/passwd", "not a name.py"],
+)
+def test_what_cannot_travel_is_refused_with_what_to_do(module: Any) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be sent to the workers|name a \.py file, or the folder"):
+        Shipped([module])
+
+
+def test_compiled_parts_are_refused(folder: Path) -> None:
+    (folder / "mine" / "fast.so").touch()
+    with pytest.raises(ConfigError, match=r"the module mine cannot be sent to the workers: fast\.so is compiled"):
+        Shipped([folder / "mine"])
+
+
+def test_too_much_source_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "SOURCE_BYTES_MOST", 10)
+    ours = Shipped([folder / "alone.py"])
+    with pytest.raises(ConfigError, match="install them on the workers"):
+        ours.add([folder / "mine"])

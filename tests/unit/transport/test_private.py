@@ -1,0 +1,106 @@
+"""Private places: who makes a new one removes those whose processes have all ended, and no other."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler.transport.private import keep_private_place_for, new_private_address, remove_private_place
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def ended() -> int:
+    """A process id that nobody has now."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def place_of(address: str) -> Path:
+    return Path(address.removeprefix("ipc://"))
+
+
+def left_by(pid: int) -> Path:
+    """Make a place with a socket that nobody listens at; return the path of that."""
+    file = place_of(new_private_address())
+    (file.parent / "users").write_text(f"{pid}\n")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(file))
+    return file
+
+
+def test_a_place_is_for_its_user_only_and_goes_with_all_that_is_in_it() -> None:
+    file = place_of(address := new_private_address())
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    remove_private_place(address)
+    assert not file.parent.exists()
+
+
+def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int) -> None:
+    file = left_by(ended)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{file}_monitor")
+    other = place_of(new_private_address())
+    assert not file.parent.exists()
+    assert other.parent.exists()
+
+
+def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None:
+    """A program whose scheduler has died starts another one at the same address."""
+    file = left_by(ended)
+    keep_private_place_for(f"ipc://{file}", os.getpid())
+    new_private_address()
+    assert file.exists()
+
+
+def test_a_place_in_which_somebody_listens_stays(ended: int) -> None:
+    """Its processes may be those of another container."""
+    file = left_by(ended)
+    file.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(file))
+        listener.listen(0)
+        new_private_address()
+    assert file.exists()
+    new_private_address()
+    assert not file.parent.exists()
+
+
+@pytest.mark.parametrize("text", [None, "", "12", "x\n"])
+def test_a_place_that_does_not_say_whose_it_is_stays(text: str | None, ended: int) -> None:
+    file = left_by(ended)
+    users = file.parent / "users"
+    users.unlink() if text is None else users.write_text(text)
+    new_private_address()
+    assert file.exists()
+
+
+def test_links_and_folders_of_others_stay(ended: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = left_by(ended)
+    with monkeypatch.context() as other:
+        other.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
+        new_private_address()
+    assert file.exists()
+    moved = file.parent.rename(tmp_path / "elsewhere")
+    (tmp_path / "scaler-link").symlink_to(moved)
+    new_private_address()
+    assert (moved / file.name).exists()
+
+
+def test_other_files_in_a_place_stay(ended: int) -> None:
+    file = left_by(ended)
+    (file.parent / "notes").write_text("mine")
+    new_private_address()
+    assert [each.name for each in file.parent.iterdir()] == ["notes"]

@@ -1,0 +1,98 @@
+"""Unread: what comes on real connections is counted by the system."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from scaler.transport.unread import GROWN_BYTES, IS_POSSIBLE, Unread, received_bytes, size_on_its_way
+
+pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
+
+SMALL, LARGE = 1, 1 + GROWN_BYTES + 1
+MOST = 2_000_000
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection: who sends, who takes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        taker, _ = listener.accept()
+        with sender, taker:
+            yield sender, taker
+
+
+def send(ends: tuple[socket.socket, socket.socket], n_bytes: int) -> None:
+    sender, taker = ends
+    for _ in range(n_bytes // 1000):
+        sender.sendall(bytes(1000))
+        left = 1000
+        while left:
+            left -= len(taker.recv(left))
+
+
+def counting(ends: tuple[socket.socket, socket.socket]) -> tuple[Unread, int]:
+    """Return one that counts what comes at the second end, and the descriptor of that."""
+    unread, descriptor = Unread(MOST), ends[1].fileno()
+    unread.open(descriptor)
+    unread.look(SMALL)
+    unread.look(LARGE)
+    return unread, descriptor
+
+
+def test_what_has_come_is_known_to_the_system(ends: tuple[socket.socket, socket.socket]) -> None:
+    send(ends, 50_000)
+    assert received_bytes(ends[1].fileno()) == 50_000
+
+
+def test_a_descriptor_that_is_no_connection_has_nothing() -> None:
+    assert received_bytes(10**6) is None
+
+
+def test_heads_of_frames_count() -> None:
+    assert [size_on_its_way(n_bytes) for n_bytes in (0, 255, 256)] == [2, 257, 265]
+
+
+def test_who_sends_more_than_is_read_is_found(ends: tuple[socket.socket, socket.socket]) -> None:
+    unread, descriptor = Unread(MOST), ends[1].fileno()
+    unread.open(descriptor)
+    send(ends, 3 * MOST)
+    assert unread.look(SMALL) == []
+    assert unread.look(LARGE) == []  # from here on it counts
+    assert unread.counts
+    send(ends, MOST)
+    assert unread.look(LARGE) == []
+    send(ends, MOST)
+    assert unread.look(LARGE) == [descriptor]
+    unread.close(descriptor)
+    assert unread.look(LARGE) == []
+    assert not unread.counts
+
+
+def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]) -> None:
+    unread, descriptor = counting(ends)
+    send(ends, 2 * MOST)
+    unread.read(descriptor, iter([1000 - 9] * (2 * MOST // 1000)))
+    assert unread.look(LARGE) == []
+    assert not unread.counts
+    assert unread.look(LARGE) == []  # its size is the measure now
+    assert not unread.counts
+
+
+def test_short_frames_count_as_what_they_take(ends: tuple[socket.socket, socket.socket]) -> None:
+    unread, descriptor = counting(ends)
+    send(ends, MOST * 3 // 4)
+    assert unread.look(LARGE) == []
+    unread.read(descriptor, iter([3] * 1000))
+    assert unread.look(LARGE) == [descriptor]
+
+
+def test_without_growth_nothing_is_counted(ends: tuple[socket.socket, socket.socket]) -> None:
+    unread = Unread(MOST)
+    unread.open(ends[1].fileno())
+    for resident_bytes in (LARGE, LARGE + GROWN_BYTES, LARGE // 2, 0):
+        assert unread.look(resident_bytes) == []
+        assert not unread.counts

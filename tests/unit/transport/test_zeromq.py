@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.transport.interface import AddressInUseError
+from scaler.transport.zeromq import ZeroMQ, open_transport
+
+SECONDS = 10.0
+
+
+def context_of(transport: object) -> Any:
+    assert isinstance(transport, ZeroMQ)
+    return transport._context
+
+
+def soon(look: Callable[[], Any], descriptor: int) -> Any:
+    deadline = time.monotonic() + SECONDS
+    while (seen := look()) is None:
+        assert time.monotonic() < deadline
+        select.select([descriptor], [], [], 0.02)
+    return seen
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"])
+def test_a_message_goes_each_way_and_everything_is_given_back(address: str) -> None:
+    scheduler = open_transport(address)
+    listener = scheduler.listen(60)
+    peer = open_transport(listener.address)
+    dialer = peer.dial()
+    dialer.send(b"question", [b"frame"])
+    connection, header, frames = soon(listener.receive, listener.descriptor)
+    assert (header, [bytes(frame) for frame in frames]) == (b"question", [b"frame"])
+    listener.send(connection, b"answer", [])
+    assert soon(dialer.receive, dialer.descriptor) == (b"answer", [])
+    dialer.close()
+    listener.close()
+    contexts = context_of(scheduler), context_of(peer)
+    peer.close()
+    scheduler.close()
+    assert all(context.closed for context in contexts)
+
+
+def test_an_address_that_is_taken_says_so() -> None:
+    first, second = open_transport("ipc://*"), None
+    listener = first.listen(60)
+    second = open_transport(listener.address)
+    with pytest.raises(AddressInUseError):
+        second.listen(60)
+    second.close()
+    listener.close()
+    first.close()
+
+
+def test_an_address_that_is_none_cannot_be_dialled() -> None:
+    transport = open_transport("nonsense")
+    with pytest.raises(OSError):
+        transport.dial()
+    transport.close()
+
+
+def test_all_inside_one_process_share_a_context_as_long_as_anybody_uses_it() -> None:
+    first, second, other = (
+        open_transport("inproc://a"),
+        open_transport("inproc://b"),
+        open_transport("tcp://127.0.0.1:1"),
+    )
+    assert context_of(first) is context_of(second)
+    assert context_of(other) is not context_of(first)
+    second.close()
+    other.close()
+    assert context_of(other).closed
+    assert not context_of(first).closed
+    third = open_transport("inproc://c")
+    assert context_of(third) is context_of(first)
+    third.close()
+    first.close()
+    assert context_of(first).closed
+
+
+def test_the_next_one_after_the_last_has_left_is_another() -> None:
+    first = open_transport("inproc://a")
+    first.close()
+    second = open_transport("inproc://a")
+    assert context_of(second) is not context_of(first)
+    second.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_has_a_context_of_its_own() -> None:
+    transport = open_transport("inproc://a")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(context_of(open_transport("inproc://a")) is context_of(transport))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    transport.close()

@@ -1,0 +1,149 @@
+"""What the values of columns must be: the same when they are written and when they are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scaler.config import WORKERS_MOST
+from scaler.errors import ProtocolError
+from scaler.ids import ID_BYTES, NO_ID, ObjectId, TaskId
+from scaler.scheduler.strangers import FIRST_BYTES
+from scaler.wire.codec import codec, columns
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds
+from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.client import GraphNode, Task
+from scaler.wire.messages.columns import NEEDED_MOST, Batch, Rows
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
+from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, DrainRequest, WorkerHello
+from tests.support.items import default_item
+
+ROWS = [
+    pytest.param(direction, batch, name, rule, id=f"{direction.name}-{batch.item.__name__}-{name}")
+    for direction in DIRECTIONS
+    for batch in direction.batches
+    for name, (_, rule) in column_kinds(batch.item).items()
+    if isinstance(rule, Rows)
+]
+HELLO = WorkerHello(1, "0", "3", "3", NO_ID, "a", b"")
+
+
+def test_ids_and_records_are_rows() -> None:
+    assert {param.values[2] for param in ROWS} == {
+        *("object_ids", "dependencies", "held", "profile", "sizes"),
+        *("workers", "processors", "bins", "functions", "runs"),
+    }
+
+
+@pytest.mark.parametrize(("direction", "batch", "name", "rule"), ROWS)
+def test_half_a_row_is_neither_written_nor_read(
+    direction: Direction, batch: type[Batch[Any]], name: str, rule: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = (replace(default_item(batch.item), **{name: bytes(size)}) for size in (rule.size, rule.size - 1))
+    ((header, _),) = encode(direction, [good])
+    assert decode(direction, header, []) == [[good]]
+    with pytest.raises(ProtocolError, match="rows"):
+        encode(direction, [bad])
+    careless = columns.Column(b"", lambda values: values, lambda _reader, _count: ())
+    monkeypatch.setattr(codec, "_CODECS", with_column(direction, batch, name, careless))
+    ((header, _),) = encode(direction, [bad])
+    monkeypatch.undo()
+    with pytest.raises(ProtocolError, match="rows"):
+        decode(direction, header, [])
+
+
+def with_column(direction: Direction, batch: type[Batch[Any]], name: str, column: columns.Column) -> dict[str, Any]:
+    """The codecs, one of which checks a field as little as those of others may."""
+    fresh = codec._DirectionCodec(direction)
+    item = fresh.by_item[batch.item]
+    item._fields = [
+        field._replace(column=column) if field.name == codec.camel_case(name) else field for field in item._fields
+    ]
+    return {direction.name: fresh}
+
+
+def test_there_are_only_so_many_rows() -> None:
+    column = columns.column_of("bytes", Rows(ID_BYTES, 2))
+    assert column.write([bytes(32), b""]) == [bytes(32), b""]
+    with pytest.raises(ProtocolError, match="at most 2 rows"):
+        column.write([bytes(48)])
+    with pytest.raises(ProtocolError, match="at most 2 rows"):
+        column.read([bytes(48)], 1)
+
+
+@pytest.mark.parametrize(
+    ("direction", "item"),
+    [
+        (AGENT_TO_SCHEDULER, replace(HELLO, held=bytes((HELD_MOST + 1) * HELD_RUN.size))),
+        (CLIENT_TO_SCHEDULER, Task(TaskId(NO_ID), ObjectId(NO_ID), b"", bytes((NEEDED_MOST + 1) * ID_BYTES))),
+        (CLIENT_TO_SCHEDULER, replace(default_item(GraphNode), object_ids=bytes((NEEDED_MOST + 1) * ID_BYTES))),
+        (CLIENT_TO_SCHEDULER, replace(default_item(GraphNode), dependencies=bytes((NEEDED_MOST + 1) * 4))),
+    ],
+    ids=["held", "objects of a task", "objects of a node", "dependencies"],
+)
+def test_no_peer_names_more_than_a_scheduler_can_take_apart_at_once(direction: Direction, item: Any) -> None:
+    with pytest.raises(ProtocolError, match="rows"):
+        encode(direction, [item])
+
+
+@pytest.mark.parametrize("field", ["worker_names", "capabilities"])
+def test_names_are_counted_before_a_list_of_them_is_taken_apart(field: str) -> None:
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, **{field: "a" + ",a" * columns.NAMES_MOST})])
+    with pytest.raises(ProtocolError, match="more than 65536 names"):
+        decode(AGENT_TO_SCHEDULER, header, [])
+
+
+def test_an_agent_of_the_most_workers_says_hello_with_the_most_runs() -> None:
+    names = ",".join(f"a-host-with-a-name-{number:05}" for number in range(WORKERS_MOST))
+    hello = replace(HELLO, worker_names=names, held=bytes(HELD_MOST * HELD_RUN.size))
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [hello])
+    assert decode(AGENT_TO_SCHEDULER, header, []) == [[hello]]
+    assert len(header) <= FIRST_BYTES
+
+
+def test_what_are_no_options_is_not_read_the_short_way_either() -> None:
+    good = RunOptions(profiling=True).encode()
+    task = Task(TaskId(b"t" * 16), ObjectId(b"f" * 16), b"", b"", options=good)
+    for _ in range(2 * SEEN_BEFORE_CUT):
+        ((header, _),) = encode(CLIENT_TO_SCHEDULER, [task])
+        assert decode(CLIENT_TO_SCHEDULER, header, []) == [[task]]
+    assert header.count(good) == 1
+    with pytest.raises(ProtocolError, match="not the options of a task"):
+        decode(CLIENT_TO_SCHEDULER, header.replace(good, b"\xff" * len(good)), [])
+
+
+def test_texts_are_read_as_one_short_line() -> None:
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [DrainRequest("a\nb\x1b[2J" + "x" * 100_000)])
+    ((drain,),) = decode(AGENT_TO_SCHEDULER, header, [])
+    assert drain.reason.startswith(r"a\nb\x1b[2Jxxx")
+    assert len(drain.reason) == REASON_CHARACTERS
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, python_version="3\n" * 1000)])
+    ((hello,),) = decode(AGENT_TO_SCHEDULER, header, [])
+    assert hello.python_version.startswith(r"3\n3\n")
+    assert len(hello.python_version) == TEXT_CHARACTERS
+
+
+def test_each_name_of_a_list_is_a_text_of_its_own() -> None:
+    names = ",".join(f"{number}\n" + "x" * 300 for number in range(100))
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, worker_names=names)])
+    ((hello,),) = decode(AGENT_TO_SCHEDULER, header, [])
+    read = hello.worker_names.split(",")
+    assert len(read) == 100
+    assert read[7].startswith(r"7\nxxx")
+    assert {len(name) for name in read} == {TEXT_CHARACTERS}
+
+
+@pytest.mark.parametrize("direction", [CLIENT_TO_SCHEDULER, AGENT_TO_SCHEDULER])
+def test_enumerations_have_only_their_numbers(direction: Direction) -> None:
+    column = next(
+        columns.column_of(kind, rule)
+        for batch in direction.batches
+        for kind, rule in column_kinds(batch.item).values()
+        if isinstance(rule, type)
+    )
+    with pytest.raises(ProtocolError, match="is no"):
+        column.read(bytes([255]), 1)

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from scaler.wire.messages.priority import DEEPEST, LEAST, MOST, depth_of, of_child, with_wish
+
+
+def test_a_deeper_task_goes_first_whatever_users_wish() -> None:
+    deep = with_wish(of_child(0), LEAST)
+    assert deep > with_wish(0, MOST) > with_wish(0, 1) > 0 > with_wish(0, -1)
+    assert (depth_of(deep), depth_of(with_wish(0, MOST)), depth_of(with_wish(0, LEAST))) == (1, 0, 0)
+
+
+def test_a_child_has_the_wish_of_its_parent_unless_it_has_its_own() -> None:
+    parent = with_wish(0, -3)
+    assert of_child(parent) == with_wish(of_child(0), -3)
+    assert with_wish(of_child(parent), 0) == of_child(0)
+
+
+def test_the_deepest_and_most_wished_for_fits_the_column() -> None:
+    deepest = with_wish(0, MOST)
+    for _ in range(DEEPEST + 5):
+        deepest = of_child(deepest)
+    assert deepest < 2**31
+    assert depth_of(deepest) == DEEPEST
+    assert of_child(deepest) == deepest
+    assert with_wish(0, LEAST) >= -(2**31)

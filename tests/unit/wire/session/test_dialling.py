@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scaler.ids import TaskId
+from scaler.wire.codec.codec import decode, numbers
+from scaler.wire.messages.client import ClientHello, TaskCancel, TaskResult
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.session.dialling import Session
+from scaler.wire.session.pipe import Pipe
+
+HELLO = ClientHello(1, "0", "3", "3", b"c" * 16)
+
+
+def cancel(number: int) -> TaskCancel:
+    return TaskCancel(TaskId(number.to_bytes(16, "big")))
+
+
+def hello_of(session: Session) -> Any:
+    header, frames = session.hello(HELLO)
+    assert numbers(CLIENT_TO_SCHEDULER, header) == (0, 0), "it belongs to no session yet"
+    ((hello,),) = decode(CLIENT_TO_SCHEDULER, header, frames)
+    return hello
+
+
+def new_session() -> Session:
+    return Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
+
+
+def begun() -> Session:
+    session = new_session()
+    session.begin()
+    return session
+
+
+def test_the_first_hello_begins_anew() -> None:
+    session = new_session()
+    assert hello_of(session) == replace(HELLO, dial=1)
+    assert not session.may_go_on(resumed=1)
+
+
+def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
+    session, scheduler = begun(), Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+    scheduler.put(TaskResult(TaskId(b"t" * 16), 0, b"", 0))
+    session.pipe.receive(*scheduler.take()[0])
+    hello = hello_of(session)
+    assert (hello.resumes, hello.heard) == (1, 1)
+    assert session.may_go_on(resumed=1)
+    assert not session.may_go_on(resumed=0)
+
+
+def test_after_doubts_the_next_connection_begins_anew() -> None:
+    session = begun()
+    session.spoil()
+    assert hello_of(session) == replace(HELLO, dial=1)
+    assert not session.may_go_on(resumed=1)
+    session.begin()
+    assert hello_of(session).resumes == 1
+
+
+def test_each_hello_says_which_connection_it_is() -> None:
+    session = new_session()
+    dials = [hello_of(session).dial]
+    session.begin()
+    dials += [hello_of(session).dial, hello_of(session).dial]
+    assert dials == [1, 2, 3]
+
+
+def test_a_new_beginning_returns_what_may_not_have_arrived() -> None:
+    session = begun()
+    session.pipe.put(cancel(1))
+    session.pipe.take()
+    session.pipe.put(cancel(2))
+    assert session.begin() == [cancel(1), cancel(2)]
+    assert session.pipe.said == 0
+    assert session.pipe.is_quiet

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import ClientHeartbeat, ClientResting, GraphNode, Task, TaskCancel
+from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
+from scaler.wire.session.lane import LARGE_BYTES, BulkLane
+
+LARGE = LARGE_BYTES + 1000
+
+
+def numbered(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def stored(number: int, kind: int = InstructionKind.CREATE_FOR_TASK) -> ObjectInstruction:
+    return ObjectInstruction(kind, ObjectId(numbered(number)), "", (bytes(LARGE),))
+
+
+def task(number: int, *objects: int) -> Task:
+    return Task(TaskId(numbered(number)), ObjectId(numbered(99)), b"", b"".join(map(numbered, objects)))
+
+
+def node(number: int, graph: int) -> GraphNode:
+    return GraphNode(GraphId(numbered(graph)), TaskId(numbered(number)), ObjectId(numbered(99)), b"", b"", b"", 1)
+
+
+def cancel(number: int) -> TaskCancel:
+    return TaskCancel(TaskId(numbered(number)))
+
+
+def lane(*items: Any) -> BulkLane:
+    made = BulkLane(CLIENT_TO_SCHEDULER, None)
+    for item in items:
+        made.put(item, LARGE if isinstance(item, ObjectInstruction) else 100)
+    return made
+
+
+def left(bulk: BulkLane) -> list[Any]:
+    """All that leaves, whole items only."""
+    gone: list[Any] = []
+    while bulk:
+        gone += bulk.take(10_000)[1]
+    assert bulk.n_bytes == 0
+    return gone
+
+
+def test_nothing_follows_an_empty_lane() -> None:
+    bulk = lane()
+    assert not bulk
+    assert not bulk.is_followed_by(task(1, 2))
+    assert not bulk.is_followed_by(ClientResting(1, 2))
+
+
+def test_what_names_an_item_follows_it_until_it_has_left() -> None:
+    bulk = lane(stored(1), task(2, 1))
+    delete = ObjectInstruction(InstructionKind.DELETE, ObjectId(numbered(1)), "", ())
+    followers = (task(3, 1), cancel(2), delete, ClientResting(1, 2))
+    assert all(map(bulk.is_followed_by, followers))
+    assert not any(map(bulk.is_followed_by, (task(3), task(3, 99), cancel(3), ClientHeartbeat(1))))
+    left(bulk)
+    assert not any(map(bulk.is_followed_by, followers))
+
+
+def test_a_graph_stays_together() -> None:
+    bulk = lane(stored(1), node(2, 7))
+    assert bulk.is_followed_by(node(3, 7))
+    assert not bulk.is_followed_by(node(3, 8))
+
+
+def test_many_nodes_of_a_graph_leave_in_a_time_that_grows_with_their_number() -> None:
+    bulk = lane(stored(1), *[node(number, 7) for number in range(2, 20_000)])
+    assert len(left(bulk)) == 19_999
+
+
+def test_large_items_leave_in_chunks_and_small_ones_together() -> None:
+    bulk = lane(stored(1), task(2, 1), task(3, 1), stored(4))
+    kinds = []
+    while bulk:
+        items, done = bulk.take(LARGE)
+        kinds.append((list(map(type, items)), len(done)))
+    assert kinds == [([Chunk], 0), ([Chunk], 1), ([Task, Task], 2), ([Chunk], 0), ([Chunk], 1)]
+
+
+def test_cancel_withdraws_a_task_and_what_was_made_for_it_alone() -> None:
+    bulk = lane(stored(1), task(2, 1), stored(3), stored(4), task(5, 3, 4), task(6, 4))
+    assert bulk.withdraw(cancel(5))
+    assert left(bulk) == [stored(1), task(2, 1), stored(4), task(6, 4)]
+
+
+def test_all_may_be_withdrawn() -> None:
+    bulk = lane(stored(1), task(2, 1))
+    assert bulk.withdraw(cancel(2))
+    assert not bulk
+    assert list(bulk.items()) == []
+    assert left(bulk) == []
+
+
+def test_nothing_is_withdrawn_of_what_has_begun_or_is_not_here() -> None:
+    bulk = lane(stored(1), task(2, 1), stored(3), task(4, 3, 77))
+    bulk.take(1000)
+    assert not bulk.withdraw(cancel(2))
+    assert not bulk.withdraw(cancel(4))
+    assert not bulk.withdraw(cancel(5))
+    assert len(left(bulk)) == 4
+
+
+def test_a_kept_object_stays_when_its_task_is_withdrawn() -> None:
+    kept = stored(3, InstructionKind.CREATE)
+    bulk = lane(stored(1), kept, task(4, 3))
+    assert bulk.withdraw(cancel(4))
+    assert left(bulk) == [stored(1), kept]

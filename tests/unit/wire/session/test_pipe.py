@@ -1,0 +1,562 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scaler.client.outcome import read_value, unread_result
+from scaler.errors import DeserializeObjectError, ObjectTooLargeError, ProtocolError
+from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.pickling.serialization import DefaultSerializer, JsonSerializer, size_of
+from scaler.wire.codec.codec import MESSAGE_ITEMS, encode_message, numbers
+from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
+from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    Direction,
+)
+from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
+from scaler.wire.session.lane import LARGE_BYTES, MESSAGE_BYTES
+from scaler.wire.session.lost_frames import LostFrames
+from scaler.wire.session.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
+from scaler.wire.session.too_large import SEND_LESS, without_result
+from scaler.wire.session.transfer import WINDOW_BYTES, Arrival
+
+WINDOW = WINDOW_LEAST_BYTES
+
+
+def numbered(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def task(number: int, payload: bytes = b"payload", object_ids: bytes = b"") -> Task:
+    return Task(TaskId(numbered(number)), ObjectId(numbered(9)), payload, object_ids)
+
+
+def cancel(number: int) -> TaskCancel:
+    return TaskCancel(TaskId(numbered(number)))
+
+
+def stored(number: int, size: int, kind: int = InstructionKind.CREATE_FOR_TASK) -> ObjectInstruction:
+    return ObjectInstruction(kind, ObjectId(numbered(number)), "", (bytes([number]) * size,))
+
+
+class Pair:
+    """A client's and a scheduler's side, and what has come through."""
+
+    def __init__(self, window_bytes: int = WINDOW) -> None:
+        self.heard: list[Any] = []
+        self.counts: defaultdict[type, int] = defaultdict(int)
+        self.client = Pipe(
+            SCHEDULER_TO_CLIENT,
+            CLIENT_TO_SCHEDULER,
+            window_bytes=window_bytes,
+            counts=self.counts,
+            on_heard=self.heard.extend,
+        )
+        self.scheduler = Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, window_bytes=window_bytes)
+        self.came: list[Any] = []
+
+    def say(self, *items: Any) -> list[Message]:
+        self.client.put_all(items)
+        return self.client.take()
+
+    def deliver(self, messages: list[Message]) -> list[Any]:
+        came: list[Any] = []
+        for header, frames in messages:
+            for batch in self.scheduler.receive(header, list(map(memoryview, frames))):
+                came += batch
+        self.came += came
+        return came
+
+    def acknowledge(self) -> None:
+        self.client.receive(*self.scheduler.unnumbered([]))
+
+    def finish(self) -> list[Any]:
+        """Take, deliver and acknowledge until nothing is left."""
+        while not self.client.is_quiet:
+            messages = self.client.take()
+            self.deliver(messages)
+            assert self.scheduler.is_acknowledgement_due or not self.client.has_unsaid
+            self.acknowledge()
+        return self.came
+
+
+def as_said(items: list[Any]) -> list[Any]:
+    return [
+        ObjectInstruction(item.kind, item.object_id, item.name, tuple(map(bytes, item.frames)))
+        if isinstance(item, ObjectInstruction)
+        else item
+        for item in items
+    ]
+
+
+# Numbers
+
+
+def test_messages_are_counted_from_one_and_arrive_once() -> None:
+    pair = Pair()
+    first, second = pair.say(task(1)), pair.say(task(2), task(3))
+    assert [numbers(CLIENT_TO_SCHEDULER, header) for header, _ in first + second] == [(1, 0), (2, 0)]
+    assert pair.deliver(first + first + second + first) == [task(1), task(2), task(3)]
+    assert (pair.client.said, pair.scheduler.heard) == (2, 2)
+
+
+def test_gap_is_refused() -> None:
+    pair = Pair()
+    pair.say(task(1))
+    second = pair.say(task(2))
+    with pytest.raises(ProtocolError, match="message 2 came after message 0"):
+        pair.deliver(second)
+
+
+def test_every_message_of_the_other_side_acknowledges() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(task(1), task(2)))
+    assert not pair.client.is_quiet
+    pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
+    for header, frames in pair.scheduler.take():
+        assert numbers(SCHEDULER_TO_CLIENT, header) == (1, 1)
+        pair.client.receive(header, frames)
+    assert pair.heard == [task(1), task(2)]
+    assert pair.client.is_quiet
+    assert pair.client.heard == 1
+
+
+def test_what_was_never_said_cannot_be_heard() -> None:
+    pair = Pair()
+    pair.say(task(1))
+    with pytest.raises(ProtocolError, match="has heard message 2"):
+        pair.client.receive(*encode_message(SCHEDULER_TO_CLIENT, [], 0, 2))
+
+
+def test_heartbeats_are_not_counted_but_acknowledge() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(task(1)))
+    ((beat,),) = pair.scheduler.receive(*pair.client.unnumbered([ClientHeartbeat(7)]))
+    assert beat == ClientHeartbeat(7)
+    assert pair.client.said == 1
+    ((echo,),) = pair.client.receive(*pair.scheduler.unnumbered([ClientHeartbeatEcho(7)]))
+    assert echo == ClientHeartbeatEcho(7)
+    assert pair.client.is_quiet
+
+
+def test_acknowledgement_is_due_when_much_has_come() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(*[stored(1, 60_000)] * 5))
+    assert pair.scheduler.is_acknowledgement_due
+    pair.acknowledge()
+    assert not pair.scheduler.is_acknowledgement_due
+    pair.deliver(pair.say(task(1)))
+    assert not pair.scheduler.is_acknowledgement_due
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ProtocolError):
+        Pair().scheduler.receive(b"GET / HTTP/1.1\r\n", [])
+    with pytest.raises(ProtocolError):
+        Pair().scheduler.receive(*encode_message(SCHEDULER_TO_CLIENT, [ClientHeartbeatEcho(1)], 1, 0))
+
+
+# Resuming
+
+
+def test_session_goes_on_where_it_was() -> None:
+    pair = Pair()
+    arrived, _lost = pair.say(task(1)), pair.say(task(2))
+    pair.deliver(arrived)
+    pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
+    pair.scheduler.take()  # lost, too
+    again = pair.client.resume(pair.scheduler.heard)
+    assert pair.heard == [task(1)]
+    assert [numbers(CLIENT_TO_SCHEDULER, header) for header, _ in again] == [(2, 0)]
+    for header, frames in pair.scheduler.resume(pair.client.heard):
+        pair.client.receive(header, frames)
+    assert pair.deliver(again + pair.say(task(3))) == [task(2), task(3)]
+
+
+def test_what_is_said_again_says_what_was_heard_meanwhile() -> None:
+    pair = Pair()
+    lost = pair.say(task(1))
+    pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
+    pair.client.receive(*pair.scheduler.take()[0])
+    ((again, _),) = pair.client.resume(0)
+    assert numbers(CLIENT_TO_SCHEDULER, lost[0][0]) == (1, 0)
+    assert numbers(CLIENT_TO_SCHEDULER, again) == (1, 1)
+
+
+def test_impossible_acknowledgements_of_a_hello_are_refused() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(task(1)))
+    pair.acknowledge()
+    with pytest.raises(ProtocolError, match="says it has heard 0"):
+        pair.client.resume(0)
+    with pytest.raises(ProtocolError, match="has heard message 2"):
+        pair.client.resume(2)
+
+
+def test_what_is_not_known_to_have_arrived() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(task(1)))
+    pair.acknowledge()
+    large = stored(5, 3 * WINDOW)
+    pair.say(task(2), large)
+    pair.client.put(task(3))
+    assert list(pair.client.unheard()) == [task(2), large, task(3)]
+
+
+# Lanes
+
+
+def test_small_items_overtake_a_large_one() -> None:
+    pair = Pair()
+    begun = pair.say(stored(1, 4 * WINDOW))
+    assert pair.deliver(begun + pair.say(task(2), cancel(3))) == [task(2), cancel(3)]
+    assert as_said(pair.finish()) == [task(2), cancel(3), stored(1, 4 * WINDOW)]
+
+
+def test_no_more_than_a_window_of_the_bulk_lane_is_on_its_way() -> None:
+    pair = Pair()
+    messages = pair.say(stored(1, 10 * WINDOW))
+    assert WINDOW <= sum(len(bytes(frame)) for _, frames in messages for frame in frames) < WINDOW + WINDOW // 4
+    assert pair.client.take() == []
+    assert pair.client.has_unsaid
+    pair.deliver(messages)
+    assert pair.scheduler.is_acknowledgement_due
+    assert pair.scheduler.arriving_bytes >= WINDOW - 1000
+    pair.acknowledge()
+    assert pair.client.take()
+
+
+def test_no_more_than_some_windows_of_small_items_are_on_their_way() -> None:
+    pair = Pair()
+    items = [task(number, bytes(5000)) for number in range(FAST_WINDOWS * WINDOW // 5000 * 2)]
+    messages = pair.say(*items)
+    n_bytes = sum(len(header) for header, _ in messages)
+    assert FAST_WINDOWS * WINDOW <= n_bytes < FAST_WINDOWS * WINDOW + MESSAGE_BYTES
+    assert pair.client.take() == []
+    pair.deliver(messages)
+    assert pair.finish() == items
+
+
+def test_a_task_follows_its_object_and_its_cancel_follows_both() -> None:
+    pair = Pair()
+    object_ids = numbered(1)
+    large, named = stored(1, 2 * WINDOW), task(2, object_ids=object_ids)
+    messages = pair.say(large, named, task(3))
+    messages += pair.say(cancel(2), cancel(3))
+    assert pair.deliver(messages) == [task(3), cancel(3)]
+    assert as_said(pair.finish())[2:] == [large, named, cancel(2)]
+
+
+def test_cancel_withdraws_a_task_and_its_own_objects_that_have_not_begun() -> None:
+    pair = Pair()
+    first, shared = stored(1, 2 * WINDOW), stored(5, LARGE_BYTES + 1, InstructionKind.CREATE)
+    pair.deliver(pair.say(first, task(2, object_ids=numbered(1)), shared))
+    pair.deliver(pair.say(stored(3, 2 * WINDOW), task(4, object_ids=numbered(3) + numbered(5)), cancel(4)))
+    assert as_said(pair.finish()) == [first, task(2, object_ids=numbered(1)), shared]
+
+
+def test_a_cancel_of_what_waits_is_said_since_its_answer_is_awaited() -> None:
+    pair = Pair()
+    large, waiting = stored(1, 2 * WINDOW), TaskCancel(TaskId(numbered(4)), waiting=1)
+    pair.deliver(pair.say(large, stored(3, 2 * WINDOW), task(4, object_ids=numbered(3)), waiting))
+    assert as_said(pair.finish())[-1] == waiting
+
+
+def test_cancel_leaves_objects_that_another_task_names() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(stored(1, 2 * WINDOW)))
+    large = stored(3, LARGE_BYTES + 1)
+    pair.deliver(pair.say(large, task(4, object_ids=numbered(3)), task(5, object_ids=numbered(3)), cancel(4)))
+    assert as_said(pair.finish())[1:] == [large, task(5, object_ids=numbered(3))]
+
+
+def test_large_items_leave_one_after_the_other() -> None:
+    """So the first task of a burst starts when its own argument has arrived."""
+    pair = Pair()
+    burst: list[Any] = []
+    for number in range(1, 6):
+        burst += [stored(number, 3 * WINDOW), task(100 + number, object_ids=numbered(number))]
+    pair.deliver(pair.say(*burst))
+    assert as_said(pair.finish()) == burst
+
+
+def test_all_of_a_large_item_arrives_whatever_its_frames_are() -> None:
+    pair = Pair()
+    frames = (b"", b"abc", memoryview(bytearray(range(256)) * 2000), b"", *[b"x"] * 1000, b"")
+    item = ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "a name", frames)
+    pair.deliver(pair.say(item))
+    (came,) = pair.finish()
+    assert tuple(map(bytes, came.frames)) == tuple(map(bytes, frames))
+    assert came.name == "a name"
+
+
+def test_a_large_payload_travels_in_chunks_too() -> None:
+    pair = Pair()
+    large = task(1, bytes(3 * MESSAGE_BYTES))
+    assert pair.deliver(pair.say(large, task(2))) == [task(2)]
+    assert pair.finish() == [task(2), large]
+
+
+def test_frames_are_never_copied_before_they_leave() -> None:
+    pair = Pair()
+    frame = bytearray(WINDOW)
+    pair.say(ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "", (frame,)))
+    views = [part for _, parts in pair.client.resume(0) for part in parts if len(part) > 1000]
+    assert views
+    assert all(view.obj is frame for view in views)
+
+
+def test_messages_are_bounded_in_bytes_and_items() -> None:
+    pair = Pair()
+    items = [task(number, bytes(1000)) for number in range(3000)] + [task(number) for number in range(9000)]
+    for header, _ in pair.say(*items):
+        assert len(header) <= MESSAGE_BYTES
+    assert pair.counts == {Task: 12_000}
+    assert Pair().say(*[task(1)] * (2 * MESSAGE_ITEMS))
+
+
+def test_over_a_network_messages_are_small() -> None:
+    """Its other side takes a peer for silent until a whole message has come, however slow the line is."""
+    pair = Pair(WINDOW_BYTES)
+    small = [task(number, bytes(1000)) for number in range(3000)]
+    messages = pair.say(*small, stored(1, 10 * WINDOW), task(2, b"", object_ids=numbered(1)))
+    assert all(len(header) + size_of(frames) < LARGE_BYTES + 500 for header, frames in messages)
+    assert len(pair.deliver(messages)) == len(small)
+
+
+def test_items_are_counted_as_they_leave() -> None:
+    pair = Pair()
+    pair.deliver(pair.say(task(1), stored(1, WINDOW), task(2)))
+    pair.finish()
+    assert pair.counts.pop(Chunk) >= 4
+    assert pair.counts == {Task: 2, ObjectInstruction: 1}
+
+
+def test_size_is_known_of_what_waits_and_of_what_is_kept() -> None:
+    pair = Pair()
+    assert pair.client.size_bytes() == 0
+    pair.deliver(pair.say(task(1, bytes(5000))))
+    assert 5000 < pair.client.size_bytes() < 6000
+    pair.client.put(stored(1, 10 * WINDOW))
+    assert 10 * WINDOW < pair.client.size_bytes() < 11 * WINDOW
+    pair.finish()
+    assert pair.client.size_bytes() == 0
+
+
+def test_an_item_that_cannot_be_written_is_reported() -> None:
+    pair = Pair()
+    with pytest.raises(OverflowError):
+        pair.say(ClientHeartbeat(2**64))
+
+
+# What peers may claim
+
+
+def first_chunk(number: int, *sizes: int, transfer: int = 1, frames: tuple[bytes, ...] = (b"x",)) -> Message:
+    packed = b"".join(size.to_bytes(8, "little") for size in sizes)
+    return encode_message(CLIENT_TO_SCHEDULER, [Chunk(transfer, packed, frames)], number)
+
+
+def test_claimed_sizes_take_no_memory() -> None:
+    pipe = Pair().scheduler
+    assert pipe.receive(*first_chunk(1, 2**63, 2**63)) == []
+    assert pipe.arriving_bytes == 1
+
+
+@pytest.mark.parametrize(
+    ("chunk", "why"),
+    [
+        (Chunk(1, b"", (b"x",)), "sizes take 0 bytes"),
+        (Chunk(1, bytes(8 * 70_000), ()), "sizes take"),
+        (Chunk(2, (5).to_bytes(8, "little"), (b"x",)), "only 1 belongs"),
+        (Chunk(1, (5).to_bytes(8, "little"), (b"xxx", b"xxx")), "more bytes than announced"),
+        (Chunk(1, (5).to_bytes(8, "little"), (b"xxxxx",)), "not a ClientToScheduler message"),
+    ],
+)
+def test_chunks_that_break_a_rule_are_refused(chunk: Chunk, why: str) -> None:
+    with pytest.raises(ProtocolError, match=why):
+        Pair().scheduler.receive(*encode_message(CLIENT_TO_SCHEDULER, [chunk], 1))
+
+
+def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
+    for second in (first_chunk(2, 5), encode_message(CLIENT_TO_SCHEDULER, [Chunk(2, b"", (b"x",))], 2)):
+        pipe = Pair().scheduler
+        pipe.receive(*first_chunk(1, 1000))
+        with pytest.raises(ProtocolError):
+            pipe.receive(*second)
+
+
+def test_a_large_message_that_is_too_large_for_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(_arrival: Arrival, _frames: object) -> bool:
+        raise MemoryError
+
+    pipe = Pair().scheduler
+    pipe.receive(*first_chunk(1, 1000))
+    monkeypatch.setattr(Arrival, "add", no_memory)
+    with pytest.raises(ProtocolError, match="no memory for a message of 1,000 bytes"):
+        pipe.receive(*encode_message(CLIENT_TO_SCHEDULER, [Chunk(1, b"", (b"x",))], 2))
+    assert pipe.arriving_bytes == 0
+
+
+LARGE_RESULT = RunResult(TaskId(b"t" * 16), 3, 7, TaskStatus.SUCCESS, b"", 5, (bytes(300_000),))
+LARGE_RESPONSE = ObjectResponse(ObjectId(b"o" * 16), 1, (bytes(300_000),))
+LARGE_OBJECT = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), "", (bytes(300_000),))
+
+
+@pytest.mark.parametrize(
+    ("incoming", "outgoing", "item", "instead"),
+    [
+        (
+            AGENT_TO_SCHEDULER,
+            SCHEDULER_TO_AGENT,
+            LARGE_RESULT,
+            without_result(LARGE_RESULT, ObjectTooLargeError("its result", 300_200, "the scheduler", None, SEND_LESS)),
+        ),
+        (
+            SCHEDULER_TO_AGENT,
+            AGENT_TO_SCHEDULER,
+            LARGE_RESPONSE,
+            replace(LARGE_RESPONSE, found=0, frames=(), reason="its worker's host has no memory for its 300,152 bytes"),
+        ),
+    ],
+)
+def test_a_value_for_which_there_is_no_memory_costs_its_task_and_not_the_session(
+    incoming: Direction, outgoing: Direction, item: Any, instead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sent_without_memory(incoming, outgoing, item, monkeypatch) == [instead, replace(item, frames=())]
+
+
+def test_an_object_for_which_there_is_no_memory_comes_without_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, small = sent_without_memory(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, LARGE_OBJECT, monkeypatch)
+    assert (lost.kind, lost.object_id, list(lost.frames)) == (LARGE_OBJECT.kind, LARGE_OBJECT.object_id, [])
+    assert type(lost.frames) is LostFrames
+    assert "no room for its 300,144 bytes" in lost.frames.reason
+    assert small == replace(LARGE_OBJECT, frames=())
+
+
+def test_of_a_message_that_is_larger_than_its_receiver_has_room_for_only_the_header_is_kept() -> None:
+    pair = Pair()
+    pair.scheduler = Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, window_bytes=WINDOW, room=lambda: 200_000)
+    small, large = stored(1, 190_000), stored(2, 300_000)
+    pair.client.put_all([small, large, small])
+    came = pair.finish()
+    assert as_said([came[0], came[2]]) == [small, small]
+    assert type(came[1].frames) is LostFrames
+    assert came[1].object_id == large.object_id
+
+
+def test_what_is_on_its_way_is_what_has_left_at_least_in_part_and_was_not_heard() -> None:
+    pair = Pair()
+    first, second, third = (stored(number, 300_000) for number in (1, 2, 3))
+    assert pair.client.on_their_way() == []
+    pair.client.put_all([task(1), first, task(2, object_ids=first.object_id), second, third])
+    assert pair.client.on_their_way() == []
+    messages = pair.client.take()
+    assert pair.client.on_their_way() == [first], "the window is smaller than an object"
+    while pair.client.on_their_way() == [first]:
+        pair.deliver(messages)
+        pair.acknowledge()
+        messages = pair.client.take()
+    assert pair.client.on_their_way() == [first, second], "the last of the first one has left, and was not heard"
+    pair.deliver(messages)
+    pair.acknowledge()
+    assert pair.client.on_their_way() == [second]
+    pair.finish()
+    assert pair.client.on_their_way() == []
+
+
+def test_a_client_that_has_no_memory_for_a_result_hears_so_when_it_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = sent_without_memory(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, LARGE_RESPONSE, monkeypatch)
+    assert [(each.object_id, each.found) for each in came] == [(LARGE_RESPONSE.object_id, 1)] * 2
+    lost = came[0].frames
+    assert (len(lost), size_of(lost)) == (0, 0)
+    for serializer in (DefaultSerializer(), JsonSerializer()):
+        value, error = read_value(serializer, lost)
+        assert value is None
+        assert isinstance(error, DeserializeObjectError)
+        assert str(unread_result(error, "f")) == (
+            "task f: its result cannot be read here: MemoryError: it has 300,152 bytes, and this process has no memory "
+            "for them"
+        )
+
+
+def sent_without_memory(
+    incoming: Direction, outgoing: Direction, item: Any, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """Return what becomes of an item and of a small one after it, at a peer that has memory for its header alone."""
+    keep = Arrival._keep
+
+    def keep_header(arrival: Arrival, frames: Sequence[Any]) -> None:
+        keep(arrival, frames)
+        if arrival.n_bytes > 100_000:
+            raise MemoryError
+
+    monkeypatch.setattr(Arrival, "_keep", keep_header)
+    here, there = Pipe(outgoing, incoming, window_bytes=WINDOW), Pipe(incoming, outgoing, window_bytes=WINDOW)
+    here.put(item)
+    here.put(replace(item, frames=()))
+    came: list[Any] = []
+
+    while messages := here.take():
+        for header, frames in messages:
+            for batch in there.receive(header, list(map(memoryview, frames))):
+                came.extend(batch)
+        here.receive(*there.unnumbered([]))
+    assert there.arriving_bytes == 0
+    return came
+
+
+def test_chunks_are_not_nested_and_not_said_out_of_the_count() -> None:
+    inner, frames = encode_message(CLIENT_TO_SCHEDULER, [Chunk(1, bytes(8), (b"x",))])
+    sizes = (len(inner), len(frames[0]))
+    with pytest.raises(ProtocolError, match="where none belongs"):
+        Pair().scheduler.receive(*first_chunk(1, *sizes, frames=(inner, frames[0])))
+    with pytest.raises(ProtocolError, match="where none belongs"):
+        Pair().scheduler.receive(*first_chunk(0, 5))
+
+
+def test_a_response_is_large_too() -> None:
+    pair = Pair()
+    pair.scheduler.put(ObjectResponse(ObjectId(NO_ID), 1, (bytes(WINDOW),)))
+    came = [batch for message in pair.scheduler.take() for batch in pair.client.receive(*message)]
+    assert not pair.scheduler.has_unsaid or not came
+    assert pair.client.is_acknowledgement_due
+    assert pair.client._unanswered_bytes >= ACKNOWLEDGED_BYTES
+
+
+def test_what_has_not_left_can_be_taken_back_and_the_rest_keeps_its_numbers() -> None:
+    sender, receiver = Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT), Pipe(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+    first, second, third = (RunTask(bytes([n]) * 16, 0, n, b"f" * 16, b"", b"") for n in range(3))
+    cancel = RunCancel(b"t" * 16, 0, 1)
+    sender.put(first)
+    (left,) = sender.take()
+    sender.put_all([second, cancel])
+    sender.take()
+    sender.put_all([third, cancel])
+    assert sender.withdraw(RunTask, after=1) == [second, third]
+    assert sender.withdraw(RunTask, after=1) == []
+    received = [
+        batch for message in (left, *sender.resume(0)[1:], *sender.take()) for batch in receiver.receive(*message)
+    ]
+    assert [list(batch) for batch in received] == [[first], [cancel], [cancel]]
+    assert receiver.heard == sender.said == 3
+
+
+def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
+    sender, receiver = Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT), Pipe(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+    order = RunTask(b"t" * 16, 0, 1, b"f" * 16, b"", b"")
+    sender.put(order)
+    sender.take()
+    assert sender.withdraw(RunTask, after=0) == [order]
+    (message,) = sender.resume(0)
+    assert receiver.receive(*message) == []
+    assert receiver.heard == 1
+    assert list(sender.unheard()) == []

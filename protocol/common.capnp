@@ -76,14 +76,13 @@ struct RunOptions {
   atMostOnce @1 :Bool;                    # never start it a second time, also if it was lost with its worker
   retries @2 :UInt32;                     # how often to run it again when it has raised one of retryOn, or timed out
   timeoutMs @3 :UInt32;                   # end it after so many milliseconds; 0 = when its worker says
-  memoryBytes @4 :UInt64;                 # how much memory it will need; 0 = not known
-  capabilities @5 :List(Capability);      # what the machine of its worker must have, and how much of that the task takes
-  wasSaid @6 :Bool;                       # with atMostOnce: another scheduler had it already, and may have started it
-  retryOn @7 :List(Text);                 # names of exception classes, as in TaskFailure; those that are derived from them count too
-  retryDelayMs @8 :UInt32;                # wait so many milliseconds before the first retry, and twice as long before each further one
-  noWorkerTimeoutMs @9 :UInt32;           # fail it when for so long no worker was connected that could have taken it; 0 = it waits
-  devices @10 :List(UInt16);              # the numbers of the GPUs that it has; an agent says it to its processors
-  worker @11 :Text;                       # the name of the one worker that may run it; empty = any. It fails if that is not there
+  capabilities @4 :List(Capability);      # what the machine of its worker must have, and how much of that the task takes
+  wasSaid @5 :Bool;                       # with atMostOnce: another scheduler had it already, and may have started it
+  retryOn @6 :List(Text);                 # names of exception classes, as in TaskFailure; those that are derived from them count too
+  retryDelayMs @7 :UInt32;                # wait so many milliseconds before the first retry, and twice as long before each further one
+  noWorkerTimeoutMs @8 :UInt32;           # fail it when for so long no worker was connected that could have taken it; 0 = it waits
+  devices @9 :List(UInt16);               # the numbers of the GPUs that it has; an agent says it to its processors
+  worker @10 :Text;                       # the name of the one worker that may run it; empty = any. It fails if that is not there
 
   struct Capability {
     name @0 :Text;       # such as "gpu"

@@ -521,7 +521,7 @@ def test_a_run_is_measured_if_its_options_ask_for_it_and_not_otherwise(bench: Ex
 
 def test_options_that_an_executor_does_not_know_are_left_aside(bench: ExecutorBench) -> None:
     capabilities = (("licence", 1),)
-    options = RunOptions(at_most_once=True, retries=3, memory_bytes=2**20, capabilities=capabilities).encode()
+    options = RunOptions(at_most_once=True, retries=3, capabilities=capabilities).encode()
     task = replace(bench.task(abs, -1), options=options)
     bench.run(task)
     assert value_of(*bench.results(task)) == 1

@@ -211,7 +211,7 @@ def parts() -> Json:
         {"kind": OBJECT, "name": "", "data": sample_id(7)},
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
-    options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
+    options = RunOptions(True, True, 3, 2_500, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
     named = (NAMED, "fläche".encode())
     of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
@@ -256,7 +256,17 @@ def files() -> dict[str, str]:
         "refused.json": refused(),
         "parts.json": parts(),
     }
-    return {name: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for name, content in contents.items()}
+    return {name: _text(content) for name, content in contents.items()}
+
+
+def _text(content: Json) -> str:
+    """Return one line for each message, and for each other part."""
+    lines = []
+    for key, value in content.items():
+        rows = [f"  {json.dumps(row, ensure_ascii=False)}" for row in value] if isinstance(value, list) else []
+        text = "[\n" + ",\n".join(rows) + "\n ]" if rows else json.dumps(value, ensure_ascii=False)
+        lines.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def main() -> None:

@@ -87,7 +87,7 @@ export function splitIds(row) {
 
 // Structs of common.capnp: fields at their places, as the compiler of capnp-es would write it
 
-const Options = structClass("RunOptions", 32, 3);
+const Options = structClass("RunOptions", 24, 4);
 const Capabilities = CompositeList(structClass("Capability", 8, 1));
 const Failure = structClass("TaskFailure", 0, 6);
 

@@ -71,8 +71,6 @@ class RunOptions(NamedTuple):
     """how often to run it again when it has raised one of `retry_on`, or timed out"""
     timeout_ms: int = 0
     """end it after this time; 0: the limit of its worker"""
-    memory_bytes: int = 0
-    """how much memory it will need; 0: not known"""
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that its worker must have, and how much of each the task takes"""
     was_said: bool = False
@@ -126,7 +124,6 @@ def _write(options: RunOptions) -> bytes:
         atMostOnce=options.at_most_once,
         retries=options.retries,
         timeoutMs=options.timeout_ms,
-        memoryBytes=options.memory_bytes,
         capabilities=[{"name": utf8(name), "amount": amount} for name, amount in options.capabilities],
         wasSaid=options.was_said,
         retryOn=[utf8(name) for name in options.retry_on],
@@ -147,7 +144,6 @@ def _read(data: bytes) -> RunOptions:
             options.atMostOnce,
             options.retries,
             options.timeoutMs,
-            options.memoryBytes,
             tuple((each.name, each.amount) for each in options.capabilities),
             options.wasSaid,
             tuple(options.retryOn),

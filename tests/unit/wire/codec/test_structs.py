@@ -6,7 +6,7 @@ from scaler.errors import ProtocolError
 from scaler.wire.codec.schemas import SCHEMAS
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 
-ALL = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("größe", 0)), True, ("OSError",), 250, 9, (0, 65535), "w")
+ALL = RunOptions(True, True, 3, 2_500, (("gpu", 1), ("größe", 0)), True, ("OSError",), 250, 9, (0, 65535), "w")
 
 
 def test_task_failure_arrives_as_it_was() -> None:

@@ -13,7 +13,12 @@ TEXT = """\
 
 <!-- Written by docs/draw_layout.py; a test compares the two. -->
 
-Each folder and file of the package, with the first sentence of its docstring. A module imports only from the layers
+Who reads these files in this order knows how the whole works; [the way of one task](../design.md#one-task-room-by-room)
+leads through most of them:
+
+{first}
+
+Below is each folder and file of the package, with the first sentence of its docstring. A module imports only from the layers
 below its own: `pyproject.toml` has that as import contracts, and a test checks that each contract would notice a
 trespass.
 
@@ -21,6 +26,14 @@ trespass.
 {tree}
 ```
 """
+
+FIRST = [
+    *("kit/actor.py", "kit/dispatcher.py", "process/shell.py", "wire/messages/client.py", "wire/session/pipe.py"),
+    *("client/core.py", "client/link/conversation.py", "actors/tree.py", "actors/sessions/client_session.py"),
+    *("actors/tasks/task.py", "actors/workers/balancer.py", "actors/workers/worker_proxy.py", "agent/link.py"),
+    *("worker/slot.py", "processor/processor.py"),
+]
+"""The files to begin with, in the order in which they explain each other."""
 
 
 def sentence(module: Path) -> str:
@@ -48,7 +61,8 @@ def lines(folder: Path, indent: str = "") -> Iterator[str]:
 
 def page() -> str:
     """Return the page as it should be."""
-    return TEXT.format(tree="\n".join(lines(PACKAGE)))
+    first = [f"{number}. `scaler/{name}`: {sentence(PACKAGE / name)}" for number, name in enumerate(FIRST, 1)]
+    return TEXT.format(first="\n".join(first), tree="\n".join(lines(PACKAGE)))
 
 
 if __name__ == "__main__":

@@ -222,7 +222,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)
     os.register_at_fork(after_in_child=connection.close)  # its end tells the agent that this process has ended
-    code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
+    code = 0
+    with contextlib.suppress(ChannelClosedError):  # the agent has ended before the engine was ready
+        code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from scaler.engines.call import EngineCall, ended
 from scaler.engines.host import Host, HostSettings
 from scaler.ids import ObjectId, TaskId
+from scaler.process.interpreter import start_part
 from scaler.processor.channel import Channel
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
@@ -144,3 +146,16 @@ def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> No
         host.join(10)
         assert not host.is_alive()
         _made.clear()
+
+
+@pytest.mark.processes
+def test_a_host_whose_agent_has_ended_before_it_is_ready_ends_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = socket.socketpair()
+    settings = HostSettings(
+        "scaler.engines.engine:futures_engine", "futures://concurrent.futures:ThreadPoolExecutor", 1, "", ""
+    )
+    process = start_part("scaler.engines.host", json.dumps(settings._asdict()), theirs.fileno(), {}, is_session=True)
+    theirs.close()
+    ours.close()
+    process.wait(60)
+    assert capfd.readouterr().err == ""

@@ -37,8 +37,8 @@ class NoWorkerError(ScalerError):
     """The task was refused, or no connected worker could take it for as long as its `no_worker_timeout`.
 
     It is refused when no worker has room and `max_number_of_tasks_waiting` tasks wait already: submit it again later,
-    add workers, or raise that setting of the scheduler. A task that no worker could take asks for capabilities that
-    none of them has: start a cluster that has them; the message says which are missing.
+    add workers, or raise that setting of the scheduler. If the task needs capabilities that no connected worker has,
+    start a cluster that has them; the message says which are missing.
     """
 
 

@@ -74,7 +74,7 @@ def checked_task_id(task: object) -> TaskId:
     """
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
-            f"a task is said by its future of this kind of client, or by its id of {ID_BYTES} bytes; not {task!r}"
+            f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes; not {task!r}"
         )
     return TaskId(task)
 

@@ -58,20 +58,18 @@ class SchedulerClusterCombo:
         preload: modules that are imported once for all worker processes, which share their memory.
         initializer: what each new worker process calls before its first task; in code also a function.
         max_tasks_per_processor: a worker process is replaced by a fresh one after this many tasks; 0: never.
-        drain_seconds: on SIGTERM: take no new tasks, and leave when the running ones have ended, or after this time; 0:
-            at once.
-        processor_memory_bytes: when a worker process has this much memory of its own, its task gets MemoryError; a
-            process that keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
-        capabilities: what this machine has that tasks may ask for, and how much of each; a name alone is an amount of
-            1, and K, M, G, T are powers of 1024; in code also a dict.
+        drain_seconds: how long to wait for running tasks on SIGTERM, while no new ones are taken; 0: end at once.
+        processor_memory_bytes: a task whose process has this much memory of its own gets MemoryError; a process still
+            above 75 % of it between tasks is replaced; 0: no limit.
+        capabilities: what this machine has that tasks may ask for, and how much of each; NAME alone means NAME=1, and
+            K, M, G, T are powers of 1024; in code also a dict.
         functions: functions that clients in any language may call by name (client.call), with JSON as arguments and
             results; in code also a dict.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
         logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
         transfer_window_bytes: how much of its large values may be on the way to each peer; more is faster over long
             distances, less lets small messages through sooner.
-        client_tasks: the most open tasks that the scheduler has of one client, which keeps further ones until these
-            have ended.
+        client_tasks: most open tasks that the scheduler accepts from one client; the client holds back the rest.
         client_bytes: the most bytes of arguments of open tasks that the scheduler has of one client, which keeps
             further ones.
         open_tasks: the most open tasks of all clients, which have equal parts of them.
@@ -81,8 +79,8 @@ class SchedulerClusterCombo:
             session begins anew, and tasks whose results are among them run again.
         value_bytes: the most bytes of one argument, object, function or result, unless it lies in shared memory; a
             larger one is refused with ObjectTooLargeError before it is sent.
-        task_output_lines_per_second: the most lines written by tasks that a worker sends in a second, for future.logs()
-            and viewers; a whole cluster sends twice as many; 0: none, they are in the log only.
+        task_output_lines_per_second: limit per worker for the output lines of tasks that travel to future.logs() and
+            viewers; a cluster as a whole sends at most twice as many; 0: none, they are in the log only.
         task_output_in_log: whether what tasks write is also in the log of their worker; off: only clients and viewers
             get it.
         task_output_retention_seconds: how long the lines that a task has written are kept after its last one.

@@ -122,7 +122,7 @@ def finder(functions: Sequence[str]) -> Named:
             if is_interruption(error):
                 raise
             raise DeserializeObjectError(
-                f"the function {name!r} that this cluster serves is not to be had here: {type(error).__name__}: {error}"
+                f"cannot import the served function {name!r} here: {type(error).__name__}: {error}"
             ) from error
 
     return find

@@ -112,7 +112,7 @@ class SchedulerEdge:
         self._look_at = self._clock() + FLOOD_SECONDS
         count = self._listener.look(resident_bytes())
         if count:
-            logger.warning("hung up on %d connections that send far more than is read", count)
+            logger.warning("closed %d connections that flooded the receive queue", count)
 
     def hang_up_on_idle(self) -> None:
         """Hang up on connections that have been no peer's since the last call: they said no hello, or were left."""

@@ -73,7 +73,7 @@ class ClusterConfig(Settings):
     drain_seconds: float = field(
         default=0,
         metadata=entry(
-            "on SIGTERM: take no new tasks, and leave when the running ones have ended, or after this time; 0: at once",
+            "how long to wait for running tasks on SIGTERM, while no new ones are taken; 0: end at once",
             "--drain",
             unit="s",
         ),
@@ -136,8 +136,8 @@ class ClusterConfig(Settings):
     processor_memory_bytes: int = field(
         default=0,
         metadata=entry(
-            "when a worker process has this much memory of its own, its task gets MemoryError; a process that keeps "
-            "three quarters of that between tasks is replaced by a fresh one; 0: no limit",
+            "a task whose process has this much memory of its own gets MemoryError; a process still above 75 % of it "
+            "between tasks is replaced; 0: no limit",
             "--processor-memory-bytes",
             unit="bytes",
             most=2**63,
@@ -146,8 +146,8 @@ class ClusterConfig(Settings):
     capabilities: tuple[str, ...] = field(
         default=(),
         metadata=entry(
-            "what this machine has that tasks may ask for, and how much of each; a name alone is an amount of 1, and "
-            "K, M, G, T are powers of 1024; in code also a dict",
+            "what this machine has that tasks may ask for, and how much of each; NAME alone means NAME=1, and K, M, G, "
+            "T are powers of 1024; in code also a dict",
             "--capabilities",
             metavar="NAME=AMOUNT,...",
             default="none",
@@ -166,8 +166,8 @@ class ClusterConfig(Settings):
     task_output_lines_per_second: int = field(
         default=500,
         metadata=entry(
-            "the most lines written by tasks that a worker sends in a second, for future.logs() and viewers; a whole "
-            "cluster sends twice as many; 0: none, they are in the log only",
+            "limit per worker for the output lines of tasks that travel to future.logs() and viewers; a cluster as a "
+            "whole sends at most twice as many; 0: none, they are in the log only",
             "--task-output-lines-per-second",
             most=100_000,
         ),

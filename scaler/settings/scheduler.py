@@ -124,7 +124,7 @@ class SchedulerConfig(Settings):
     client_tasks: int = field(
         default=250_000,
         metadata=entry(
-            "the most open tasks that the scheduler has of one client, which keeps further ones until these have ended",
+            "most open tasks that the scheduler accepts from one client; the client holds back the rest",
             "--client-tasks",
             least=1,
         ),

@@ -346,7 +346,7 @@ class Slot(Actor):
             else:
                 self._answers.end([task], end)
         self._queue.put_back(back)
-        logger.debug("%s: %d tasks taken back from behind a long one", self.name, len(back))
+        logger.debug("%s: recalled %d tasks queued behind a long-running one", self.name, len(back))
 
     @handles(SayRuns)
     def _say_runs(self, say: SayRuns) -> None:

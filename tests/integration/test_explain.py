@@ -48,7 +48,7 @@ def test_a_task_is_explained_and_warned_about_until_a_worker_comes(
             wait_until(lambda: (future.story().seconds or 0.0) > seconds, "it runs for longer")
             (tmp_path / "end").touch()
             assert future.result(60) == 1
-            wait_until(lambda: "the tasks that waited go on" in caplog.messages, "the end of the warning")
+            wait_until(lambda: "tasks are progressing again" in caplog.messages, "the end of the warning")
     finally:
         cluster.terminate()
         scheduler.terminate()

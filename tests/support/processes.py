@@ -217,7 +217,7 @@ def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) 
     )
 
 
-SLOW_START = re.compile(r"^(1 task waits|[0-9,]+ tasks wait): .*\n|^the tasks that waited go on\n", re.MULTILINE)
+SLOW_START = re.compile(r"^(1 task waits|[0-9,]+ tasks wait): .*\n|^tasks are progressing again\n", re.MULTILINE)
 
 
 def complaints(errors: str) -> str:

@@ -95,10 +95,10 @@ def in_the_queue(room: Room) -> tuple[Reason, str]:
         )
     if room.with_room:
         return TURN, "a worker has room for it, and it is about to be sent there"
-    are = "the one worker has" if room.workers == 1 else f"all {room.workers:,} workers have"
+    are = "the one worker is" if room.workers == 1 else f"all {room.workers:,} workers are"
     return NO_ROOM, (
-        f"no worker has room: {are} {room.tasks:,} task{'s' * (room.tasks != 1)}, as many as they get ahead; it "
-        "follows when some of these have ended, and earlier with more workers"
+        f"{are} full, with {room.tasks:,} task{'s' * (room.tasks != 1)}; it starts when some of these have ended, and "
+        "earlier with more workers"
     )
 
 

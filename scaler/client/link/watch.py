@@ -84,7 +84,7 @@ class Watch:
         if reason:
             logger.warning("%s: %s", _who_waits(self._work.n_open, reason), concern)
         else:
-            logger.warning("the tasks that waited go on")
+            logger.warning("tasks are progressing again")
 
 
 def _who_waits(n_open: int, reason: str) -> str:

@@ -43,7 +43,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     watched = list(futures)
     for future in watched:
         if not isinstance(future, Future):
-            raise TypeError(f"progress shows futures, and this is none: {future!r}")
+            raise TypeError(f"progress() takes futures, not {future!r}")
     if timeout is not None:
         check_number("timeout", timeout, 0)
     watch = _Watch(watched)

@@ -1,8 +1,8 @@
 """Usual messages: what nearly each process says and hears when single tasks come, by the kind of process.
 
 To cut their stencils takes half a millisecond each. So it is done before it is needed: in the fork server for all
-processors, in scheduler and agent soon after their start. What is missing here is only slower, until its stencil is
-cut after some messages. Must never: decide anything.
+processors, in scheduler and agent soon after their start. Messages that are not named here work, too;
+they are slower until some have been seen. Must never: decide anything.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulat
     simulation.run()
     answer = ask(simulation, client, task_ids[-1])
     assert (answer.state, answer.waits_for) == ("inactive", NO_ROOM)
-    assert "all 3 workers have 3 tasks" in answer.sentence
+    assert "all 3 workers are full, with 3 tasks" in answer.sentence
 
 
 def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:

@@ -70,7 +70,7 @@ async def ask(call: str, task: object) -> None:
 @pytest.mark.parametrize("call", ["story", "logs"])
 @pytest.mark.parametrize("task", [b"short", "text", 5])
 def test_what_is_no_task_is_said(call: str, task: object) -> None:
-    with pytest.raises(ValueError, match="a task is said by its future"):
+    with pytest.raises(ValueError, match="pass the task's future"):
         asyncio.run(ask(call, task))
 
 

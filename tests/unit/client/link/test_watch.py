@@ -107,7 +107,7 @@ def test_when_it_goes_on_that_is_said_too(scene: Scene, caplog: pytest.LogCaptur
     assert scene.watch.concern == ""
     scene.end(task_id)
     scene.pass_seconds(10)
-    assert warnings(caplog) == ["1 task waits: no worker is connected", "the tasks that waited go on"]
+    assert warnings(caplog) == ["1 task waits: no worker is connected", "tasks are progressing again"]
 
 
 def test_tasks_that_all_have_failed_do_not_go_on(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

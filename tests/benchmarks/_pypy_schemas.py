@@ -12,7 +12,7 @@ _LINE = re.compile(r"^ *(?:struct (\w+)|(\w+) @\d+ :([\w.()]+))")
 
 
 def schema_directory():
-    return Path(__file__).resolve().parents[2] / "protocol"
+    return Path(__file__).resolve().parents[3] / "protocol"
 
 
 def read(schema, data):

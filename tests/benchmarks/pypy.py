@@ -66,7 +66,7 @@ def make_copy(folder: Path, stand_ins: dict[str, str], is_older: bool) -> Path:
     """Write a copy of the package, the schemas and the benchmark. Return its folder.
 
     Args:
-        stand_ins: which files beside this one take the place of which ones of `scaler/wire`.
+        stand_ins: which files beside this one take the place of which ones of `scaler/wire/codec`.
         is_older: whether Python 3.9 must understand it.
     """
     shutil.copytree(REPOSITORY / "scaler", folder / "scaler", ignore=shutil.ignore_patterns("__pycache__", "static"))
@@ -84,7 +84,7 @@ def make_copy(folder: Path, stand_ins: dict[str, str], is_older: bool) -> Path:
             text = path.read_text().replace('import "common.capnp"', 'import "/common.capnp"')
             path.write_text(SCHEMA_HEAD.sub(TEXTS_ARE_STR, text))
     for stand_in, name in stand_ins.items():
-        shutil.copy(HERE / stand_in, folder / "scaler" / "wire" / name)
+        shutil.copy(HERE / stand_in, folder / "scaler" / "wire" / "codec" / name)
     return folder
 
 

@@ -123,7 +123,7 @@ def test_a_first_program_runs(python: Other) -> None:
 
 
 def test_the_quickstart_runs(python: Other) -> None:
-    done = python.run(str(REPOSITORY / "examples" / "measure_code.py"), str(REPOSITORY / "scaler" / "actors" / "kit"))
+    done = python.run(str(REPOSITORY / "examples" / "measure_code.py"), str(REPOSITORY / "scaler" / "kit"))
     assert done.returncode == 0, done.stderr  # which has the bar as well
     assert last_line(done.stdout).startswith("both ways gave the same ")
 

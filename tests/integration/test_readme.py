@@ -90,7 +90,8 @@ FURTHER = [
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     before = set(descendants())
     done = run_python(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)
-    assert (done.returncode, complaints(done.stderr)) == (0, "")
+    said = "1 open task was cancelled, because the client has ended" if name == "disconnect" else ""
+    assert (done.returncode, complaints(done.stderr).partition(":")[0]) == (0, said)
     assert done.stdout
     assert set(descendants()) <= before
 

@@ -162,7 +162,7 @@ def test_a_node_outlives_any_number_of_kills_of_its_fork_server(node: Node) -> N
     node.run(node.task(int))
     node.until(lambda: node.results)
     for _ in range(5):
-        [fork_server] = psutil.Process().children()
+        [fork_server] = [each for each in psutil.Process().children() if "fork_server" in " ".join(each.cmdline())]
         fork_server.kill()
         node.until(lambda killed=fork_server.pid: has_successor(killed))
     node.run(node.task(int))

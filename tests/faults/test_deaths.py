@@ -409,6 +409,7 @@ def test_a_drain_that_takes_too_long_ends_and_the_task_runs_elsewhere(tmp_path: 
 MEMORY = Path("/sys/fs/cgroup/memory")
 
 
+@pytest.mark.more
 @pytest.mark.skipif(
     not (MEMORY / "memory.oom_control").exists() or not os.access(MEMORY, os.W_OK),
     reason="needs control groups of version 1, and the right to make one",

@@ -261,6 +261,7 @@ def test_story_logs_and_trace(address: str, tmp_path: Path) -> None:
     run(use())
 
 
+@pytest.mark.more
 def test_a_wait_for_workers_ends_with_its_client_and_its_task(address: str) -> None:
     async def use() -> None:
         async with AsyncClient(address) as client:

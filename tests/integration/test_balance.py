@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from scaler import Client, Cluster, SchedulerClusterCombo
 from tests.support.processes import wait_until
 from tests.support.timing import at_best
@@ -73,6 +75,7 @@ def test_long_tasks_use_all_workers_that_join_while_the_first_one_runs(tmp_path:
     assert all_workers_are_used(tmp_path, was_short=False)
 
 
+@pytest.mark.more
 def test_so_do_tasks_that_were_taken_for_short_ones_and_given_ahead(tmp_path: Path) -> None:
     assert all_workers_are_used(tmp_path, was_short=True)
 
@@ -87,6 +90,7 @@ def leave_or_await(mark: str, awaits: bool, _data: bytes = b"") -> bool:
     return bool(mark) and Path(mark).exists()
 
 
+@pytest.mark.more
 def test_a_task_that_was_overtaken_while_its_argument_came_runs_elsewhere(tmp_path: Path) -> None:
     mark = str(tmp_path / "mark")
     with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
@@ -102,6 +106,7 @@ def test_a_task_that_was_overtaken_while_its_argument_came_runs_elsewhere(tmp_pa
             cluster.shutdown()
 
 
+@pytest.mark.more
 def test_balancing_of_a_combo_may_be_turned_off() -> None:
     with (
         SchedulerClusterCombo(n_workers=1, load_balance_seconds=0, load_balance_trigger_times=1) as combo,

@@ -148,6 +148,7 @@ def test_a_task_sees_its_gpus_and_no_two_see_the_same(client: Client, tmp_path: 
     assert client.submit(seen, marks[0], gate).result(WAIT_SECONDS)[0] is None
 
 
+@pytest.mark.more
 def test_a_process_that_has_had_a_gpu_does_not_run_tasks_that_have_others(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.touch()

@@ -312,6 +312,7 @@ def test_a_failed_argument_inside_of_a_container_is_named(client: Client) -> Non
         client.submit(sum, functools.partial(print, failing))
 
 
+@pytest.mark.more
 def test_futures_inside_of_containers_of_an_asyncio_client(address: str) -> None:
     async def run() -> list[Any]:
         async with AsyncClient(address) as client:

@@ -242,6 +242,7 @@ def test_a_stopped_process_breathes(client: Client, tmp_path: Path) -> None:
     assert future.result(SECONDS) == "gone"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_nothing_stopped_is_left_behind_when_the_agent_ends(tmp_path: Path, number: signal.Signals) -> None:
     with (

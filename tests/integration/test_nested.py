@@ -165,6 +165,7 @@ def test_a_cluster_that_joins_later_runs_nested_tasks_too(client: Client, combo:
         cluster.join()
 
 
+@pytest.mark.more
 def test_a_bad_setting_in_the_environment_of_workers_keeps_nobody_from_nested_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

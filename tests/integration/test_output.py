@@ -187,6 +187,7 @@ def test_a_task_that_writes_very_much_waits_for_no_reader_of_the_cluster(tmp_pat
             cluster.terminate()
 
 
+@pytest.mark.more
 def test_a_cluster_can_keep_it_to_itself(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/s"
     scheduler = Scheduler(address=address, logging_level="ERROR")

@@ -279,5 +279,6 @@ def sum_of_squares(count: int) -> int:
         return sum(executor.map(pow, range(count), [2] * count)) + futures[-1].result()
 
 
+@pytest.mark.more
 def test_a_task_that_waits_for_its_executor_gives_up_its_place(client: Client) -> None:
     assert client.submit(sum_of_squares, 10).result(SECONDS) == sum(n * n for n in range(10)) + 81

@@ -265,6 +265,7 @@ def test_story_logs_and_trace(address: str, tmp_path: Path) -> None:
 def test_a_wait_for_workers_ends_with_its_client_and_its_task(address: str) -> None:
     async def use() -> None:
         async with AsyncClient(address) as client:
+            await client.wait_for_workers(2)
             given_up = asyncio.ensure_future(client.wait_for_workers(9))
             waiting = asyncio.ensure_future(client.wait_for_workers(9))
             assert (await client.info()).workers == 2

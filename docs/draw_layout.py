@@ -18,9 +18,9 @@ leads through most of them:
 
 {first}
 
-Below is each folder and file of the package, with the first sentence of its docstring. A module imports only from the layers
-below its own: `pyproject.toml` has that as import contracts, and a test checks that each contract would notice a
-trespass.
+Below is each folder and file of the package, with the first sentence of its docstring. A module imports only from the
+layers below its own: `pyproject.toml` has that as import contracts, and a test checks that each contract would notice
+a trespass.
 
 ```text
 {tree}

@@ -65,6 +65,11 @@ class Versions:
         self._known.update(versions)
 
 
+def now_ns() -> int:
+    """Return the time in ns as the file system says it of an edit."""
+    return time.time_ns()
+
+
 def _stamp(path: str | os.PathLike[str]) -> Stamp | None:
     try:
         status = Path(path).stat()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 from scaler.config import ConfigError
 from scaler.errors import SerializeObjectError
-from scaler.pickling.loaded import Version, Versions, file_of, needed_by, own_modules
+from scaler.pickling.loaded import Version, Versions, file_of, needed_by, now_ns, own_modules
 from scaler.pickling.serialization import Frames, name_of
 from scaler.pickling.shipped import Shipped
 
@@ -52,7 +51,7 @@ class Edits:
         Raises:
             SerializeObjectError: if one was edited and cannot travel.
         """
-        self._began_at = self._began_at or time.time_ns()
+        self._began_at = self._began_at or now_ns()
         self._mentioned.update(getattr(getattr(function, "__code__", None), "co_names", ()))
         needed = self._needed_by(function, frames)
         new = {name: file for name, file in needed.items() if name not in self._files}

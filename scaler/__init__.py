@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from scaler.client.calls.options import TaskOptions
     from scaler.client.client import Client
     from scaler.client.future import ScalerFuture
+    from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
     from scaler.client.object_reference import ObjectReference
-    from scaler.client.presence import SchedulerInfo, WorkerInfo
     from scaler.client.progress.futures import progress
     from scaler.cluster.child_process import StartError
     from scaler.cluster.cluster import Cluster
@@ -106,7 +106,7 @@ _PLACES = {
     "ScalerFuture": "scaler.client.future",
     "Scheduler": "scaler.cluster.scheduler",
     "SchedulerClusterCombo": "scaler.cluster.combo",
-    "SchedulerInfo": "scaler.client.presence",
+    "SchedulerInfo": "scaler.client.insight.presence",
     "SerializeObjectError": "scaler.errors",
     "Serializer": "scaler.pickling.serialization",
     "StartError": "scaler.cluster.child_process",
@@ -114,7 +114,7 @@ _PLACES = {
     "TaskNotFoundError": "scaler.errors",
     "TaskOptions": "scaler.client.calls.options",
     "WorkerDiedError": "scaler.errors",
-    "WorkerInfo": "scaler.client.presence",
+    "WorkerInfo": "scaler.client.insight.presence",
     "current_task": "scaler.task_context",
     "progress": "scaler.client.progress.futures",
 }

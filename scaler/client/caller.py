@@ -12,21 +12,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client import everywhere, presence
+from scaler.client import everywhere
 from scaler.client.calls.items import several_iterables
 from scaler.client.calls.options import TaskOptions, checked
-from scaler.client.calls.written import written_as
+from scaler.client.calls.public_names import named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture
-from scaler.client.presence import SchedulerInfo, WorkerInfo
+from scaler.client.insight import presence
+from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
 from scaler.pickling.shipped import Module
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@written_as("Client")
+@named_as("Client")
 class Caller(ABC):
     """Runs functions and graphs with some options."""
 

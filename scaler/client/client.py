@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from scaler import task_context
-from scaler.client import dashboard as page
-from scaler.client import kept, lifetime, task_log
+from scaler.client import lifetime, notebook_hint
 from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
     ClientSettings,
@@ -26,13 +25,15 @@ from scaler.client.calls.client_pickling import (
 )
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
-from scaler.client.explanation import ANSWER_SECONDS, Story, checked_task_id, tell
 from scaler.client.future import ScalerFuture
+from scaler.client.insight import dashboard as page
+from scaler.client.insight import task_log
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, checked_task_id, tell
+from scaler.client.insight.output_printer import print_output
+from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
+from scaler.client.insight.tracing import tracing
 from scaler.client.object_reference import ObjectReference
-from scaler.client.output_printer import print_output
 from scaler.client.shared_cores import shared_core
-from scaler.client.task_log import LOG_SECONDS, TaskLog
-from scaler.client.tracing import tracing
 from scaler.config import ConfigError
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
@@ -125,7 +126,7 @@ class Client(Caller):
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)
         if cluster is not None:
-            kept.note(self, self._finalizer)
+            notebook_hint.note(self, self._finalizer)
         self._printer = print_output(link) if stream_output else None
         self._dashboard = page.Dashboard(self, address) if dashboard else None
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scaler.client import presence
 from scaler.client.calls.bound import bound, has_left, hurried
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
+from scaler.client.insight import presence
 
 
 def run_on_all(

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture
-from scaler.client.presence import SchedulerInfo
+from scaler.client.insight.presence import SchedulerInfo
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -20,16 +20,24 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
-from scaler.client import task_log
-from scaler.client.arrival import Arrival, FutureLink
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
-from scaler.client.condition import LeanCondition
-from scaler.client.explanation import ANSWER_SECONDS, Story, late, tell
+from scaler.client.insight import task_log
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
+from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.link.outputs import Taker
-from scaler.client.outcome import cancelled, error_key, headline, headline_of, read_error, read_value, unread_result
-from scaler.client.profiling import ProfilingInfo, read_profile
-from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
+from scaler.client.results.arrival import Arrival, FutureLink
+from scaler.client.results.condition import LeanCondition
+from scaler.client.results.outcome import (
+    cancelled,
+    error_key,
+    headline,
+    headline_of,
+    read_error,
+    read_value,
+    unread_result,
+)
+from scaler.client.results.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer
 from scaler.wire.messages.client import TaskResult

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
-from scaler.client.presence import SchedulerInfo
+from scaler.client.insight.presence import SchedulerInfo
 from scaler.integrations.extras import with_cure
 
 try:

@@ -10,8 +10,8 @@ import re
 import uuid
 from collections.abc import Callable, Iterable
 
+from scaler.client.insight.presence import Asked
 from scaler.client.link.thread import LinkThread
-from scaler.client.presence import Asked
 from scaler.ids import ClientId, random_id
 from scaler.wire.messages.client import InfoResponse, WorkerInfo
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, Cluster, Scheduler
-from scaler.client.explanation import Story
+from scaler.client.insight.explanation import Story
 from scaler.wire.messages.reasons import NO_WORKER, WORKER
 from tests.support.processes import wait_until
 

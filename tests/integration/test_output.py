@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from scaler import AsyncClient, Client, Cluster, Scheduler
-from scaler.client.output_printer import OutputPrinter
+from scaler.client.insight.output_printer import OutputPrinter
 from tests.support.processes import command, complaints, wait_until
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, Cluster, ScalerFuture, Scheduler, progress
-from scaler.client.explanation import Story
+from scaler.client.insight.explanation import Story
 from scaler.ids import public_id
 from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber

@@ -11,11 +11,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, from_answer, from_end
+from scaler.client.insight.task_log import TaskLog, TaskProgress, late, read_log, read_progress
+from scaler.client.insight.tracing import tracing
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
-from scaler.client.task_log import TaskLog, TaskProgress, late, read_log, read_progress
-from scaler.client.tracing import tracing
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse, OutputLine
 

@@ -17,8 +17,8 @@ from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.items import several_iterables
 from scaler.client.calls.options import TaskOptions, checked
-from scaler.client.calls.written import written_as
-from scaler.client.presence import SchedulerInfo, WorkerInfo
+from scaler.client.calls.public_names import named_as
+from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
 from scaler.pickling.shipped import Module
 
@@ -29,7 +29,7 @@ WINDOW = 1024
 """How many tasks of a map are open at once, unless the user says otherwise."""
 
 
-@written_as("AsyncClient")
+@named_as("AsyncClient")
 class AsyncCaller(ABC):
     """The calls of an asyncio client, with some options."""
 

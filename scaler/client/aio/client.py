@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler import starters, task_context
-from scaler.client import dashboard as page
-from scaler.client import kept, lifetime
+from scaler.client import lifetime, notebook_hint
 from scaler.client.aio import asking
 from scaler.client.aio.caller import AsyncCaller
 from scaler.client.aio.calls import Calls
@@ -32,11 +31,12 @@ from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
-from scaler.client.explanation import Story, checked_task_id
+from scaler.client.insight import dashboard as page
+from scaler.client.insight.explanation import Story, checked_task_id
+from scaler.client.insight.output_printer import print_output
+from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.object_reference import ObjectReference
-from scaler.client.output_printer import print_output
-from scaler.client.task_log import LOG_SECONDS, TaskLog
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
 from scaler.graph.gathering import all_inside
@@ -188,7 +188,7 @@ class AsyncClient(AsyncCaller):
             )
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
             if self._cluster is not None:
-                kept.note(self, self._finalizer)
+                notebook_hint.note(self, self._finalizer)
         link.check_open()
         return link
 

@@ -14,7 +14,7 @@ from scaler.client.aio.calls import Calls
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.bound import bound, has_left, hurried
 from scaler.client.calls.options import TaskOptions
-from scaler.client.presence import names_of
+from scaler.client.insight.presence import names_of
 
 
 async def run_on_all(

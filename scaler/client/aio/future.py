@@ -20,12 +20,13 @@ from scaler.client.aio import asking
 from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
-from scaler.client.explanation import Story
-from scaler.client.large_values import LargeValues
+from scaler.client.insight.explanation import Story
+from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
-from scaler.client.outcome import (
+from scaler.client.results.large_values import LargeValues
+from scaler.client.results.outcome import (
     cancelled,
     error_key,
     headline,
@@ -35,8 +36,7 @@ from scaler.client.outcome import (
     read_value,
     unread_result,
 )
-from scaler.client.profiling import ProfilingInfo, read_profile
-from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
+from scaler.client.results.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult

@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
@@ -33,8 +34,7 @@ from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
-from scaler.client.outcome import client_ended
-from scaler.client.value_limit import ValueLimit
+from scaler.client.results.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience

@@ -1,4 +1,4 @@
-"""Who is there, for asyncio: what `scaler.client.presence` asks, asked in a loop.
+"""Who is there, for asyncio: what `scaler.client.insight.presence` asks, asked in a loop.
 
 Called in the thread of the client's event loop. Must never: block it.
 """
@@ -10,9 +10,17 @@ from typing import Protocol
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
+from scaler.client.insight.presence import (
+    Asked,
+    SchedulerInfo,
+    WorkerInfo,
+    check_wait,
+    read_info,
+    read_workers,
+    too_few,
+)
 from scaler.client.link.advice import Advice
 from scaler.client.link.inquiries import Inquiry
-from scaler.client.presence import Asked, SchedulerInfo, WorkerInfo, check_wait, read_info, read_workers, too_few
 from scaler.task_context import Voice
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.snapshot import Freeze
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference, OwnReference, check_stored
-from scaler.client.value_limit import ValueLimit
 from scaler.errors import SerializeObjectError
 from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
 from scaler.pickling.serialization import (

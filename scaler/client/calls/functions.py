@@ -20,10 +20,10 @@ from scaler import task_context
 from scaler.amounts import call_of
 from scaler.client.calls.arguments import ArgumentPacker, Pack, check_needed, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.edits import Edits
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
+from scaler.client.calls.stale_modules import StaleModules
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
@@ -350,7 +350,7 @@ class Functions:
         self._remembered: dict[int, Function] = {}
         self._named: dict[str, NamedFunction] = {}
         self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address, limit=packer.limit)
-        self._edits = Edits(self._shipped)
+        self._stale_modules = StaleModules(self._shipped)
         self._watch: Watch | None = None
         if not (Endpoint.parse(address).is_in_process or task_context.current.address):  # tasks load nothing anew
             self._watch = Watch(self._look)
@@ -388,12 +388,12 @@ class Functions:
             self._watch.look()
 
     def _look(self) -> None:
-        if self._edits.look() | self._shipped.look():
+        if self._stale_modules.look() | self._shipped.look():
             self._remembered = {}
 
     def workers_are_new(self) -> None:
         """Expect no old code on the workers."""
-        self._edits.forget()
+        self._stale_modules.forget()
 
     def get(self, function: Callable[..., Any]) -> Function:
         """Return `function`, serialised.
@@ -423,7 +423,7 @@ class Functions:
         instruction = made.instruction
         self._packer.limit.check(f"the function {instruction.name} with the values that it holds", instruction.frames)
         if self._watch is not None:
-            self._edits.note(function, instruction.frames)
+            self._stale_modules.note(function, instruction.frames)
         if state is not None:
             if len(known) >= REMEMBERED_FUNCTIONS:
                 known.clear()  # a program with so many functions makes new ones all the time

@@ -14,8 +14,8 @@ from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference
-from scaler.client.value_limit import ValueLimit
 from scaler.errors import SerializeObjectError
 from scaler.ids import IdSource, ObjectId
 from scaler.pickling.pickled_functions import pickle_main_by_value

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
 from scaler.client.calls.inputs import ResultArgument
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.dependents import Dependents
 from scaler.client.link.inquiries import Inquiries, Inquiry
 from scaler.client.link.kept_functions import KeptFunctions
@@ -22,8 +23,7 @@ from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.link.refusals import Refusals
 from scaler.client.link.said import as_said, made_for_a_task, size_at_scheduler, takes_back
 from scaler.client.link.window import Window
-from scaler.client.outcome import missing_result
-from scaler.client.value_limit import ValueLimit
+from scaler.client.results.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST

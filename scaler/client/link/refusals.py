@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from scaler.client.calls.entry import MakeError
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.said import as_said
-from scaler.client.value_limit import ValueLimit
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
 from scaler.peer.course import TRIES_MOST

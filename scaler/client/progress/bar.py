@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from scaler.client.progress.displays import Display, display_for
-from scaler.client.progress.standing import Standing
+from scaler.client.progress.summary import Summary
 
 REDRAW_SECONDS = 0.1
 """Whoever waits for tasks and shows their progress looks so often."""
@@ -52,17 +52,17 @@ class Progress:
         now = self._clock()
         if now >= self._next_at:
             self._next_at = now + self._display.pause_seconds
-            self._display.show(self._standing(done, failed, now, self._rate(now, done)))
+            self._display.show(self._summary(done, failed, now, self._rate(now, done)))
 
     def finish(self, done: int, failed: int = 0) -> None:
         """Draw for the last time."""
         if self._total is None:
             self._total = done
         now = self._clock()
-        self._display.end(self._standing(done, failed, now, done / max(now - self._started, 1e-6)))
+        self._display.end(self._summary(done, failed, now, done / max(now - self._started, 1e-6)))
 
-    def _standing(self, done: int, failed: int, now: float, rate: float) -> Standing:
-        return Standing(done, self._total, failed, now - self._started, rate, self._concern())
+    def _summary(self, done: int, failed: int, now: float, rate: float) -> Summary:
+        return Summary(done, self._total, failed, now - self._started, rate, self._concern())
 
     def _rate(self, now: float, done: int) -> float:
         """Return how many end in a second, as of late."""

@@ -13,7 +13,7 @@ import warnings
 from importlib import import_module
 from typing import Any, Protocol, TextIO
 
-from scaler.client.progress.standing import Standing
+from scaler.client.progress.summary import Summary
 
 TERMINAL_SECONDS = 0.1
 NOTEBOOK_SECONDS = 0.25
@@ -29,10 +29,10 @@ class Display(Protocol):
     pause_seconds: float
     """the least time between two of them"""
 
-    def show(self, standing: Standing) -> None:
+    def show(self, summary: Summary) -> None:
         """Show how it stands."""
 
-    def end(self, standing: Standing) -> None:
+    def end(self, summary: Summary) -> None:
         """Show it for the last time."""
 
 
@@ -63,11 +63,11 @@ class Terminal:
         self._stream = stream
         self._width = 0
 
-    def show(self, standing: Standing) -> None:
-        self._draw(standing.line(), "")
+    def show(self, summary: Summary) -> None:
+        self._draw(summary.line(), "")
 
-    def end(self, standing: Standing) -> None:
-        self._draw(standing.line(), "\n")
+    def end(self, summary: Summary) -> None:
+        self._draw(summary.line(), "\n")
 
     def _draw(self, line: str, end: str) -> None:
         line = line[: self._columns() - 1]  # a full line would wrap, and stay
@@ -91,9 +91,9 @@ class Log:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def show(self, standing: Standing) -> None:
+    def show(self, summary: Summary) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._stream.write(standing.line() + "\n")
+            self._stream.write(summary.line() + "\n")
             self._stream.flush()
 
     end = show
@@ -108,8 +108,8 @@ class Notebook:
         display: Any = import_module("IPython.display").display  # only a notebook has it
         self._handle = display({"text/plain": ""}, raw=True, display_id=True)
 
-    def show(self, standing: Standing) -> None:
-        self._handle.update({"text/plain": standing.line()}, raw=True)
+    def show(self, summary: Summary) -> None:
+        self._handle.update({"text/plain": summary.line()}, raw=True)
 
     end = show
 
@@ -130,14 +130,14 @@ class Tqdm:
 
         self._bar = tqdm(total=total, unit="task", file=stream, dynamic_ncols=True, mininterval=0)
 
-    def show(self, standing: Standing) -> None:
+    def show(self, summary: Summary) -> None:
         bar = self._bar
-        bar.n = standing.done
-        bar.set_postfix_str(", ".join(standing.notes), refresh=False)
+        bar.n = summary.done
+        bar.set_postfix_str(", ".join(summary.notes), refresh=False)
         with contextlib.suppress(OSError, ValueError):
             bar.refresh()
 
-    def end(self, standing: Standing) -> None:
-        self.show(standing)
+    def end(self, summary: Summary) -> None:
+        self.show(summary)
         with contextlib.suppress(OSError, ValueError):
             self._bar.close()

@@ -10,8 +10,8 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 
+from scaler.client.insight.task_log import read_progress
 from scaler.client.link.outputs import Taker
-from scaler.client.task_log import read_progress
 from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine
 

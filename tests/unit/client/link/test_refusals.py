@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.refusals import Refusals
-from scaler.client.value_limit import ValueLimit
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
 from scaler.peer.course import TRIES_MOST

@@ -7,21 +7,21 @@ import io
 import pytest
 
 from scaler.client.progress.bar import PACE_SECONDS, Progress
-from scaler.client.progress.standing import Standing
+from scaler.client.progress.summary import Summary
 
 
 class Recorder:
     pause_seconds = 1.0
 
     def __init__(self) -> None:
-        self.shown: list[Standing] = []
-        self.ended: list[Standing] = []
+        self.shown: list[Summary] = []
+        self.ended: list[Summary] = []
 
-    def show(self, standing: Standing) -> None:
-        self.shown.append(standing)
+    def show(self, summary: Summary) -> None:
+        self.shown.append(summary)
 
-    def end(self, standing: Standing) -> None:
-        self.ended.append(standing)
+    def end(self, summary: Summary) -> None:
+        self.ended.append(summary)
 
 
 class Scene:
@@ -74,7 +74,7 @@ def test_it_says_why_nothing_goes_on_as_long_as_that_is_so(scene: Scene) -> None
     scene.concern = ""
     scene.now += 1
     scene.progress.update(1)
-    assert [standing.concern for standing in scene.display.shown] == ["no worker is connected", ""]
+    assert [summary.concern for summary in scene.display.shown] == ["no worker is connected", ""]
 
 
 def test_an_unknown_number_is_known_at_the_end() -> None:

@@ -8,18 +8,18 @@ import sys
 import pytest
 
 from scaler.client.progress.displays import Log, Terminal, Tqdm, display_for
-from scaler.client.progress.standing import Standing
+from scaler.client.progress.summary import Summary
 from tests.support import terminals
 
-SHORT = Standing(3, 10, 1, 2, 1.5)
-LONG = Standing(4, 10, 1, 3, 1.5, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS")
+SHORT = Summary(3, 10, 1, 2, 1.5)
+LONG = Summary(4, 10, 1, 3, 1.5, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS")
 
 
 def test_a_terminal_has_one_line_that_is_drawn_again_and_cut() -> None:
     with terminals.Terminal(60) as terminal:
         display = Terminal(terminal.stream)
-        for standing in (LONG, SHORT, LONG):
-            display.show(standing)
+        for summary in (LONG, SHORT, LONG):
+            display.show(summary)
         display.end(SHORT)
         output = terminal.output()
     assert output.count("\n") == 1

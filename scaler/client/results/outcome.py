@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from scaler.client.calls.entry import PREFIX_BYTES, place_of
-from scaler.client.sources import with_sources
+from scaler.client.results.sources import with_sources
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,

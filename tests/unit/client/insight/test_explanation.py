@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 import pytest
 
 from scaler.client import Client
-from scaler.client.explanation import ANSWER_SECONDS, Story
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
@@ -87,7 +87,7 @@ def test_a_scheduler_that_does_not_answer_holds_nobody_up(client: Client, schedu
 def test_a_timeout_says_which_task_and_why(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.client.explanation.TIMEOUT_ANSWER_SECONDS", 30.0)  # however busy the machine is
+    monkeypatch.setattr("scaler.client.insight.explanation.TIMEOUT_ANSWER_SECONDS", 30.0)  # however busy the machine is
     scheduler.answers_tasks = False
     future = client.submit(abs, -1)
     with pytest.raises(FutureTimeoutError, match=r"task abs \(\w+\) has not ended within 0.01 seconds$"):

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from scaler.client import output_printer
-from scaler.client.output_printer import OutputPrinter
+from scaler.client.insight import output_printer
+from scaler.client.insight.output_printer import OutputPrinter
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OutputStream

@@ -1,4 +1,4 @@
-"""Written: Python's own errors about arguments name the class that users write, not one that it is derived from.
+"""Public names: Python's own errors about arguments name the class that users write, not one that it is derived from.
 
 Used where the classes of both clients are made. Must never: change how a method is called.
 """
@@ -12,7 +12,7 @@ from typing import TypeVar
 C = TypeVar("C", bound=type)
 
 
-def written_as(name: str) -> Callable[[C], C]:
+def named_as(name: str) -> Callable[[C], C]:
     """Return a decorator that names the methods of a class after another one: `Client.options()`."""
 
     def decorate(kind: C) -> C:

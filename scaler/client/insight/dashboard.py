@@ -12,7 +12,7 @@ import weakref
 from typing import Any
 
 from scaler import starters
-from scaler.client import presence
+from scaler.client.insight import presence
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint

@@ -11,8 +11,8 @@ import threading
 from queue import SimpleQueue
 from typing import Protocol
 
+from scaler.client.insight.task_log import LogLine, read_line
 from scaler.client.link.outputs import Stream
-from scaler.client.task_log import LogLine, read_line
 from scaler.wire.messages.client import OutputLine
 
 WAITING_MOST = 10_000

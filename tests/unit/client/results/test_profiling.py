@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler.client.profiling import ProfilingInfo, read_profile
+from scaler.client.results.profiling import ProfilingInfo, read_profile
 from scaler.wire.messages.common import PROFILE
 
 

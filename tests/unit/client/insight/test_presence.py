@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from scaler import Client, ConfigError, DisconnectedError, SchedulerInfo, WorkerInfo
-from scaler.client.presence import names_of
+from scaler.client.insight.presence import names_of
 from scaler.wire.messages.client import InfoRequest, InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
 from tests.support.fake_scheduler import FakeScheduler

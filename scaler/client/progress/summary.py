@@ -1,4 +1,4 @@
-"""Standing: how it stands with some tasks at one moment, and the line that says so."""
+"""Summary: how it stands with some tasks at one moment, and the line that says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BAR_WIDTH = 20
 
 
 @dataclass(frozen=True)
-class Standing:
+class Summary:
     """How it stands.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Edits: notices that a module was edited and loaded anew here, while worker processes may have the old one.
+"""Stale modules: notices that a module was edited and loaded anew here, while worker processes may have the old one.
 
 Told of each function that is made ready. A function of a module travels by its name, so both versions are the same for
 the cluster: the module has to travel with it. Must never: hold up a call for long.
@@ -23,7 +23,7 @@ LOOKED_AT_BYTES = 1 << 20
 """Names of modules are looked for in so many bytes at the beginning of a pickle, and at its end."""
 
 
-class Edits:
+class StaleModules:
     """The modules that the functions of a client need, and the workers have.
 
     Args:

@@ -1,4 +1,4 @@
-"""Edits: a module that was edited and loaded anew travels from then on, and this is said once."""
+"""Stale modules: a module that was edited and loaded anew travels from then on, and this is said once."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_function_that_another_thread_made_ready_before_an_edit_is_made_ready_
     raced = importlib.import_module("raced_for_a_test")
     client.submit(abs, 1)
     functions = client._core.functions
-    note = functions._edits.note
+    note = functions._stale_modules.note
 
     def edit_meanwhile(*arguments: Any) -> None:
         note(*arguments)
@@ -176,6 +176,6 @@ def test_a_function_that_another_thread_made_ready_before_an_edit_is_made_ready_
         with ThreadPoolExecutor() as other:
             other.submit(functions.look).result(30)
 
-    monkeypatch.setattr(functions._edits, "note", edit_meanwhile)
+    monkeypatch.setattr(functions._stale_modules, "note", edit_meanwhile)
     assert sent_with(client, raced.g) == {}
     assert sent_with(client, raced.g) == {"raced_for_a_test": "def g():\n    return 22\n"}

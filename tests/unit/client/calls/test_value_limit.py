@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.client.value_limit import ValueLimit
+from scaler.client.calls.value_limit import ValueLimit
 from scaler.errors import ObjectTooLargeError
 from scaler.shared_memory import SharedFrames, can_share
 

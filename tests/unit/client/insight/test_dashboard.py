@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, Client, ConfigError, starters
-from scaler.client import dashboard
-from scaler.client.dashboard import Dashboard, check, summary
+from scaler.client.insight import dashboard
+from scaler.client.insight.dashboard import Dashboard, check, summary
 from scaler.errors import DisconnectedError
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from scaler.client.condition import LeanCondition
+from scaler.client.results.condition import LeanCondition
 from tests.support.processes import wait_until
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from scaler.client import task_log
+from scaler.client.insight import task_log
+from scaler.client.insight.task_log import TaskLog, read_log
 from scaler.client.link.outputs import Taker
-from scaler.client.task_log import TaskLog, read_log
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OutputStream

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.client.sources import with_sources
+from scaler.client.results.sources import with_sources
 
 CELL = "/tmp/ipykernel_11/22.py"
 SOURCE = ["def price(n):\n", "    return 1 / n\n"]
@@ -64,7 +64,7 @@ def test_a_script_that_only_this_machine_has(tmp_path: Path) -> None:
 
 
 COMMAND = """
-from scaler.client.sources import with_sources
+from scaler.client.results.sources import with_sources
 def price(n):
     return 1 / n
 for function in "price", "other":

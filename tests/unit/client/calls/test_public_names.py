@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.client.calls.written import written_as
+from scaler.client.calls.public_names import named_as
 
 
-@written_as("Written")
+@named_as("Written")
 class Base:
     limit = 3
 

@@ -1,7 +1,7 @@
-"""Kept: the clients of this process that have a local cluster, and the hint that a notebook still keeps one of them.
+"""Notebook hint: says that a notebook still keeps a client with a local cluster, when another one starts.
 
-Called by clients when they start and when their local cluster has started, in the thread of the user. Must never: keep
-a client alive, or import IPython.
+Called by clients when their local cluster has started, in the thread of the user. Must never: keep a client alive, or
+import IPython.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scaler.client import kept
+from scaler.client import notebook_hint
 
 
 class Owner:
@@ -39,7 +39,7 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, Any]]:
 def noted() -> tuple[Owner, weakref.finalize[..., Any]]:
     owner = Owner()
     finalizer = weakref.finalize(owner, str)
-    kept.note(owner, finalizer)
+    notebook_hint.note(owner, finalizer)
     return owner, finalizer
 
 

@@ -14,7 +14,7 @@ from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
-from scaler.client.outcome import missing_result
+from scaler.client.results.outcome import missing_result
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import TaskResult

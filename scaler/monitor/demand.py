@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.wire.messages.reasons import INPUTS
 
 TARGET_SECONDS = 5.0

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from scaler.monitor.demand import wanted_by_capabilities
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.model import Model
-from scaler.monitor.model_verdict import verdict
-from scaler.monitor.model_workers import Worker, percentile_us
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.verdict import verdict
+from scaler.monitor.model.workers import Worker, percentile_us
 
 
 def report(model: Model, now: float) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from zmq.utils.monitor import parse_monitor_message
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
+from scaler.monitor.discovery import find
 from scaler.monitor.news import News
-from scaler.monitor.place import find
 from scaler.transport.lookup import Lookup
 from scaler.transport.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
 from scaler.wire.codec.codec import decode, numbers

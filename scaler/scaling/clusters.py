@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from scaler.config import ConfigError
-from scaler.monitor.model_workers import Worker
+from scaler.monitor.model.workers import Worker
 from scaler.scaling.owner import Owner, owned, owners_in
 from scaler.scaling.plan import Cluster
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from scaler.monitor.model_workers import Worker
+from scaler.monitor.model.workers import Worker
 from scaler.wire.messages.capabilities import from_text
 
 

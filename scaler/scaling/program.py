@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from scaler.monitor.demand import wanted_by_capabilities
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
 from scaler.scaling.plan import Bounds, Cluster, Plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.monitor import place
+from scaler.monitor import discovery
 from tests.support.processes import REPOSITORY
 
 MADE_BY_TOOLS = {"build", "dist", "htmlcov"}
@@ -22,7 +22,7 @@ class Leftovers:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         for socket in _sockets() - self._sockets:
-            if not place._is_heard(socket):  # of a scheduler that a test has killed
+            if not discovery._is_heard(socket):  # of a scheduler that a test has killed
                 socket.unlink(missing_ok=True)
         self._new = sorted(_names() - self._before)
         if self._new and session.exitstatus == pytest.ExitCode.OK:
@@ -40,4 +40,4 @@ def _names() -> set[str]:
 
 def _sockets() -> set[Path]:
     """Return the sockets of monitor streams."""
-    return {path for path in place.FOLDER.glob("*_monitor") if path.is_socket()}
+    return {path for path in discovery.FOLDER.glob("*_monitor") if path.is_socket()}

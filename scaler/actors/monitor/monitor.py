@@ -42,15 +42,15 @@ from scaler.actors.messages.monitor import (
 from scaler.actors.monitor import topics
 from scaler.actors.monitor.agents import Agents
 from scaler.actors.monitor.board import Board, Shown
+from scaler.actors.monitor.event_log import EventLog, PeerEvent
 from scaler.actors.monitor.failures import Failures
-from scaler.actors.monitor.follower import Follower
 from scaler.actors.monitor.functions import Functions
 from scaler.actors.monitor.graphs import Graphs
-from scaler.actors.monitor.happenings import Happenings, PeerEvent
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.objects import Objects
 from scaler.actors.monitor.outputs import Outputs
 from scaler.actors.monitor.overview import client_items, scheduler_items
+from scaler.actors.monitor.sampler import Sampler
 from scaler.actors.monitor.sources import Sources
 from scaler.actors.monitor.tasks import Tasks
 from scaler.actors.monitor.topics import TICKS, Subscriptions
@@ -85,11 +85,11 @@ class Monitor(Actor):
         self._subscriptions = Subscriptions(())
         self._agents = Agents()
         self._functions = Functions(sources.objects)
-        self._happenings = Happenings()
+        self._event_log = EventLog()
         self._names = Names(sources.objects)
         self._failures = Failures(self._names, board.read_traceback)
         self._tasks = Tasks(self._names)
-        self._follower = Follower(sources.events, self._tasks)
+        self._sampler = Sampler(sources.events, self._tasks)
         self._graphs = Graphs(self._names)
         self._objects = Objects(sources.objects)
         self._outputs = Outputs(sources.outputs)
@@ -114,7 +114,7 @@ class Monitor(Actor):
             topics.TASKS: lambda _backlog, is_first: _some(*self._tasks.items(is_first)),
             topics.GRAPHS: lambda backlog, _: _some(*self._graphs.items(backlog, board.time_us())),
             topics.OBJECTS: lambda _backlog, _: _some(*self._objects.items(self.now())),
-            topics.EVENTS: lambda _backlog, is_first: self._happenings.shown(is_first),
+            topics.EVENTS: lambda _backlog, is_first: self._event_log.shown(is_first),
         }
 
     def on_start(self) -> None:
@@ -206,7 +206,7 @@ class Monitor(Actor):
         """Be told of the tasks that are to be shown, and of the ends of graphs."""
         events, wants = self._sources.events, self._subscriptions
         if events.listener is self.actor_ref:
-            self._follower.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
+            self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
             events.of_graphs = self.actor_ref if topics.GRAPHS in wants.topics or wants.graphs else None
 
     @handles(ShowDue)
@@ -254,7 +254,7 @@ class Monitor(Actor):
 
     @handles(PeerCame, PeerCut, PeerBack, PeerWent, PeerRefused, PartRestarted)
     def _happened(self, event: PeerEvent) -> None:
-        self._happenings.add(event, self._board.time_us())
+        self._event_log.add(event, self._board.time_us())
         if type(event) is PeerCame:
             self._names.came(event)
         elif type(event) is PeerWent:
@@ -273,7 +273,7 @@ class Monitor(Actor):
         if moved.state in FAILURES:
             self._failures.add(moved, now_us)
         self._tasks.add(moved, now_us)
-        self._follower.heard()
+        self._sampler.heard()
 
     @handles(ExplainResponse)
     def _explained(self, answer: ExplainResponse) -> None:

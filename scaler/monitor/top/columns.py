@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from scaler.monitor import shown
-from scaler.monitor.model_workers import SEEN_SECONDS, Worker
+from scaler.monitor import units
+from scaler.monitor.model.workers import SEEN_SECONDS, Worker
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class Column:
 
 def _lag(row: Row) -> str:
     if row.seen_seconds > SEEN_SECONDS:
-        return f"({shown.ago(row.seen_seconds)})"
-    return shown.duration(row.lag or None)
+        return f"({units.ago(row.seen_seconds)})"
+    return units.duration(row.lag or None)
 
 
 NAME = Column("name", "n", "worker", 11, lambda row: row.name, lambda row: row.name)
 COLUMNS = (
-    Column("agent_cpu", "C", "agt_cpu", 7, lambda row: row.agent_cpu, lambda row: shown.share(row.agent_cpu)),
-    Column("agent_rss", "M", "agt_rss", 7, lambda row: row.agent_rss, lambda row: shown.size(row.agent_rss)),
+    Column("agent_cpu", "C", "agt_cpu", 7, lambda row: row.agent_cpu, lambda row: units.share(row.agent_cpu)),
+    Column("agent_rss", "M", "agt_rss", 7, lambda row: row.agent_rss, lambda row: units.size(row.agent_rss)),
     Column("cpu", "c", "cpu", 5, lambda row: row.cpu, lambda row: _narrow_share(row.cpu)),
-    Column("rss", "m", "rss", 6, lambda row: row.rss, lambda row: shown.size(row.rss)),
-    Column("rss_free", "F", "rss_free", 6, lambda row: row.rss_free, lambda row: shown.size(row.rss_free)),
-    Column("free", "f", "free", 4, lambda row: row.free, lambda row: shown.count(row.free, 4)),
-    Column("sent", "w", "sent", 4, lambda row: row.sent, lambda row: shown.count(row.sent, 4)),
-    Column("queued", "d", "queued", 6, lambda row: row.queued, lambda row: shown.count(row.queued, 6)),
-    Column("suspended", "s", "suspended", 5, lambda row: row.suspended, lambda row: shown.count(row.suspended, 5)),
+    Column("rss", "m", "rss", 6, lambda row: row.rss, lambda row: units.size(row.rss)),
+    Column("rss_free", "F", "rss_free", 6, lambda row: row.rss_free, lambda row: units.size(row.rss_free)),
+    Column("free", "f", "free", 4, lambda row: row.free, lambda row: units.count(row.free, 4)),
+    Column("sent", "w", "sent", 4, lambda row: row.sent, lambda row: units.count(row.sent, 4)),
+    Column("queued", "d", "queued", 6, lambda row: row.queued, lambda row: units.count(row.queued, 6)),
+    Column("suspended", "s", "suspended", 5, lambda row: row.suspended, lambda row: units.count(row.suspended, 5)),
     Column("lag", "l", "lag", 5, lambda row: max(row.lag or 0, row.seen_seconds * 1e6 if _is_late(row) else 0), _lag),
 )
 MARKS = Column("marks", "", "ITL", 3, lambda row: row.marks, lambda row: row.marks)
@@ -74,7 +74,7 @@ def _is_late(row: Row) -> bool:
 
 
 def _narrow_share(permille: int | None) -> str:
-    text = shown.share(permille)
+    text = units.share(permille)
     return text if len(text) <= 5 else f"{(permille or 0) / 10:.0f}%"
 
 
@@ -142,7 +142,7 @@ def in_order(rows: list[Row], sort: str, is_reversed: bool) -> list[Row]:
     """Return rows sorted by a column: stable, and those without a value last either way."""
     column = BY_NAME[sort]
     falls = (column is not NAME) != is_reversed
-    by_name = sorted(rows, key=lambda row: shown.natural(row.name))
+    by_name = sorted(rows, key=lambda row: units.natural(row.name))
     known = [row for row in by_name if column.value(row) is not None]
     unknown = [row for row in by_name if column.value(row) is None]
     if column is NAME:

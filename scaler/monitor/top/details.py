@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scaler.monitor import shown
-from scaler.monitor.model import Model
-from scaler.monitor.model_workers import Worker, percentile_us
+from scaler.monitor import units
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.view import Target
 from scaler.wire.messages.common import OUTPUT_STREAMS
@@ -55,7 +55,7 @@ def _worker(model: Model, key: object) -> Details:
     lines = [DetailLine(f"* stuck? {stuck}", grid.RUNNING)] if stuck else []
     lines += [
         DetailLine(f"host      {worker.host}   engine {agent.engine or '-'}   Python {agent.python_version or '-'}"),
-        DetailLine(f"agent     process {agent.pid or '-'}, cpu {shown.share(agent.cpu_permille)}, {_seen(worker)}"),
+        DetailLine(f"agent     process {agent.pid or '-'}, cpu {units.share(agent.cpu_permille)}, {_seen(worker)}"),
         DetailLine(f"tasks     {_known(worker.sent)} sent, {_known(worker.queued)} of them wait there"),
     ]
     if worker.is_busy:
@@ -68,16 +68,16 @@ def _worker(model: Model, key: object) -> Details:
 
 
 def _for(milliseconds: int) -> str:
-    return shown.duration(milliseconds * 1000) if milliseconds else "<1ms"
+    return units.duration(milliseconds * 1000) if milliseconds else "<1ms"
 
 
 def _known(number: int | None) -> str:
-    return shown.count(number)
+    return units.count(number)
 
 
 def _seen(worker: Worker) -> str:
     left = {1: ", is leaving", 2: ", its connection is lost"}.get(worker.agent.is_leaving, "")
-    return f"heard {shown.ago(worker.seen_seconds)}{'' if worker.seen_seconds < 1 else ' ago'}{left}"
+    return f"heard {units.ago(worker.seen_seconds)}{'' if worker.seen_seconds < 1 else ' ago'}{left}"
 
 
 def _processors(model: Model, worker: Worker) -> list[DetailLine]:
@@ -88,10 +88,10 @@ def _processors(model: Model, worker: Worker) -> list[DetailLine]:
     for each in mine:
         flags = ", ".join(text for flag, text in _FLAGS if each.flags & flag)
         task = (
-            f", {model.function_name(each.function)} for {shown.duration(each.running_ms * 1000)}" if each.task else ""
+            f", {model.function_name(each.function)} for {units.duration(each.running_ms * 1000)}" if each.task else ""
         )
-        text = f" {each.pid:>7} {shown.share(each.cpu_permille):>6} {shown.size(each.rss_bytes):>6}"
-        text += f" (most {shown.size(each.peak_bytes)})  {flags}{task}"
+        text = f" {each.pid:>7} {units.share(each.cpu_permille):>6} {units.size(each.rss_bytes):>6}"
+        text += f" (most {units.size(each.peak_bytes)})  {flags}{task}"
         lines.append(DetailLine(text, target=Target("task", each.task) if each.task else None))
     return lines
 
@@ -100,17 +100,17 @@ def _function(model: Model, key: object) -> Details:
     each = model.functions.get(key) if isinstance(key, bytes) else None
     if each is None:
         return Details("function", [DetailLine("This function has no tasks any more.")])
-    halves = [shown.duration(percentile_us(each.durations, part)) for part in (0.5, 0.95, 0.99)]
+    halves = [units.duration(percentile_us(each.durations, part)) for part in (0.5, 0.95, 0.99)]
     lines = [
         DetailLine(f"open      {each.waiting:,} wait, {each.running:,} are at workers"),
-        DetailLine(f"waits for {shown.waits_for(each.waits_for, each.asks) or '-'}"),
+        DetailLine(f"waits for {units.waits_for(each.waits_for, each.asks) or '-'}"),
         *[DetailLine(f"          {why}") for why in [model.why_it_waits(each)] if why],
         DetailLine(
             f"ended     {each.success:,} success, {each.failed:,} failed, {each.canceled:,} canceled, "
             f"{each.other:,} other"
         ),
         DetailLine("          (since somebody first watched)"),
-        DetailLine(f"duration  mean {shown.duration(each.mean_us or None)}, half of them under {halves[0]}"),
+        DetailLine(f"duration  mean {units.duration(each.mean_us or None)}, half of them under {halves[0]}"),
         DetailLine(f"          95 % under {halves[1]}, 99 % under {halves[2]}"),
     ]
     running = [worker for worker in model.workers if worker.is_busy and worker.function == key]
@@ -141,7 +141,7 @@ def _client(model: Model, key: object) -> Details:
         DetailLine(f"id        {each.client.hex()}"),
         DetailLine(f"tasks     {each.open:,} open, {each.waiting:,} of them wait for a worker"),
         DetailLine(
-            f"heard     {shown.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else "")
+            f"heard     {units.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else "")
         ),
     ]
     root = model.clients.get(each.root)
@@ -157,8 +157,8 @@ def _failure(model: Model, key: object) -> Details:
     lines = [
         DetailLine(f"{each.type}: {each.message}", grid.FAILED),
         DetailLine(
-            f"count     {each.times:,}, first {shown.day_and_clock(each.first_us)}, "
-            f"last {shown.day_and_clock(each.last_us)}"
+            f"count     {each.times:,}, first {units.day_and_clock(each.first_us)}, "
+            f"last {units.day_and_clock(each.last_us)}"
         ),
         DetailLine(
             f"example   task #{each.task.hex()} at {each.worker or 'no worker'}", target=_target("task", each.task)
@@ -188,7 +188,7 @@ def _task(model: Model, key: object) -> Details:
         lines += [DetailLine(""), DetailLine("history, since it is watched", grid.BOLD)]
     lines += [
         DetailLine(
-            f" {shown.clock(move.time_us)} {move.event:<14} {move.state:<12} {move.worker}"
+            f" {units.clock(move.time_us)} {move.event:<14} {move.state:<12} {move.worker}"
             f"{f' attempt {move.attempt}' if move.attempt else ''} {move.reason}"
         )
         for move in moves
@@ -204,7 +204,7 @@ def _output_of(model: Model, key: object) -> list[DetailLine]:
         if line.dropped:
             lines.append(DetailLine(f" ({line.dropped:,} lines were left out)"))
         if line.text or not line.dropped:
-            lines.append(DetailLine(f" {shown.clock(line.time_us)} {OUTPUT_STREAMS[line.stream]:<7} {line.text}"))
+            lines.append(DetailLine(f" {units.clock(line.time_us)} {OUTPUT_STREAMS[line.stream]:<7} {line.text}"))
     return lines
 
 
@@ -233,12 +233,12 @@ def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
         ),
         DetailLine(f"worker    {task.worker or '-'}" + (f", try {task.attempt}" if task.attempt > 1 else "")),
         DetailLine(
-            f"times     submitted {shown.clock(task.submitted_us)}, started {shown.clock(task.started_us)}, "
-            f"ended {shown.clock(task.ended_us)}"
+            f"times     submitted {units.clock(task.submitted_us)}, started {units.clock(task.started_us)}, "
+            f"ended {units.clock(task.ended_us)}"
         ),
         DetailLine(
-            f"last run  {shown.duration(task.duration_us or None)}, processor {shown.duration(task.cpu_us or None)}, "
-            f"most memory {shown.size(task.peak_bytes or None)}"
+            f"last run  {units.duration(task.duration_us or None)}, processor {units.duration(task.cpu_us or None)}, "
+            f"most memory {units.size(task.peak_bytes or None)}"
         ),
     ]
 
@@ -248,15 +248,15 @@ def _host(model: Model, key: object) -> Details:
     agents = {worker.agent.agent: worker.agent for worker in mine}
     lines = [
         DetailLine(
-            f"agent     process {agent.pid or '-'}, cpu {shown.share(agent.cpu_permille)}, rss "
-            f"{shown.size(agent.rss_bytes or None)}, host has {shown.size(agent.free_bytes or None)} left"
+            f"agent     process {agent.pid or '-'}, cpu {units.share(agent.cpu_permille)}, rss "
+            f"{units.size(agent.rss_bytes or None)}, host has {units.size(agent.free_bytes or None)} left"
         )
         for agent in agents.values()
     ]
     lines += [DetailLine(""), DetailLine("workers", grid.BOLD)]
     lines += [
         DetailLine(
-            f"{'*' if worker.key in model.stuck.reasons else ' '}{worker.name}  {shown.share(worker.cpu_permille)}",
+            f"{'*' if worker.key in model.stuck.reasons else ' '}{worker.name}  {units.share(worker.cpu_permille)}",
             target=Target("worker", worker.key),
         )
         for worker in mine
@@ -269,7 +269,7 @@ def _event(model: Model, key: object) -> Details:
     if each is None:
         return Details("event", [DetailLine("This event is not kept any more.")])
     texts = [
-        f"when      {shown.day_and_clock(each.time_us)}",
+        f"when      {units.day_and_clock(each.time_us)}",
         f"who       {each.subject}",
         f"why       {each.reason or '-'}",
     ]

@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from textwrap import wrap
 
-from scaler.monitor import shown
-from scaler.monitor.model import Model
-from scaler.monitor.model_verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
+from scaler.monitor import units
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
 from scaler.monitor.top import grid
 from scaler.monitor.top.advice import silence_advice
 from scaler.monitor.top.details import details_of
@@ -140,12 +140,12 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, 
         canvas.put(0, y, fit(f"Waiting for the first news from {moment.address}", canvas.width), grid.REVERSE)
         return
     if silent is not None:
-        text = f"NO NEWS for {silent:.0f}s, shown as of {shown.clock(model.heard_us)}, trying again"
+        text = f"NO NEWS for {silent:.0f}s, shown as of {units.clock(model.heard_us)}, trying again"
         canvas.put(0, y, fit(text, canvas.width), grid.REVERSE)
         return
     parts = _total_parts(model, view, moment, table)
     now = "paused" if view.is_paused else "live" if view.cadence == 1 else f"live, each {view.cadence:g}s"
-    clock = shown.clock(model.heard_us)
+    clock = units.clock(model.heard_us)
     word = parts[1]
     busy = f"{model.busy}/{model.worker_count} busy"
     short = [part.partition(": nobody")[0] for part in parts]
@@ -172,7 +172,7 @@ def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) 
     restarted = model.restarted_us and model.heard_us - model.restarted_us < RESTART_SECONDS * 1_000_000
     if restarted:
         back = f"{model.worker_count} of {model.workers_before} workers back"
-        return [f"Scheduler restarted {shown.clock(model.restarted_us)}, counters began anew", back]
+        return [f"Scheduler restarted {units.clock(model.restarted_us)}, counters began anew", back]
     word, sentence, warning = verdict(model, moment.now)
     count = f"Total {model.worker_count} worker(s)"
     if view.filter and table is not None:
@@ -180,7 +180,7 @@ def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) 
     parts = [count + ("" if word == NO_WORKERS else f", {model.busy} busy")]
     if word == IDLE:
         since = model.idle_since_us
-        parts.append(f"idle: nothing open since {shown.clock(since)}" if since else "idle: nothing is open")
+        parts.append(f"idle: nothing open since {units.clock(since)}" if since else "idle: nothing is open")
     elif word == NO_WORKERS:
         parts.append(f"no workers: {sentence}")
     elif word in (NOBODY, NO_NEWS):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scaler.monitor import shown
-from scaler.monitor.model import Model
-from scaler.monitor.model_rates import CANCELED, FAILED, NOT_FOUND, SUCCESS, Moment
+from scaler.monitor import units
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.rates import CANCELED, FAILED, NOT_FOUND, SUCCESS, Moment
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import fit, width_of
@@ -45,10 +45,10 @@ def scheduler_panel(model: Model) -> list[Entry]:
     state = model.scheduler
     return [
         title("scheduler"),
-        Entry("cpu", shown.share(state.cpu_permille if state else None)),
-        Entry("rss", shown.size(state.rss_bytes or None if state else None)),
-        Entry("rss_free", shown.size(state.free_bytes or None if state else None)),
-        Entry("loop lag", shown.duration(state.lag_most_us if state else None)),
+        Entry("cpu", units.share(state.cpu_permille if state else None)),
+        Entry("rss", units.size(state.rss_bytes or None if state else None)),
+        Entry("rss_free", units.size(state.free_bytes or None if state else None)),
+        Entry("loop lag", units.duration(state.lag_most_us if state else None)),
     ]
 
 
@@ -57,8 +57,8 @@ def objects_panel(model: Model) -> list[Entry]:
     state = model.scheduler
     return [
         title("object_manager"),
-        Entry("objects", shown.count(state.objects if state else None)),
-        Entry("bytes", shown.size(state.object_bytes if state else None)),
+        Entry("objects", units.count(state.objects if state else None)),
+        Entry("bytes", units.size(state.object_bytes if state else None)),
     ]
 
 
@@ -70,13 +70,13 @@ def tasks_panel(model: Model, view: View, width: int) -> list[Entry]:
         ended = {name: model.rates.ended.get(name) for name in ended}
     if state is None:
         ended = dict.fromkeys(ended)
-    number = shown.rate if view.per_second else shown.count
+    number = units.rate if view.per_second else units.count
     return [
         title("task_manager" + ("/s" if view.per_second else "")),
-        _entry("unassigned", state.waiting if state else None, shown.count, width),
-        _entry("running", state.running if state else None, shown.count, width),
+        _entry("unassigned", state.waiting if state else None, units.count, width),
+        _entry("running", state.running if state else None, units.count, width),
         *[_entry(name, ended[name], number, width) for name in (SUCCESS, FAILED, CANCELED, NOT_FOUND)],
-        _entry("tasks/s", model.rates.tasks, shown.rate, width),
+        _entry("tasks/s", model.rates.tasks, units.rate, width),
     ]
 
 
@@ -87,7 +87,7 @@ def _entry(name: str, amount: float | None, number: Callable[[float | None, int]
 def messages_panel(name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool) -> list[Entry]:
     """Items by message name, the most frequent first, the rest in one line."""
     amounts: Mapping[str, float] = rates if per_second else totals
-    number: Callable[[float | None, int], str] = shown.rate if per_second else shown.count
+    number: Callable[[float | None, int], str] = units.rate if per_second else units.count
     ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
     rest = ranked[_MESSAGES:]
     entries = [title(name + ("/s" if per_second else ""))]
@@ -149,7 +149,7 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
     peak = max((each for each in tasks if each is not None), default=0.0)
     heading = f"tasks/s, last {seconds} s"
     canvas.put(x, 0, heading, grid.BOLD)
-    said = f"peak {shown.rate(peak)}"
+    said = f"peak {units.rate(peak)}"
     canvas.put(x + width - len(said), 0, said)
     height = ROWS - 4
     left = x + 7
@@ -189,7 +189,7 @@ def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, in
     x = canvas.put(0, y, heading + (": " if things else ""))
     hidden, amount = 0, rest
     for number, (name, count) in enumerate(things):
-        said = shown.count(count)
+        said = units.count(count)
         separator = " | " if number else ""
         room = canvas.width - x - len(separator) - len(said) - 1
         last = number == len(things) - 1 and not rest
@@ -201,4 +201,4 @@ def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, in
         name_width = min(width_of(name), max(4, room - spare), 24)
         x = canvas.put(x, y, f"{separator}{fit(name, name_width)} {said}")
     if hidden or rest:
-        canvas.put(x, y, f" | {hidden} more {shown.count(amount)}" if hidden else f" | others {shown.count(rest)}")
+        canvas.put(x, y, f" | {hidden} more {units.count(amount)}" if hidden else f" | others {units.count(rest)}")

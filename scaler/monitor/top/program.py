@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.details import details_of, topic_of
 from scaler.monitor.top.frame import Moment, draw

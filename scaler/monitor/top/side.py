@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.monitor.top.grid import BOLD, PLAIN, Grid
 from scaler.monitor.top.tables import Table, clients_table, draw_table, failures_table, functions_table
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from scaler.monitor import shown
-from scaler.monitor.model import Model
-from scaler.monitor.model_workers import percentile_us
+from scaler.monitor import units
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.workers import percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, Row, host_rows, in_order, worker_row
 from scaler.monitor.top.grid import Grid
@@ -172,13 +172,13 @@ def functions_table(model: Model, width: int) -> Table:
             each.function,
             [
                 each.name if each.function else "all others",
-                shown.count(each.waiting + each.running, 9),
-                shown.count(each.running, 7),
-                shown.duration(each.mean_us or None),
-                shown.duration(percentile_us(each.durations, 0.95)),
-                shown.count(each.success, 9),
-                shown.count(each.failed + each.other, 6),
-                shown.waits_for(each.waits_for, each.asks),
+                units.count(each.waiting + each.running, 9),
+                units.count(each.running, 7),
+                units.duration(each.mean_us or None),
+                units.duration(percentile_us(each.durations, 0.95)),
+                units.count(each.success, 9),
+                units.count(each.failed + each.other, 6),
+                units.waits_for(each.waits_for, each.asks),
             ],
             "!" if each.failed + each.other else " ",
         )
@@ -208,9 +208,9 @@ def clients_table(model: Model, width: int) -> Table:
             each.client,
             [
                 each.label or each.client.hex(),
-                shown.count(each.open, 10),
-                shown.count(each.waiting, 10),
-                shown.ago(each.seen_ms / 1000),
+                units.count(each.open, 10),
+                units.count(each.waiting, 10),
+                units.ago(each.seen_ms / 1000),
                 "away" if each.is_away else "in a task" if each.root not in (b"", each.client) else "connected",
             ],
             "x" if each.is_away else " ",
@@ -236,8 +236,8 @@ def failures_table(model: Model, width: int) -> Table:
             each.failure,
             [
                 f"{each.type}: {each.message}" if each.message else each.type,
-                shown.count(each.times, 7),
-                shown.clock(each.last_us),
+                units.count(each.times, 7),
+                units.clock(each.last_us),
                 each.function_name,
                 f"#{each.task.hex()[:8]}" if each.task else "-",
                 each.worker or "-",
@@ -264,7 +264,7 @@ def events_table(model: Model, width: int) -> Table:
             (each.time_us, each.kind, each.subject),
             [
                 f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else ""),
-                shown.day_and_clock(each.time_us),
+                units.day_and_clock(each.time_us),
             ],
             "!" if each.kind in _BAD_EVENTS else " ",
         )

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from scaler.monitor.model import EVENTS_MOST, FAILURES_MOST, Model
-from scaler.monitor.model_workers import Worker
+from scaler.monitor.model.model import EVENTS_MOST, FAILURES_MOST, Model
+from scaler.monitor.model.workers import Worker
 from scaler.monitor.news import News
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.bins import Bins

@@ -9,7 +9,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 
 SERIES = (
     "success",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from scaler.monitor.demand import wanted_by_capabilities
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.wire.messages.monitor import StateWaiting
 from tests.support.monitored import news, scheduler, waiting
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scaler.monitor.metrics import NAMES_MOST, WORKERS_MOST, exposition
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.wire.messages.monitor import StateClient, StateFailure
 from tests.support import monitored
 from tests.support.monitored import agent, counts, durations, function, row, scheduler, waiting

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from scaler.config import ConfigError
-from scaler.monitor.model_workers import Worker, workers_of
+from scaler.monitor.model.workers import Worker, workers_of
 from scaler.scaling.clusters import AGAIN_SECONDS, GONE_SECONDS, SEEN_SECONDS, Clusters
 from tests.support.monitored import BUSY, agent, row
 from tests.support.processes import wait_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model_workers import Worker
+from scaler.monitor.model.workers import Worker
 from scaler.scaling.pool import Pool
 from scaler.wire.messages.monitor import StateAgent
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.shown import waits_for
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import function_row, series
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.ui.views.workers import worker_table
+from scaler.monitor.units import waits_for
 
 FUNCTIONS_MOST = 8
 CLIENTS_MOST = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from scaler.monitor import shown
-from scaler.monitor.model import Model
-from scaler.monitor.model_workers import Worker, percentile_us
+from scaler.monitor import units
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.monitor import StateFailure, StateFunction, StateTask
@@ -86,7 +86,7 @@ def function_row(function: StateFunction) -> dict[str, Any]:
         "canceled": function.canceled,
         "mean": function.mean_us / 1e6 or None,
         "p95": None if p95 is None else p95 / 1e6,
-        "waits": shown.waits_for(function.waits_for, function.asks),
+        "waits": units.waits_for(function.waits_for, function.asks),
     }
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.model_workers import Processor
-from scaler.monitor.shown import natural
+from scaler.monitor.model.workers import Processor
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, worker_key
 from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.units import natural
 from scaler.monitor.wanted import matches
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from scaler.monitor.model_verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
+from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.wish import Sent, Wish
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.monitor.model_workers import Worker
-from scaler.monitor.shown import natural
+from scaler.monitor.model.workers import Worker
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+from scaler.monitor.units import natural
 from scaler.monitor.wanted import matches
 
 TASKS_MOST = 50

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.monitor.top.details import details_of, topic_of
 from scaler.monitor.top.view import Target
 from scaler.wire.messages.monitor import StateLine, StateTask

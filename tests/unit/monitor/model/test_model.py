@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler.monitor.model import EVENTS_MOST, LINES_MOST, SILENT_SECONDS, Model
+from scaler.monitor.model.model import EVENTS_MOST, LINES_MOST, SILENT_SECONDS, Model
 from scaler.wire.messages.monitor import (
     StateClient,
     StateEvent,

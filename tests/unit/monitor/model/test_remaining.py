@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler.monitor.model_left import Left
+from scaler.monitor.model.remaining import Left
 from tests.support.monitored import waiting
 
 SECOND_US = 1_000_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import NamedTuple
 
-from scaler.monitor.model import Model
-from scaler.monitor.model_left import never
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.remaining import never
 from scaler.wire.messages import reasons
 from scaler.wire.messages.monitor import StateWaiting
 

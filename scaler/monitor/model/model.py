@@ -13,9 +13,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from scaler.monitor.model_left import Left
-from scaler.monitor.model_rates import HISTORY_SECONDS, History, Rates, by_outcome
-from scaler.monitor.model_workers import Processor, Stuck, Worker, processors_of, workers_of
+from scaler.monitor.model.rates import HISTORY_SECONDS, History, Rates, by_outcome
+from scaler.monitor.model.remaining import Left
+from scaler.monitor.model.workers import Processor, Stuck, Worker, processors_of, workers_of
 from scaler.monitor.news import News
 from scaler.texts import signature
 from scaler.wire.messages.columns import Batch

@@ -1,4 +1,4 @@
-"""Happenings: the topic `events`: who came and went, and what was restarted, the last ones.
+"""Event log: the topic `events`: who came and went, and what was restarted, the last ones.
 
 Used by the monitor, which tells it of each. Must never: tell of single tasks.
 """
@@ -28,7 +28,7 @@ _NAMED_MOST = 3
 PeerEvent = PeerCame | PeerCut | PeerBack | PeerWent | PeerRefused | PartRestarted
 
 
-class Happenings:
+class EventLog:
     """The last events."""
 
     def __init__(self) -> None:

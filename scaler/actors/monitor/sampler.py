@@ -1,4 +1,4 @@
-"""Follower: which tasks the monitor is told of at each step: all while few end, otherwise those that it names.
+"""Sampler: which tasks the monitor is told of at each step: all while few end, otherwise those that it names.
 
 Used by the monitor. It changes what the door of events tells, and nothing else. Must never: let the monitor be told of
 very many steps.
@@ -19,7 +19,7 @@ STEPS_MOST = 1000
 """After so many steps between two ticks, not all are followed any more."""
 
 
-class Follower:
+class Sampler:
     """Decides after each tick."""
 
     def __init__(self, events: Events, tasks: Tasks) -> None:

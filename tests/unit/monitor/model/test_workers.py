@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model import Model
-from scaler.monitor.model_workers import percentile_us, processors_of
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.workers import percentile_us, processors_of
 from scaler.wire.messages.monitor import PROCESSOR_ROW, SUSPENDED, TASK_LOCK, StateProcessors
 from tests.support.monitored import BUSY, agent, durations, function, news, row, scheduler
 

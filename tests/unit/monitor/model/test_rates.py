@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model_rates import History, by_outcome
+from scaler.monitor.model.rates import History, by_outcome
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.outcomes import OUTCOMES
 from tests.support.monitored import NOON_US, scheduler

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scaler.monitor.model import Model
-from scaler.monitor.model_verdict import verdict
+from scaler.monitor.model.model import Model
+from scaler.monitor.model.verdict import verdict
 from scaler.wire.messages.monitor import StateWaiting
 from tests.support.monitored import NOON_US, agent, news, row, scheduler, waiting
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor import shown
+from scaler.monitor import units
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from scaler.monitor import shown
     ],
 )
 def test_counts_are_rounded_and_never_cut(number: float | None, width: int, text: str) -> None:
-    assert shown.count(number, width) == text
+    assert units.count(number, width) == text
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_counts_are_rounded_and_never_cut(number: float | None, width: int, text
     [(None, "-"), (0, "0b"), (1023, "1023b"), (1024, "1.0k"), (1023.96 * 1024, "1.0m"), (1.9 * 2**30, "1.9g")],
 )
 def test_bytes_are_of_1024(number: float | None, text: str) -> None:
-    assert shown.size(number) == text
+    assert units.size(number) == text
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_bytes_are_of_1024(number: float | None, text: str) -> None:
     ],
 )
 def test_durations_have_two_digits(microseconds: float | None, text: str) -> None:
-    assert shown.duration(microseconds) == text
+    assert units.duration(microseconds) == text
 
 
 @pytest.mark.parametrize(
@@ -55,20 +55,20 @@ def test_durations_have_two_digits(microseconds: float | None, text: str) -> Non
     [(0.2, "~1 s"), (47, "~50 s"), (56, "~1 min"), (130, "~2 min"), (4000, "~1 h"), (9 * 86400, "~9 d")],
 )
 def test_what_is_estimated_has_one_digit(seconds: float, text: str) -> None:
-    assert shown.about(seconds) == text
+    assert units.about(seconds) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.5, "now"), (2.9, "2s"), (150, "2m"), (7300, "2h"), (200_000, "2d")])
 def test_ages_are_short(seconds: float, text: str) -> None:
-    assert shown.ago(seconds) == text
+    assert units.ago(seconds) == text
 
 
 def test_shares_and_rates() -> None:
-    assert (shown.share(None), shown.share(0), shown.share(999)) == ("-", "0.0%", "99.9%")
-    assert (shown.rate(None), shown.rate(0), shown.rate(0.26), shown.rate(385.2)) == ("-", "0", "0.3", "385")
+    assert (units.share(None), units.share(0), units.share(999)) == ("-", "0.0%", "99.9%")
+    assert (units.rate(None), units.rate(0), units.rate(0.26), units.rate(385.2)) == ("-", "0", "0.3", "385")
 
 
 def test_times_of_day_are_local() -> None:
-    assert shown.clock(0) == "-"
-    assert len(shown.clock(1)) == 8
-    assert shown.day_and_clock(1).endswith(shown.clock(1))
+    assert units.clock(0) == "-"
+    assert len(units.clock(1)) == 8
+    assert units.day_and_clock(1).endswith(units.clock(1))

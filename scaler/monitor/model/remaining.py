@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.monitor import shown
+from scaler.monitor import units
 from scaler.wire.messages.monitor import StateWaiting
 from scaler.wire.messages.reasons import NOT_ABLE
 
@@ -53,4 +53,4 @@ class Left:
         """`~2 min`, `never, 40 need tpu=1`, or nothing."""
         if self.seconds is None:
             return f"never, {self.never}" if self.never else ""
-        return shown.about(self.seconds)
+        return units.about(self.seconds)

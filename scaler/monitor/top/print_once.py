@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from scaler.monitor.model import Model
+from scaler.monitor.model.model import Model
 from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.frame import Moment, draw

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable
 
 from scaler.agent.edge import Edge
-from scaler.agent.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave, SayStatistics
@@ -28,6 +27,7 @@ from scaler.agent.object_cache import ObjectCache
 from scaler.agent.snapshot import snapshot
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
+from scaler.executors.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.ids import random_id
 from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.process import strays

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from scaler.agent.messages import CollectionDue
+from scaler.executors.messages import CollectionDue
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process.memory import give_back_memory

@@ -23,9 +23,6 @@ from scaler.agent.connection import AbsenceDue, ConnectionDue, Door, SchedulerCo
 from scaler.agent.devices import devices_of
 from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
-    BeginAnew,
-    CapacityChanged,
-    ExecutorProcessGone,
     FetchObject,
     KeepObject,
     Leave,
@@ -33,12 +30,12 @@ from scaler.agent.messages import (
     LinkGarbled,
     LinkHeard,
     ObjectsHere,
-    RunsNotHere,
     SayStatistics,
 )
 from scaler.agent.outputs import Outputs
 from scaler.agent.standing import StandingDue, standings
 from scaler.agent.watch import ReportDue, Watch, WatchDue
+from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.message import message

@@ -13,17 +13,8 @@ from __future__ import annotations
 
 import logging
 
-from scaler.agent.messages import (
-    FetchObject,
-    ForgetObjects,
-    KeepObject,
-    NeedObject,
-    ObjectFound,
-    ObjectLost,
-    ObjectsHere,
-    SayWhatIsKept,
-    StoredObject,
-)
+from scaler.agent.messages import FetchObject, KeepObject, ObjectsHere, SayWhatIsKept
+from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Actor, ActorRef, handles
 from scaler.pickling.serialization import Frames, size_of

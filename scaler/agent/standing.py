@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.view import View
+from scaler.executors.view import View
 from scaler.message import message
 from scaler.wire.messages.common import Standing
 from scaler.wire.messages.worker import RunQuestion, RunStanding

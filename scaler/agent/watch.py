@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.messages import SayRuns
 from scaler.agent.tally import BUCKETS, Bin, Tally
-from scaler.agent.view import ProcessNow, View
+from scaler.executors.messages import SayRuns
+from scaler.executors.view import ProcessNow, View
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.message import message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from scaler.agent.executor import NEEDS_PROCESSES
 from scaler.cli import cluster, options
+from scaler.executors.executor import NEEDS_PROCESSES
 from scaler.settings import ClusterConfig
 
 EXAMPLES = """\

@@ -21,12 +21,13 @@ import scaler.agent
 import scaler.agent.link
 import scaler.agent.messages
 import scaler.client.link.conversation
-import scaler.engines.host
-import scaler.engines.host_proxy
+import scaler.executors.engines.host
+import scaler.executors.engines.host_proxy
+import scaler.executors.messages
+import scaler.executors.processes
+import scaler.executors.processes.messages
+import scaler.executors.processes.processor_proxy
 import scaler.processor.processor
-import scaler.worker
-import scaler.worker.messages
-import scaler.worker.processor_proxy
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.kit import Actor
@@ -116,8 +117,8 @@ def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
 @pytest.mark.parametrize(
     ("direction", "modules"),
     [
-        (AGENT_TO_PROCESSOR, (scaler.processor.processor, scaler.engines.host)),
-        (PROCESSOR_TO_AGENT, (scaler.worker.processor_proxy, scaler.engines.host_proxy)),
+        (AGENT_TO_PROCESSOR, (scaler.processor.processor, scaler.executors.engines.host)),
+        (PROCESSOR_TO_AGENT, (scaler.executors.processes.processor_proxy, scaler.executors.engines.host_proxy)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -138,10 +139,11 @@ def test_every_item_is_said_by_somebody(direction: Direction) -> None:
         (scaler.actors.messages.tasks, [scaler.actors]),
         (scaler.actors.messages.objects, [scaler.actors]),
         (scaler.actors.messages.peers, [scaler.actors]),
-        (scaler.agent.messages, [scaler.agent, scaler.worker]),
-        (scaler.worker.messages, [scaler.worker]),
+        (scaler.agent.messages, [scaler.agent]),
+        (scaler.executors.messages, [scaler.agent, scaler.executors.processes]),
+        (scaler.executors.processes.messages, [scaler.executors.processes]),
     ],
-    ids=["tasks", "objects", "peers", "agent", "worker"],
+    ids=["tasks", "objects", "peers", "agent", "executors", "processes"],
 )
 def test_every_internal_message_is_sent_and_handled(messages: ModuleType, packages: list[ModuleType]) -> None:
     classes = own_classes(messages)
@@ -155,10 +157,10 @@ def test_nothing_is_handled_that_nobody_knows() -> None:
     """A handler's type is an internal message of the same package, a batch or an item of the wire, or of the kit."""
     modules = {
         "scaler.actors": ("scaler.actors.", "scaler.wire.messages", "scaler.kit.", "pykka."),
-        "scaler.agent": ("scaler.agent.", "scaler.wire.messages", "scaler.kit.", "pykka."),
-        "scaler.worker": ("scaler.worker.", "scaler.agent.", "scaler.wire.messages", "scaler.kit.", "pykka."),
+        "scaler.agent": ("scaler.agent.", "scaler.executors.messages", "scaler.wire.messages", "scaler.kit.", "pykka."),
+        "scaler.executors.processes": ("scaler.executors.", "scaler.wire.messages", "scaler.kit.", "pykka."),
     }
-    for package in (scaler.actors, scaler.agent, scaler.worker):
+    for package in (scaler.actors, scaler.agent, scaler.executors.processes):
         for actor in actors_in(package):
             strangers = [kind for kind in actor.handlers if not kind.__module__.startswith(modules[package.__name__])]
             assert strangers == [], actor

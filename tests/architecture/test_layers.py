@@ -18,11 +18,11 @@ NOT_FOR_ACTORS = frozenset({"asyncio", "capnp", "random", "socket", "threading",
 
 # Imports that must be refused, by who would make them. All are planted in one copy, and each must be named.
 TRESPASSES = [
-    ("scaler.agent", "scaler.worker"),
-    ("scaler.processor", "scaler.worker"),
-    ("scaler.inline", "scaler.worker"),
-    ("scaler.inline", "scaler.actors.tasks.task"),
-    ("scaler.scheduler", "scaler.worker"),
+    ("scaler.executors", "scaler.agent"),
+    ("scaler.processor", "scaler.executors.processes"),
+    ("scaler.executors.inline", "scaler.executors.processes"),
+    ("scaler.executors.inline", "scaler.executors.engines.call"),
+    ("scaler.executors.inline", "scaler.actors.tasks.task"),
     ("scaler.wire", "scaler.process"),
     ("scaler.process", "scaler.actors.tasks.task"),
     ("scaler.actors", "scaler.scheduler"),
@@ -34,7 +34,7 @@ TRESPASSES = [
     ("scaler.actors", "zmq"),
     ("scaler.kit", "time"),
     ("scaler.agent", "scaler.actors.tasks.task"),
-    ("scaler.worker", "scaler.actors.tasks.task"),
+    ("scaler.executors.processes", "scaler.actors.tasks.task"),
     ("scaler.client", "scaler.kit"),
     ("scaler.client", "scaler.cluster"),
     ("scaler.client.calls", "scaler.client.link.inbox"),
@@ -46,9 +46,9 @@ TRESPASSES = [
 # Imports that look like one and are lawful.
 EXCEPTIONS = [
     ("scaler/process/visit.py", "import scaler.kit"),
-    ("scaler/worker/visit.py", "import scaler.kit"),
+    ("scaler/executors/processes/visit.py", "import scaler.kit"),
     ("scaler/agent/visit.py", "import scaler.kit"),
-    ("scaler/inline/visit.py", "import scaler.kit"),
+    ("scaler/executors/inline/visit.py", "import scaler.kit"),
 ]
 
 

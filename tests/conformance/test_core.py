@@ -1,4 +1,4 @@
-"""What every executor does: a test for each sentence of `scaler/agent/executor.py`."""
+"""What every executor does: a test for each sentence of `scaler/executors/executor.py`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from scaler import task_context
-from scaler.agent.executor import Part, load_executor
-from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
+from scaler.executors.executor import Part, load_executor
+from scaler.executors.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
 from scaler.ids import ObjectId
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions, TaskFailure

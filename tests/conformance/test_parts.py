@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from scaler import task_context
-from scaler.agent.executor import Part
-from scaler.agent.messages import BeginAnew, CollectionDue
+from scaler.executors.executor import Part
+from scaler.executors.messages import BeginAnew, CollectionDue
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import ProcessorNews

@@ -20,7 +20,7 @@ from tests.support.engine_clusters import THREADS, DaskCluster
 from tests.support.processes import command, free_address, wait_until
 
 pytest.importorskip("distributed")
-from scaler.engines.dask import dask_capacity
+from scaler.executors.engines.dask import dask_capacity
 
 pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign]
 

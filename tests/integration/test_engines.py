@@ -34,7 +34,7 @@ def newest_host() -> psutil.Process:
     found = {}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
-            if "from scaler.engines.host import main" in " ".join(process.cmdline()):
+            if "from scaler.executors.engines.host import main" in " ".join(process.cmdline()):
                 found[process.pid] = process
     hosts = [process for process in found.values() if process.ppid() not in found]  # not what they have forked
     return max(hosts, key=psutil.Process.create_time)

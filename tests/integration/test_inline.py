@@ -265,7 +265,7 @@ def test_an_address_within_a_process_is_none_for_a_command(module: str) -> None:
 
 def test_an_engine_of_another_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
     (tmp_path / "their_engine.py").write_text(
-        "from scaler.inline.executor import LocalThreads\n\n\n"
+        "from scaler.executors.inline.executor import LocalThreads\n\n\n"
         "class Theirs(LocalThreads):\n"
         "    def children(self, node):\n"
         "        print('their engine runs for', *node.names, flush=True)\n"

@@ -75,7 +75,7 @@ def test_the_agent_and_the_host_do_not_run_the_function(client: Client) -> None:
         return [" ".join(process.cmdline()) for process in psutil.Process().parents()]
 
     above = client.submit(ancestors).result()
-    assert "scaler.engines.host import main" in above[0]
+    assert "scaler.executors.engines.host import main" in above[0]
     assert os.getpid() != client.submit(os.getpid).result()
 
 

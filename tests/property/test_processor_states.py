@@ -7,13 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.agent.messages import CollectionDue, NeedObject, ObjectFound, StoredObject
-from scaler.ids import TaskId
-from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
-from scaler.worker.cancellation import STOPPED
-from scaler.worker.messages import (
+from scaler.executors.messages import CollectionDue, NeedObject, ObjectFound, StoredObject
+from scaler.executors.processes.cancellation import STOPPED
+from scaler.executors.processes.messages import (
     AddProcessor,
     DismissProcessor,
     HandTasks,
@@ -29,7 +25,7 @@ from scaler.worker.messages import (
     TasksFinished,
     TaskUnblocks,
 )
-from scaler.worker.processor_states import (
+from scaler.executors.processes.processor_states import (
     COMING,
     FINAL,
     IGNORED,
@@ -41,9 +37,13 @@ from scaler.worker.processor_states import (
     IllegalTransitionError,
     next_state,
 )
-from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS
-from scaler.worker.reserve import SPARE_SECONDS
-from scaler.worker.task_queue import RunKey, run_of
+from scaler.executors.processes.recall import SETTLE_SECONDS, STUCK_SECONDS
+from scaler.executors.processes.reserve import SPARE_SECONDS
+from scaler.executors.processes.task_queue import RunKey, run_of
+from scaler.ids import TaskId
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
 from tests.support.examples import examples
 from tests.support.slot_bench import SlotBench
 

@@ -26,10 +26,11 @@ from scaler.actors.peers.peer import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.agent.agent import _tree
 from scaler.agent.edge import Edge
-from scaler.agent.executor import LINK, Node
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
+from scaler.executors.executor import LINK, Node
+from scaler.executors.processes.slot import Slot
 from scaler.ids import Connection, SchedulerId, random_id
 from scaler.kit import Actor, ActorRef, handles
 from scaler.process.doors import Doors
@@ -43,7 +44,6 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
-from scaler.worker.slot import Slot
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import Network, TransportModel
 from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of

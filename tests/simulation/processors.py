@@ -14,19 +14,9 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from scaler.agent.executor import Node, worker_child
-from scaler.ids import ObjectId, split_ids
-from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
-from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
-from scaler.processor.failure import describe_failure
-from scaler.processor.progress_page import Progress
-from scaler.processor.task_context import Birth, ProcessorTaskContext
-from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
-from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.worker.executor import POOL, LocalProcesses
-from scaler.worker.messages import (
+from scaler.executors.executor import Node, worker_child
+from scaler.executors.processes.executor import POOL, LocalProcesses
+from scaler.executors.processes.messages import (
     AddProcessor,
     CleanProcessor,
     DismissProcessor,
@@ -47,6 +37,16 @@ from scaler.worker.messages import (
     TasksFinished,
     TaskUnblocks,
 )
+from scaler.ids import ObjectId, split_ids
+from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
+from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
+from scaler.processor.failure import describe_failure
+from scaler.processor.progress_page import Progress
+from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.worker import RunResult, RunTask
 from tests.simulation.programs import NEST, Script, value_of
 from tests.simulation.users import Call, User
 from tests.simulation.world import Action, Event, Party, ViolationError

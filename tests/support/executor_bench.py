@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scaler.agent.executor import LINK, OBJECTS, Node, Part, load_executor, worker_child
-from scaler.agent.messages import ExecutorProcessGone, NeedObject, ObjectFound, StoredObject
+from scaler.executors.executor import LINK, OBJECTS, Node, Part, load_executor, worker_child
+from scaler.executors.messages import ExecutorProcessGone, NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
 from scaler.pickling.serialization import (

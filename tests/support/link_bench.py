@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler.agent.link import Link
-from scaler.agent.messages import (
-    LinkCut,
-)
+from scaler.agent.messages import LinkCut
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.peer.times import PAUSE_MOST_SECONDS

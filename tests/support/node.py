@@ -9,7 +9,10 @@ from typing import Any, cast
 
 import psutil
 
-from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
+from scaler.executors.messages import NeedObject, ObjectFound, StoredObject
+from scaler.executors.processes.processor_pool import Pool
+from scaler.executors.processes.processors import ProcessorRecord
+from scaler.executors.processes.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
@@ -18,9 +21,6 @@ from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.worker.processor_pool import Pool
-from scaler.worker.processors import ProcessorRecord
-from scaler.worker.slot import Slot
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
 

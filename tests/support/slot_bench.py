@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
+from scaler.executors.messages import NeedObject, ObjectFound, StoredObject
+from scaler.executors.processes.messages import (
+    HandTasks,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorUp,
+    ResumeProcessor,
+    TaskAsks,
+    TaskBlocks,
+    TasksFinished,
+)
+from scaler.executors.processes.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import Dispatcher, VirtualClock
 from scaler.processor.progress_page import Progress
@@ -17,17 +28,6 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from scaler.worker.messages import (
-    HandTasks,
-    ProcessorComing,
-    ProcessorDown,
-    ProcessorUp,
-    ResumeProcessor,
-    TaskAsks,
-    TaskBlocks,
-    TasksFinished,
-)
-from scaler.worker.slot import Slot
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
 

@@ -212,7 +212,7 @@ class _ServiceProcess:
     def __init__(self) -> None:
         with Listener(family="AF_UNIX") as listener:
             environment = os.environ | {"SOAMAPI_SERVICE": str(listener.address)}
-            program = [sys.executable, "-m", "scaler.symphony.service"]
+            program = [sys.executable, "-m", "scaler.executors.symphony.service"]
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
             self._process = subprocess.Popen(program, env=environment)
             self._connection = listener.accept()

@@ -131,7 +131,7 @@ def test_an_executor_says_how_many_workers_it_has_and_what_they_have(
     scheduler: FakeScheduler, start: Callable[..., Agent], tmp_path: Path
 ) -> None:
     (tmp_path / "roomy_engine.py").write_text(
-        "from scaler.inline.executor import LocalThreads\n"
+        "from scaler.executors.inline.executor import LocalThreads\n"
         "class Roomy(LocalThreads):\n    capacity, capabilities = 3, {'licence': 1, 'gpu': 2}\n"
     )
     info = tmp_path / "roomy-1.0.dist-info"

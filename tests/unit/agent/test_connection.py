@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.messages import (
-    FetchObject,
-    Leave,
-    LinkCut,
-    LinkGarbled,
-)
+from scaler.agent.messages import FetchObject, Leave, LinkCut, LinkGarbled
 from scaler.peer.course import TRIES_MOST
 from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
 from scaler.wire.messages.columns import Batch

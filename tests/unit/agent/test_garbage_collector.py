@@ -6,7 +6,7 @@ import pytest
 
 from scaler.agent import garbage_collector as module
 from scaler.agent.garbage_collector import GarbageCollector
-from scaler.agent.messages import CollectionDue
+from scaler.executors.messages import CollectionDue
 from scaler.kit import Dispatcher, VirtualClock
 from tests.support.recorder import Recorder
 

@@ -10,19 +10,16 @@ import pytest
 
 from scaler.agent.company import WAIT_SECONDS
 from scaler.agent.messages import (
-    BeginAnew,
-    CapacityChanged,
-    ExecutorProcessGone,
     FetchObject,
     KeepObject,
     Leave,
     LinkCut,
     LinkHeard,
     ObjectsHere,
-    RunsNotHere,
     SayStatistics,
     SayWhatIsKept,
 )
+from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.course import TRIES_MOST
 from scaler.peer.times import PAUSE_MOST_SECONDS

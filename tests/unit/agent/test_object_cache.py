@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scaler.agent import object_cache
-from scaler.agent.messages import (
-    FetchObject,
-    ForgetObjects,
-    KeepObject,
-    NeedObject,
-    ObjectFound,
-    ObjectLost,
-    ObjectsHere,
-    SayWhatIsKept,
-)
+from scaler.agent.messages import FetchObject, KeepObject, ObjectsHere, SayWhatIsKept
 from scaler.agent.object_cache import ObjectCache
+from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Dispatcher, VirtualClock
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.standing import standings
-from scaler.agent.view import ProcessNow, View
+from scaler.executors.view import ProcessNow, View
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import Standing
 from scaler.wire.messages.worker import RunQuestion, RunStanding, RunTask

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.view import ProcessNow, View
 from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, Watch
+from scaler.executors.view import ProcessNow, View
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW

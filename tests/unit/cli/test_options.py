@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from scaler.agent.executor import NEEDS_PROCESSES
 from scaler.cli import cluster, engine_cluster, scheduler
 from scaler.cli.options import read_settings
+from scaler.executors.executor import NEEDS_PROCESSES
 from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
 from scaler.version import __version__
 

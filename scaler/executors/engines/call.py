@@ -1,0 +1,145 @@
+"""EngineCall: a task with all that it needs, and the code that runs it in a process of the engine.
+
+Made by the engine host, which does not look into it; sent by the engine to one of its processes, where Scaler is
+installed; `run` is called there. Clients inside the task find the scheduler through `CallContext`.
+
+Must never: keep anything of a task after its end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from scaler.executors.inline.task_context import by_thread
+from scaler.ids import ObjectId
+from scaler.processor.one_call import run_call
+from scaler.processor.values import Values
+from scaler.task_context import CurrentTask, TaskContext, Voice
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.priority import of_child
+from scaler.wire.messages.worker import RunResult, RunTask
+
+_NO_WAIT = nullcontext()
+
+
+class EngineCall(NamedTuple):
+    """A task on its way through an engine. It can be pickled."""
+
+    task: RunTask
+    objects: dict[ObjectId, list[bytes]]
+    """the frames of its function, and of the objects among its arguments"""
+    address: str
+    """of the scheduler, for clients inside the task"""
+    agent_token: bytes
+    """what these clients show the scheduler"""
+
+    @property
+    def place(self) -> int:
+        """A number that no other task of the agent has: where its clients are, in the words of the protocol."""
+        return self.task.attempt
+
+
+class CallContext(TaskContext):
+    """What clients find around them in one task of an engine."""
+
+    def __init__(self, call: EngineCall) -> None:
+        self.address, self.agent_token, self.processor = call.address, call.agent_token, call.place
+        self.account = call.task.account
+        self._task = call.task
+        self.values = Values()
+        for object_id, frames in call.objects.items():
+            self.values.store(object_id, frames)
+        limit_ms = RunOptions.decode(call.task.options).timeout_ms
+        self._ends_at = time.monotonic() + limit_ms / 1000 if limit_ms else None
+        self._closers: list[Callable[[], None]] = []
+        self._waits = 0
+        self._is_waiting = False
+
+    @property
+    def task(self) -> int:
+        return 1
+
+    @property
+    def child_priority(self) -> int:
+        return of_child(self._task.priority)
+
+    def describe_task(self) -> CurrentTask:
+        task = self._task
+        return CurrentTask(task.task_id, self.values.name_of(task), task.attempt, "", self._ends_at)
+
+    def wait(
+        self,
+        voice: Voice | None = None,
+        is_over: Callable[[], bool] | None = None,
+        seconds: float | None = None,  # noqa: ARG002 - it is the caller who gives up
+    ) -> AbstractContextManager[None]:
+        if voice is None or is_over is None or self._is_waiting:
+            return _NO_WAIT
+        return _Wait(self, voice, is_over)
+
+    def begin_wait(self, voice: Voice, is_over: Callable[[], bool]) -> None:
+        """Have the scheduler tell the agent that this task waits, which frees its slot."""
+        self._is_waiting = True
+        self._waits += 1
+        voice.rest(self._waits, is_over)
+
+    def end_wait(self, voice: Voice) -> None:
+        self._is_waiting = False
+        voice.rest(0, bool)
+
+    def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:  # noqa: ARG002
+        if close is not None:
+            self._closers.append(close)
+
+    def end(self) -> None:
+        """End the connections that were made in the task: the next task in this process is at another place."""
+        closers, self._closers = self._closers, []
+        for close in closers:
+            close()
+
+
+class _Wait(AbstractContextManager[None]):
+    def __init__(self, context: CallContext, voice: Voice, is_over: Callable[[], bool]) -> None:
+        self._context = context
+        self._voice = voice
+        self._is_over = is_over
+
+    def __enter__(self) -> None:
+        self._context.begin_wait(self._voice, self._is_over)
+
+    def __exit__(self, *_error: object) -> None:
+        self._context.end_wait(self._voice)
+
+
+def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
+    """Return the result of a run that has ended otherwise than by returning."""
+    data = payload.encode() if isinstance(payload, str) else payload
+    return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
+
+
+def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunResult:
+    """Run the task. Called in a process of the engine."""
+    with in_context(call, new_context) as values:
+        result = run_call(call.task, values)
+        return replace(result, frames=[bytes(frame) for frame in result.frames])
+
+
+class in_context(AbstractContextManager[Values]):  # noqa: N801 - used as a function
+    """Context manager: this thread runs the task of a call, with these values."""
+
+    def __init__(self, call: EngineCall, new_context: type[CallContext] = CallContext) -> None:
+        self._context: Any = new_context(call)
+
+    def __enter__(self) -> Values:
+        by_thread().enter(self._context)
+        values: Values = self._context.values
+        return values
+
+    def __exit__(self, *_error: object) -> None:
+        by_thread().leave(self._context)
+        self._context.end()

@@ -1,0 +1,200 @@
+"""DaskEngine: runs each call as a task of a Dask cluster, `--engine dask://HOST:PORT`.
+
+Called by the engine host; a thread of its own has the loop of the Dask client. Dask has the tasks that wait for one of
+its workers, in the order of their priorities. While a task waits for its children, others get its thread at the Dask
+worker. If the Dask scheduler is lost, its tasks go back to ours, and the next connection is tried with pauses.
+
+    submit --> loop: connected? --> Dask scheduler --> Dask worker: run_here --> result
+
+Must never: be imported without the package `distributed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future
+from typing import Any
+
+import dask
+import distributed
+from distributed.client import FutureCancelledError
+
+from scaler.config import ConfigError
+from scaler.executors.engines.call import CallContext, EngineCall, run
+from scaler.executors.engines.engine import EngineLostError
+from scaler.task_context import Voice
+from scaler.wire.messages.worker import RunResult
+
+PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
+"""Before the next try to connect: doubled each time."""
+
+CONNECT_TRIES = 20
+
+LOOK_SECONDS = 1.0
+"""How often Dask is asked how many threads its workers have."""
+
+_QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
+"""The arguments of tasks are in the calls, so Dask's advice to scatter them is not for the user."""
+
+
+class DaskContext(CallContext):
+    """What clients find around them in a task at a Dask worker, whose thread others get while it waits."""
+
+    def begin_wait(self, voice: Voice, is_over: Callable[[], bool]) -> None:
+        distributed.secede()
+        super().begin_wait(voice, is_over)
+
+    def end_wait(self, voice: Voice) -> None:
+        distributed.rejoin()
+        super().end_wait(voice)
+
+
+def run_here(call: EngineCall) -> RunResult:
+    """Run the task. Called at a Dask worker."""
+    return run(call, DaskContext)
+
+
+class DaskEngine:
+    """One Dask cluster.
+
+    Args:
+        address: of its scheduler, as Dask writes it.
+        report: called with a sentence when the scheduler cannot be reached.
+
+    Raises:
+        ConfigError: if the scheduler cannot be reached now.
+    """
+
+    def __init__(self, address: str, report: Callable[[str], None]) -> None:
+        dask.config.set(_QUIET)
+        self._address = address
+        self._report = report
+        self._client: Any = None
+        self._has_lost_tasks = False
+        """since a task has ended last"""
+        self._connecting = asyncio.Lock()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="scaler-dask", daemon=True).start()
+        try:
+            self._wait_for(self._connect())
+        except Exception as error:  # foreign code
+            raise ConfigError(
+                f"there is no Dask scheduler at {address}: {error}; check the address, and that this host can reach it"
+            ) from error
+
+    def submit(self, call: EngineCall) -> Future[RunResult]:
+        return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
+
+    def follow(self, changed: Callable[[int], None]) -> None:
+        """Say how many threads the Dask workers have, now and whenever that changes."""
+        asyncio.run_coroutine_threadsafe(self._follow(changed), self._loop)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._wait_for(self._client.close(timeout=1))
+
+    def _wait_for(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # In the loop
+
+    async def _run(self, call: EngineCall) -> RunResult:
+        client = await self._connected()
+        task = call.task
+        key = f"{task.name or 'scaler'}-{task.task_id.hex()}-{task.attempt}"
+        future = client.submit(run_here, call, key=key, pure=False, priority=task.priority)
+        try:
+            result: RunResult = await future
+        except FutureCancelledError as error:  # before the next: it may be one of its kind
+            raise self._lost(f"the Dask scheduler at {self._address} has lost the task: {error}") from None
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):  # the connection may be lost: then Dask cancels it by itself
+                await future.cancel(force=True)
+            raise
+        except distributed.KilledWorker as error:
+            raise BrokenExecutor(str(error)) from None
+        except (OSError, TimeoutError, asyncio.TimeoutError) as error:
+            raise self._lost(f"the connection to Dask at {self._address} is lost: {error}") from error
+        self._has_lost_tasks = False
+        return result
+
+    def _lost(self, sentence: str) -> EngineLostError:
+        """Return the error of a task, and say it for the first of those that are lost together."""
+        if not self._has_lost_tasks:
+            self._has_lost_tasks = True
+            self._report(f"{sentence}; the scheduler has it run again, as all that Dask had")
+        return EngineLostError(sentence)
+
+    async def _follow(self, changed: Callable[[int], None]) -> None:
+        known = -1
+        while True:
+            with contextlib.suppress(Exception):  # the connection may be lost: then the number stays
+                threads = sum((await self._client.nthreads()).values()) if self._client is not None else known
+                if threads != known:
+                    changed(threads)
+                    known = threads
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _connected(self) -> Any:
+        """Return the client; wait with growing pauses until there is one."""
+        pause_seconds = PAUSE_SECONDS
+        async with self._connecting:
+            while self._client is None or self._client.status in {"closing", "closed"}:
+                try:
+                    await self._connect()
+                except Exception as error:  # noqa: BLE001 - foreign code: whatever it is, there is no client
+                    sentence = f"there is no Dask scheduler at {self._address}: {error}"
+                    self._report(f"{sentence}; next try in {pause_seconds:g} s")
+                    await asyncio.sleep(pause_seconds)
+                    pause_seconds = min(2 * pause_seconds, PAUSE_MOST_SECONDS)
+            return self._client
+
+    async def _connect(self) -> None:
+        self._client = None
+        self._client = await connect(self._address)
+
+
+async def connect(address: str) -> Any:
+    """Return a Dask client that is connected.
+
+    A Dask scheduler that tells all its clients something while a new one says hello sends both in one message, and the
+    new one fails with an AssertionError. It is tried again.
+    """
+    for _ in range(CONNECT_TRIES):
+        client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")
+        try:
+            return await client
+        except AssertionError:
+            await client.close(timeout=1)
+    raise ConnectionError(f"it answered {CONNECT_TRIES} hellos with something else")
+
+
+async def n_threads(address: str) -> int:
+    """Return how many threads the workers of the Dask scheduler have now."""
+    async with await connect(address) as client:
+        return sum((await client.nthreads()).values())
+
+
+def address_of(text: str) -> str:
+    """Return the address of the Dask scheduler, as Dask writes it.
+
+    Raises:
+        ConfigError: if the text names none.
+    """
+    rest = text.removeprefix("dask://")
+    if not rest or rest == text:
+        raise ConfigError(f"the engine {text!r} names no scheduler: dask://HOST:PORT, or dask://tls://HOST:PORT")
+    return rest
+
+
+def dask_engine(text: str, _n_workers: int, report: Callable[[str], None]) -> DaskEngine:
+    """Return the engine of `dask://HOST:PORT`."""
+    return DaskEngine(address_of(text), report)
+
+
+def dask_capacity(text: str) -> int:
+    """Return how many threads the Dask workers have that are there now."""
+    return asyncio.run(n_threads(address_of(text)))

@@ -1,0 +1,92 @@
+"""Engine: what the engine host hands calls to, and how it is made from the text of `--engine`.
+
+    module:factory              the factory returns a `concurrent.futures.Executor`
+    futures://module:factory    the same
+
+Called by the host, in its own process. A class of another package takes its place by an entry point (`engine_of`).
+Must never: be imported by the agent, which runs no foreign code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Protocol
+
+from scaler.config import ConfigError
+from scaler.executors.engines.call import EngineCall, run
+from scaler.wire.messages.worker import RunResult
+
+
+class EngineLostError(RuntimeError):
+    """The engine has lost a task for reasons of its own. The scheduler has it run again, without blame."""
+
+
+class Engine(Protocol):
+    """Runs calls. Its methods are called by one thread, except `close`."""
+
+    def submit(self, call: EngineCall) -> Future[RunResult]:
+        """Hand a call to the engine. May block while there is no connection to the engine.
+
+        Returns:
+            a future that has the result of the run; or `EngineLostError`, if the engine lost the call; or
+            `concurrent.futures.BrokenExecutor`, if the process that ran it died.
+        """
+
+    def close(self) -> None:
+        """End it; what runs may be dropped."""
+
+
+class ElasticEngine(Engine, Protocol):
+    """An engine whose workers come and go."""
+
+    def follow(self, changed: Callable[[int], None]) -> None:
+        """From now on call `changed`, from any thread, with the number of tasks that can run at once: once, and each
+        time that it is another one.
+        """
+
+
+class FuturesEngine:
+    """Any executor of `concurrent.futures`. One that breaks is replaced by a new one."""
+
+    def __init__(self, make: Callable[[], Executor]) -> None:
+        self._make = make
+        self._executor = make()
+
+    def submit(self, call: EngineCall) -> Future[RunResult]:
+        try:
+            return self._executor.submit(run, call)
+        except BrokenExecutor:
+            self._renew()
+            return self._executor.submit(run, call)
+
+    def _renew(self) -> None:
+        with contextlib.suppress(Exception):  # it is broken already
+            self._executor.shutdown(wait=False)
+        self._executor = self._make()
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def futures_engine(text: str, _n_workers: int, _report: Callable[[str], None]) -> FuturesEngine:
+    """Return the engine of `module:factory`.
+
+    Raises:
+        ConfigError: if there is no such factory, or it does not return an executor.
+    """
+    module_name, colon, factory_name = text.removeprefix("futures://").partition(":")
+    if not (module_name and colon and factory_name):
+        raise ConfigError(f"the engine {text!r} is not of the form module:factory, as in concurrent.futures:Executor")
+    try:
+        factory = getattr(importlib.import_module(module_name), factory_name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"the engine {text!r} cannot be loaded: {error}; is the module installed here, or in PYTHONPATH?"
+        ) from error
+    engine = FuturesEngine(factory)
+    if not isinstance(engine._executor, Executor):  # noqa: SLF001 - of this module
+        raise ConfigError(f"{text} returned {type(engine._executor).__name__}, not a concurrent.futures.Executor")  # noqa: SLF001
+    return engine

@@ -1,0 +1,82 @@
+"""ForeignEngine: the executor that hands the tasks of a node to an engine of another kind.
+
+EngineWorker 0 .. n-1 <--> EngineHost <--channel--> engine host (a process) <--> engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from scaler.executors.engines.host import HostSettings
+from scaler.executors.engines.host_proxy import EngineHost
+from scaler.executors.engines.probe import ask_capacity
+from scaler.executors.engines.worker import EngineWorker
+from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.kit import ChildSpec, Peers
+
+HOST = "engine host"
+
+
+class ForeignEngine:
+    """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
+
+    parts = frozenset({Part.CRASH, Part.WATCH})
+    capabilities: Mapping[str, int] = MappingProxyType({})
+    maker: ClassVar[str]
+    """`module:function`: makes the `Engine` of a text and a number of workers, in the host process"""
+    prober: ClassVar[str] = ""
+    """`module:function`: returns how many tasks the engine of a text can run, in a process of its own"""
+    is_deeper_first: ClassVar[bool] = False
+    """whether a task that is deeper than all that run at a worker starts at once, beside them"""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+
+    @property
+    def capacity(self) -> int | None:
+        """How many tasks the engine can run at once; None if it does not say."""
+        return ask_capacity(self.prober, self._engine) if self.prober else None
+
+    def children(self, node: Node) -> Sequence[ChildSpec]:
+        """Return the workers, and the proxy of their host."""
+        settings = HostSettings(
+            maker=self.maker,
+            engine=self._engine,
+            n_workers=len(node.names),
+            address=node.config.address,
+            agent_token=node.agent_token.hex(),
+            is_elastic=node.is_elastic,
+        )
+
+        def host(peers: Peers) -> EngineHost:
+            return EngineHost(node.shell, settings, peers[LINK])
+
+        def worker_of(peers: Peers) -> EngineWorker:
+            return EngineWorker(peers[LINK], peers[OBJECTS], peers[HOST], self.is_deeper_first)
+
+        names = [worker_child(index) for index in range(len(node.names))]
+        return (ChildSpec(HOST, EngineHost, host), *(ChildSpec(name, EngineWorker, worker_of) for name in names))
+
+
+class Futures(ForeignEngine):
+    """Any executor of `concurrent.futures`: `--engine module:factory`."""
+
+    maker = "scaler.executors.engines.engine:futures_engine"
+
+
+class Dask(ForeignEngine):
+    """A Dask cluster: `--engine dask://HOST:PORT`."""
+
+    parts = ForeignEngine.parts | {Part.ELASTIC}
+    maker = "scaler.executors.engines.dask:dask_engine"
+    prober = "scaler.executors.engines.dask:dask_capacity"
+
+
+class Ray(ForeignEngine):
+    """A Ray cluster: `--engine ray://HOST:PORT`."""
+
+    parts = ForeignEngine.parts | {Part.ELASTIC}
+    maker = "scaler.executors.engines.ray:ray_engine"
+    prober = "scaler.executors.engines.ray:ray_capacity"

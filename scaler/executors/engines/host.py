@@ -1,0 +1,233 @@
+"""The engine host: the process of a node that holds its engine, so that the agent runs no foreign code.
+
+    agent <--channel--> reader --calls--> submitter --> engine --futures--> results --> channel
+
+It speaks the protocol of processors (`protocol/processor.capnp`), for many tasks at once. The reader takes tasks,
+objects and cancels at once, however long the engine takes to accept a task. It ends when the agent does, with all that
+the engine has started here.
+
+Must never: take the blame of a task for itself: whatever an engine raises is the result of a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from scaler.config import ConfigError
+from scaler.executors.engines.call import EngineCall, ended
+from scaler.executors.engines.engine import ElasticEngine, Engine, EngineLostError
+from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.process.interpreter import part_of_node
+from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.failure import describe_failure
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineDown, ProcessorReady
+from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
+
+RunKey: TypeAlias = tuple[TaskId, int]
+
+EXIT_BAD_ENGINE = 2
+"""The exit code of a host whose engine cannot be made, which it has said before."""
+
+
+class HostSettings(NamedTuple):
+    """What the agent tells a host at its start."""
+
+    maker: str
+    """`module:function`: makes the engine, called with its text, the number of workers, and what reports its news"""
+    engine: str
+    """the text of `--engine`"""
+    n_workers: int
+    address: str
+    agent_token: str
+    """in hexadecimal digits"""
+    is_elastic: bool = False
+    """whether the agent follows the capacity of the engine"""
+
+
+class Host:
+    """The process, between its channel and its engine."""
+
+    def __init__(self, channel: Channel, settings: HostSettings) -> None:
+        self._channel = channel
+        self._settings = settings
+        self._agent_token = bytes.fromhex(settings.agent_token)
+        self._writing = threading.Lock()
+        self._handing = threading.Lock()
+        """between a cancel, and the future that the engine has returned meanwhile"""
+        self._objects: dict[ObjectId, list[bytes]] = {}
+        self._open: dict[RunKey, Future[RunResult] | None] = {}
+        """those that were not handed to the engine yet have no future"""
+        self._calls: SimpleQueue[EngineCall] = SimpleQueue()
+        self._readers: dict[type, Callable[[Any], None]] = {
+            Batch[RunTask]: self._take,
+            Batch[RunCancel]: self._cancel,
+            Batch[ObjectResponse]: self._store,
+            Batch[ObjectInstruction]: self._forget,
+        }
+
+    def serve(self) -> int:
+        """Make the engine, and run tasks until the agent ends. Return the exit code of the process."""
+        try:
+            engine = _make_engine(self._settings, self._report)
+        except Exception as error:  # noqa: BLE001 - the maker is foreign code
+            self._say([EngineDown(1, _reason(error))])
+            return EXIT_BAD_ENGINE
+        self._say([ProcessorReady(os.getpid())])
+        if self._settings.is_elastic:
+            cast("ElasticEngine", engine).follow(self._resized)
+        threading.Thread(target=self._submit_calls, args=(engine,), name="scaler-submit", daemon=True).start()
+        with contextlib.suppress(ChannelClosedError):
+            while self._read():
+                pass
+        with contextlib.suppress(Exception):  # foreign code, at the end of its process
+            engine.close()
+        return 0
+
+    # From the agent
+
+    def _read(self) -> bool:
+        """Handle what has arrived. Return whether to go on."""
+        for header, frames in self._channel.receive():
+            for batch in decode(AGENT_TO_PROCESSOR, header, frames):
+                if type(batch) is Batch[EndProcessor]:
+                    return False
+                for item in batch:
+                    self._readers[type(batch)](item)
+        return True
+
+    def _take(self, task: RunTask) -> None:
+        needs = [task.function_id, *map(ObjectId, split_ids(task.object_ids))]
+        objects = {object_id: self._objects[object_id] for object_id in needs}
+        self._open[task.task_id, task.attempt] = None
+        self._calls.put(EngineCall(task, objects, self._settings.address, self._agent_token))
+
+    def _cancel(self, cancel: RunCancel) -> None:
+        key = (cancel.task_id, cancel.attempt)
+        with self._handing:
+            future = self._open.get(key)
+            if future is None:
+                self._open.pop(key, None)  # the submitter leaves it out, or cancels the future that it gets
+        if future is not None:
+            future.cancel()
+
+    def _store(self, response: ObjectResponse) -> None:
+        self._objects[response.object_id] = [bytes(frame) for frame in response.frames]
+
+    def _forget(self, instruction: ObjectInstruction) -> None:
+        self._objects.pop(instruction.object_id, None)
+
+    # To the engine, in a thread of its own, because that may block
+
+    def _submit_calls(self, engine: Engine) -> None:
+        while True:
+            call = self._calls.get()
+            key = (call.task.task_id, call.task.attempt)
+            if key not in self._open:
+                self._say([ended(call.task, TaskStatus.CANCELED)])
+                continue
+            try:
+                future = engine.submit(call)
+            except Exception as error:  # noqa: BLE001 - foreign code
+                future = Future()
+                future.set_exception(error)
+            with self._handing:
+                is_wanted = key in self._open
+                if is_wanted:
+                    self._open[key] = future
+            if not is_wanted:
+                future.cancel()
+            future.add_done_callback(partial(self._done, call.task))
+
+    # From the engine, in whatever thread
+
+    def _done(self, task: RunTask, future: Future[RunResult]) -> None:
+        self._open.pop((task.task_id, task.attempt), None)
+        result = _result_of(task, future)
+        try:
+            self._say([result])
+        except ChannelClosedError:
+            return  # the agent has ended
+
+    def _report(self, sentence: str) -> None:
+        """Say what happened to the engine, in the agent's log."""
+        with contextlib.suppress(ChannelClosedError):
+            self._say([EngineDown(0, sentence)])
+
+    def _resized(self, places: int) -> None:
+        with contextlib.suppress(ChannelClosedError):
+            self._say([EngineCapacity(places)])
+
+    def _say(self, items: Sequence[Any]) -> None:
+        with self._writing:
+            for header, frames in encode(PROCESSOR_TO_AGENT, items):
+                self._channel.send(header, frames)
+
+
+def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
+    try:
+        result: object = future.result()
+        if isinstance(result, RunResult):
+            return result
+        raise TypeError(f"the engine returned {type(result).__name__} instead of what the call had returned to it")
+    except CancelledError:
+        return ended(task, TaskStatus.CANCELED)
+    except EngineLostError as error:
+        return ended(task, TaskStatus.NOT_FOUND, str(error))
+    except BrokenExecutor as error:
+        return ended(task, TaskStatus.PROCESSOR_DIED, f"a process of the engine died while it ran: {error}")
+    except BaseException as error:  # noqa: BLE001 - foreign code
+        failure = describe_failure(error)._replace(task_id=task.task_id)
+        return ended(task, TaskStatus.FAILED, failure.encode(), failure.short)
+
+
+def _make_engine(settings: HostSettings, report: Callable[[str], None]) -> Engine:
+    module_name, _, name = settings.maker.partition(":")
+    try:
+        make = getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        extra = settings.engine.partition("://")[0]
+        raise ConfigError(
+            f"the engine {settings.engine!r} needs a package that cannot be imported here: {error}; try "
+            f"pip install 'scaler[{extra}]'"
+        ) from error
+    return cast("Engine", make(settings.engine, settings.n_workers, report))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConfigError):
+        return str(error)
+    return f"the engine cannot be made: {type(error).__name__}: {error}"
+
+
+def main() -> None:
+    """Run the host until its agent ends, then end it with all processes that it has started."""
+    descriptor, settings = part_of_node()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's business
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    connection = socket.socket(fileno=descriptor)
+    os.register_at_fork(after_in_child=connection.close)  # its end tells the agent that this process has ended
+    code = 0
+    with contextlib.suppress(ChannelClosedError):  # the agent has ended before the engine was ready
+        code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    if code:
+        os._exit(code)
+    os.killpg(0, signal.SIGKILL)  # the group is its own: what the engine has started here ends too

@@ -1,0 +1,277 @@
+"""EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
+
+Workers write to it (`HandRun`, `DropRun`, `DropObjects`), and the host, over the channel. It tells each worker how its
+runs ended (`TaskEnded`), and the link which places of clients are gone. A host that dies is started again after a
+pause; what it ran has died with it.
+
+    STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
+       +--EngineDown, final, and none was ever UP--> the end of the agent
+
+Must never: block on the host, or look into a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.errors import ProtocolError
+from scaler.executors.engines.call import ended
+from scaler.executors.engines.host import HostSettings
+from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
+from scaler.executors.inline.thread import TaskEnded
+from scaler.executors.messages import CapacityChanged, ExecutorProcessGone
+from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.kit import Actor, ActorRef, handles
+from scaler.message import message
+from scaler.process import strays
+from scaler.process.interpreter import start_part
+from scaler.process.shell import Shell
+from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineDown, ProcessorReady
+from scaler.wire.messages.worker import RunCancel, RunResult
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = "scaler.executors.engines.host"
+PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
+"""Before a host that has died is started again: doubled each time, until one becomes ready."""
+GOODBYE_SECONDS = 3.0
+EXIT_NO_ENGINE = 1
+"""The exit code of an agent whose engine cannot be made."""
+
+
+@message
+class _StartDue:
+    pass
+
+
+class EngineHost(Actor):
+    """Owns the host process.
+
+    Args:
+        settings: of each host that is started.
+        link: hears which places of clients are gone.
+    """
+
+    def __init__(self, shell: Shell, settings: HostSettings, link: ActorRef) -> None:
+        self._shell = shell
+        self._settings = settings
+        self._link = link
+        self._open: dict[tuple[TaskId, int], HandRun] = {}
+        self._waiting: list[HandRun] = []
+        """those that came while there was no host"""
+        self._there: set[ObjectId] = set()
+        """the objects that the host has"""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end_of_process: int | None = None
+        self._channel: Channel | None = None
+        self._is_ready = False
+        self._has_worked = False
+        """whether a host was ever ready: then the engine is only away, and what waits here waits for it"""
+        self._is_waiting_to_write = False
+        self._pause_seconds = PAUSE_SECONDS
+        self._readers: dict[type, Callable[[Any], None]] = {
+            Batch[ProcessorReady]: self._ready,
+            Batch[RunResult]: self._results,
+            Batch[EngineDown]: self._engine_down,
+            Batch[EngineCapacity]: self._resized,
+        }
+
+    def on_start(self) -> None:
+        self._start()
+
+    # The process
+
+    @handles(_StartDue)
+    def _start_due(self, _due: _StartDue) -> None:
+        if self._process is None:
+            self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        settings = json.dumps(self._settings._asdict())
+        with theirs:
+            self._process = start_part(PROGRAM, settings, theirs.fileno(), {}, is_session=True)
+        self._channel = Channel(ours)
+        self._shell.watch(self._channel.descriptor, self._read)
+        self._end_of_process = _end_of(self._process)
+        if self._end_of_process is not None:
+            self._shell.watch(self._end_of_process, self._ended)
+
+    def _ended(self) -> None:
+        """The process has ended. What it has forked may hold its end of the channel open."""
+        channel = self._channel
+        assert channel is not None
+        while self._channel is channel and channel.has_come():
+            self._read()
+        if self._channel is channel:
+            self._lost()
+
+    def _read(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        try:
+            self._take(channel.receive())
+        except (ChannelClosedError, ProtocolError) as error:
+            logger.debug("the channel of the engine host is closed: %s", error)
+            self._lost()
+
+    def _take(self, messages: Iterable[ChannelMessage]) -> None:
+        for header, frames in messages:
+            for batch in decode(PROCESSOR_TO_AGENT, header, frames):
+                self._readers[type(batch)](batch)
+
+    def _ready(self, batch: Batch[ProcessorReady]) -> None:
+        logger.info("engine %s: its host (process %d) is ready", self._settings.engine, batch[0].pid)
+        self._is_ready = self._has_worked = True
+        self._pause_seconds = PAUSE_SECONDS
+        waiting, self._waiting = self._waiting, []
+        for hand in waiting:
+            self._hand(hand)
+
+    def _resized(self, batch: Batch[EngineCapacity]) -> None:
+        self._link.send(CapacityChanged(batch[-1].places))
+
+    def _engine_down(self, batch: Batch[EngineDown]) -> None:
+        for down in batch:
+            if down.is_final and not self._has_worked:
+                logger.error("%s", down.reason)
+                self._shell.stop(EXIT_NO_ENGINE)
+            else:
+                logger.warning("%s", down.reason)
+
+    def _lost(self) -> None:
+        """The host has died: what it ran has died with it."""
+        how = self._end_process(0.0)
+        self._is_ready, self._there = False, set()
+        logger.warning("the host of the engine %s has died (%s); the next one starts in %.3g s",
+                       self._settings.engine, how, self._pause_seconds)  # fmt: skip
+        lost, self._open = self._open, {}
+        sentence = f"the host of the engine died while it ran ({how})"
+        for hand in lost.values():
+            self._end(hand, ended(hand.task, TaskStatus.PROCESSOR_DIED, sentence))
+        self.schedule(self._pause_seconds, _StartDue())
+        self._pause_seconds = min(2 * self._pause_seconds, PAUSE_MOST_SECONDS)
+
+    def _end_process(self, seconds: float) -> str:
+        """End the process and its group. Return how it ended."""
+        process, self._process = self._process, None
+        channel, self._channel = self._channel, None
+        if self._end_of_process is not None:
+            self._shell.unwatch(self._end_of_process)
+            os.close(self._end_of_process)
+            self._end_of_process = None
+        if channel is not None:
+            self._shell.unwatch(channel.descriptor)
+            if self._is_waiting_to_write:
+                self._shell.unwatch_writable(channel.descriptor)
+                self._is_waiting_to_write = False
+            channel.close()
+        if process is None:
+            return "it was not there"
+        if seconds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+        strays.kill_group(process.pid)
+        code = process.wait()
+        strays.own.discard(process.pid)
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    # Runs
+
+    @handles(HandRun)
+    def _hand_run(self, hand: HandRun) -> None:
+        if self._is_ready:
+            self._hand(hand)
+        else:
+            self._waiting.append(hand)
+
+    def _hand(self, hand: HandRun) -> None:
+        task = hand.task
+        self._open[task.task_id, task.attempt] = hand
+        needs = [task.function_id, *map(ObjectId, split_ids(task.object_ids))]
+        items: list[Any] = []
+        for object_id in dict.fromkeys(needs):
+            if object_id not in self._there:
+                self._there.add(object_id)
+                items.append(ObjectResponse(object_id, 1, hand.values.frames(object_id)))
+        self._say([*items, task])
+
+    @handles(DropRun)
+    def _drop_run(self, drop: DropRun) -> None:
+        hand = self._open.get(drop.key)
+        if hand is not None:
+            self._say([RunCancel(hand.task.task_id, hand.task.worker, hand.task.attempt)])
+            return
+        for waiting in [each for each in self._waiting if (each.task.task_id, each.task.attempt) == drop.key]:
+            self._waiting.remove(waiting)
+            self._end(waiting, ended(waiting.task, TaskStatus.CANCELED))
+
+    @handles(DropObjects)
+    def _drop_objects(self, drop: DropObjects) -> None:
+        dropped = self._there.intersection(drop.object_ids)
+        if dropped:
+            self._there -= dropped
+            self._say([ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in dropped])
+
+    def _results(self, results: Batch[RunResult]) -> None:
+        for result in results:
+            hand = self._open.pop((result.task_id, result.attempt), None)
+            if hand is not None:
+                self._end(hand, result)
+
+    def _end(self, hand: HandRun, result: RunResult) -> None:
+        hand.worker.send(TaskEnded(hand.runner, result))
+        self._link.send(ExecutorProcessGone(hand.task.attempt))
+
+    # The channel
+
+    def _say(self, items: list[Any]) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            for header, frames in encode(AGENT_TO_PROCESSOR, items):
+                if not channel.send(header, frames) and not self._is_waiting_to_write:
+                    self._is_waiting_to_write = True
+                    self._shell.watch_writable(channel.descriptor, self._write)
+        except ChannelClosedError:
+            return  # its end is about to be read
+
+    def _write(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        with contextlib.suppress(ChannelClosedError):
+            if not channel.flush():
+                return
+        self._is_waiting_to_write = False
+        self._shell.unwatch_writable(channel.descriptor)
+
+    # The end
+
+    def on_stop(self) -> None:
+        self._say([EndProcessor("the agent ends")])
+        self._end_process(GOODBYE_SECONDS)
+
+    def on_failure(self, *_error: object) -> None:
+        self._end_process(0.0)
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int | None:
+    """Return a descriptor that is readable from the end of a process on; None where the system has none."""
+    try:
+        return os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # another system than Linux, or an old one
+        return None

@@ -1,0 +1,151 @@
+"""RayEngine: runs each call as a task of a Ray cluster, `--engine ray://HOST:PORT`, `ray://auto` or `ray://local`.
+
+Called by the engine host. A nested task needs no CPU in Ray's accounts: it runs in the place of its parent, which waits
+for it, and Ray would go on to count that one. How many run at once is up to our workers.
+
+    submit --> Ray: run, in a worker process of Ray --> result
+    cancel --> KeyboardInterrupt in the task
+
+Must never: be imported without the package `ray`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, InvalidStateError
+from functools import partial
+from typing import Any
+
+import ray
+from ray import exceptions
+
+from scaler.config import ConfigError
+from scaler.executors.engines.call import EngineCall, run
+from scaler.executors.engines.engine import EngineLostError
+from scaler.wire.messages.priority import depth_of
+from scaler.wire.messages.worker import RunResult
+
+LOCAL, AUTO = "ray://local", "ray://auto"
+CONNECT_SECONDS = 45.0
+"""Ray's own client may wait for ever for the end of a connection that it could not make."""
+EXIT_NO_ANSWER = 75
+"""try again later, as in `sysexits.h`"""
+
+LOOK_SECONDS = 1.0
+"""How often Ray is asked how many CPUs it has."""
+
+_DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
+"""The process that ran the task is gone: the task may be to blame."""
+
+
+class RayEngine:
+    """One Ray cluster."""
+
+    def __init__(self) -> None:
+        # When a process dies it is Scaler that tries again, and counts how often.
+        self._run = ray.remote(max_retries=0)(run)
+
+    def submit(self, call: EngineCall) -> Future[RunResult]:
+        task = call.task
+        try:
+            reference = self._run.options(name=task.name or "scaler", num_cpus=int(depth_of(task.priority) < 1)).remote(
+                call
+            )
+            inner = reference.future()
+        except (exceptions.RayError, ConnectionError) as error:
+            raise EngineLostError(f"Ray takes no task: {error}") from error
+        future: Future[RunResult] = Future()
+        future.add_done_callback(partial(_cancel, reference))
+        inner.add_done_callback(partial(_ended, future))
+        return future
+
+    def follow(self, changed: Callable[[int], None]) -> None:
+        """Say how many CPUs the nodes have, now and whenever that changes."""
+        threading.Thread(target=_follow, args=(changed,), name="scaler-capacity", daemon=True).start()
+
+    def close(self) -> None:
+        ray.shutdown()
+
+
+def _follow(changed: Callable[[int], None]) -> None:
+    known = -1
+    while True:
+        with contextlib.suppress(Exception):  # foreign code; Ray may be lost: then the number stays
+            cpus = _cpus()
+            if cpus != known:
+                changed(cpus)
+                known = cpus
+        time.sleep(LOOK_SECONDS)
+
+
+def _cpus() -> int:
+    return int(ray.cluster_resources().get("CPU", 0))
+
+
+def _cancel(reference: Any, future: Future[RunResult]) -> None:
+    if future.cancelled():
+        ray.cancel(reference)
+
+
+def _ended(future: Future[RunResult], inner: Future[RunResult]) -> None:
+    error = inner.exception()
+    try:
+        if error is None:
+            future.set_result(inner.result())
+        elif isinstance(error, _DIED):
+            future.set_exception(BrokenExecutor(str(error)))
+        elif isinstance(error, exceptions.RayError) and not isinstance(error, exceptions.RayTaskError):
+            future.set_exception(EngineLostError(f"Ray has lost the task: {error}"))
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        return  # the task was cancelled
+
+
+def _connect(text: str, n_cpus: int | None = None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "namespace": "scaler"}
+    limit = threading.Timer(CONNECT_SECONDS, _give_up, (text,))
+    limit.daemon = True
+    limit.start()
+    try:
+        if text == LOCAL:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            ray.init(address="local", num_cpus=n_cpus, include_dashboard=False, **quiet)
+        else:
+            ray.init(address="auto" if text == AUTO else text, **quiet)
+    except Exception as error:  # foreign code
+        raise ConfigError(
+            f"there is no Ray for {text}: {error}; HOST:PORT is where its Ray Client server listens, 10001 by default, "
+            "and both sides need the same versions of Ray and Python"
+        ) from error
+    finally:
+        limit.cancel()
+
+
+def _give_up(text: str) -> None:
+    """End this process: nothing else ends a wait of Ray's. The agent starts another one."""
+    sentence = f"scaler: Ray at {text} has not answered for {CONNECT_SECONDS:g} s; the engine host starts again\n"
+    os.write(2, sentence.encode())
+    os._exit(EXIT_NO_ANSWER)
+
+
+def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> RayEngine:
+    """Return the engine of a text.
+
+    Raises:
+        ConfigError: if there is no such Ray.
+    """
+    _connect(text, n_workers)
+    return RayEngine()
+
+
+def ray_capacity(text: str) -> int | None:
+    """Return how many CPUs the Ray cluster has now; None: those of this machine."""
+    if text == LOCAL:
+        return None
+    _connect(text)
+    return _cpus()

@@ -1,0 +1,90 @@
+"""EngineWorker: one worker of a foreign engine: a place for one task at a time in the engine.
+
+It is a worker like that of the engine `inline`, but for what runs its tasks: it hands them to the host of the engine.
+While a task waits for its children, which its client reports to the scheduler, another one runs in its place. Where
+the engine cannot be sure of that, a task that is deeper than all that run here starts at once: its elder may wait for
+it without a word.
+
+Must never: hand the engine more than that, because an engine knows no priorities.
+"""
+
+from __future__ import annotations
+
+from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
+from scaler.executors.inline.thread import Job, Runner, TaskGoesOn, TaskWaits
+from scaler.executors.inline.worker import InlineWorker
+from scaler.ids import ObjectId
+from scaler.kit import ActorRef, handles
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import ProcessorNews, RunTask
+
+
+class EngineRunner:
+    """Hands the tasks of a worker to the engine, one at a time."""
+
+    def __init__(self, worker: ActorRef, host: ActorRef) -> None:
+        self._worker = worker
+        self._host = host
+        self._task: RunTask | None = None
+
+    def hand(self, job: Job) -> None:
+        """Run a task; the one before has ended."""
+        self._task = job.task
+        self._host.send(HandRun(self, self._worker, job.task, job.values))
+
+    def cancel(self) -> None:
+        """The result of the task is not wanted any more. Engines that can, stop it."""
+        if self._task is not None:
+            self._host.send(DropRun((self._task.task_id, self._task.attempt)))
+
+    def permit(self, number: int) -> None:
+        """Do nothing: tasks of an engine do not ask."""
+
+    def end(self) -> None:
+        """Do nothing: it has no thread."""
+
+    def join(self) -> None:
+        """Do nothing: it has no thread."""
+
+
+class EngineWorker(InlineWorker):
+    """One worker of a node with a foreign engine.
+
+    Args:
+        host: the proxy of the engine's host.
+        is_deeper_first: whether a deeper task starts at once.
+    """
+
+    def __init__(self, link: ActorRef, objects: ActorRef, host: ActorRef, is_deeper_first: bool) -> None:
+        def new_runner(worker: ActorRef) -> Runner:
+            return EngineRunner(worker, host)
+
+        super().__init__(link, objects, new_runner)
+        self._host = host
+        self._is_deeper_first = is_deeper_first
+
+    @handles(Batch[ProcessorNews])
+    def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
+        """The client in a task says that it only waits, or the scheduler that something is on its way to it."""
+        for news in batch:
+            for runner, run in list(self._runs.items()):
+                if run.task.attempt != news.processor:
+                    continue
+                if news.has_news:
+                    self._task_goes_on(TaskGoesOn(runner, run.number))
+                else:
+                    self._task_waits(TaskWaits(runner, run.number))
+
+    def _has_room(self) -> bool:
+        return super()._has_room() or (self._is_deeper_first and self._is_next_deeper())
+
+    def _is_next_deeper(self) -> bool:
+        """Return whether the next task is deeper than all that run of its client: one of these may wait for it."""
+        first = self._backlog.first()
+        if first is None:
+            return False
+        elders = [run.task.priority for run in self._running() if run.task.account == first.account]
+        return bool(elders) and first.priority > max(elders)
+
+    def _dropped(self, object_ids: set[ObjectId]) -> None:
+        self._host.send(DropObjects(object_ids))

@@ -1,0 +1,49 @@
+"""LocalThreads: the executor that runs tasks in threads of the agent's process, `--engine inline`.
+
+InlineWorker 0 .. n-1, each with a thread for the task that it runs, and one for each of its tasks that waits for others
+
+Of the optional parts it can do waits: nothing ends a thread but the function that it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.executors.inline.task_context import by_thread
+from scaler.executors.inline.thread import TaskThread
+from scaler.executors.inline.worker import InlineWorker
+from scaler.kit import ActorRef, ChildSpec, Peers
+from scaler.processor.preparation import finder
+from scaler.processor.task_context import Birth
+
+AGENT_PROCESS = 1
+"""The number of the process where all tasks of the node are: it is never gone before its agent."""
+
+
+class LocalThreads:
+    """Runs each task in a thread of this process."""
+
+    parts = frozenset({Part.WAITS, Part.WATCH})
+    capacity: int | None = None
+    capabilities: Mapping[str, int] = MappingProxyType({})
+
+    def __init__(self, engine: str = "inline") -> None:
+        """Nothing in the text of the option matters here."""
+
+    def children(self, node: Node) -> Sequence[ChildSpec]:
+        """Return the workers."""
+        named = finder(node.config.functions)
+        contexts, birth = by_thread(), Birth(AGENT_PROCESS, node.agent_token)
+
+        def spec(index: int, name: str) -> ChildSpec:
+            def new_thread(worker: ActorRef) -> TaskThread:
+                return TaskThread(name, worker, birth, node.config.address, contexts)
+
+            def worker(peers: Peers) -> InlineWorker:
+                return InlineWorker(peers[LINK], peers[OBJECTS], new_thread, named)
+
+            return ChildSpec(worker_child(index), InlineWorker, worker)
+
+        return tuple(spec(index, name) for index, name in enumerate(node.names))

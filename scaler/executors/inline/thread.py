@@ -1,0 +1,201 @@
+"""TaskThread: runs tasks, one at a time, in a thread of the agent's process.
+
+Its worker hands it tasks and permissions; it tells its worker how each ended, and when one waits for others.
+
+Must never: let an exception of a task out of that task's result, or run on behind a wait without permission.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+import pykka
+
+from scaler.executors.inline.task_context import ByThread, InlineTaskContext
+from scaler.kit import ActorRef
+from scaler.message import message
+from scaler.processor.one_call import run_call
+from scaler.processor.task_context import Birth
+from scaler.processor.values import Values
+from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.worker import RunResult, RunTask
+
+JOIN_SECONDS = 1.0
+
+_EVERYTHING = 0
+"""The permission for all tasks that may still ask, because no worker is left to ask."""
+
+
+# What the threads tell their worker. Each message names the thread and the number of its task, so that news of a task
+# that has ended is recognised.
+
+
+@message
+class TaskEnded:
+    """The task has ended, in whatever way."""
+
+    thread: Runner
+    result: RunResult
+
+
+@message
+class TaskWaits:
+    """It waits for other tasks."""
+
+    thread: Runner
+    number: int
+
+
+@message
+class TaskAsks:
+    """What it waited for is there: it asks to go on, and stands still until it may."""
+
+    thread: Runner
+    number: int
+
+
+@message
+class TaskGoesOn:
+    """It does not wait any more, and did not ask."""
+
+    thread: Runner
+    number: int
+
+
+@message
+class TaskReports:
+    """It has said how far it is; `take_report` returns that."""
+
+    thread: TaskThread
+    number: int
+
+
+class Runner(Protocol):
+    """What a worker hands its tasks to, one at a time: a thread here, a place in an engine elsewhere."""
+
+    def hand(self, job: Job) -> None:
+        """Run a task; the one before has ended."""
+
+    def cancel(self) -> None:
+        """The result of the task is not wanted any more."""
+
+    def permit(self, number: int) -> None:
+        """Let the task with this number go on, which asked for it."""
+
+    def end(self) -> None:
+        """There will be no further task."""
+
+    def join(self) -> None:
+        """Wait for the end; for a runner that runs no task."""
+
+
+class Job(NamedTuple):
+    """A task with what it needs."""
+
+    number: int
+    task: RunTask
+    values: Values
+
+
+_NEWS: dict[type, Callable[[TaskThread, int], object]] = {
+    TaskBlocked: TaskWaits,
+    ResumeRequest: TaskAsks,
+    TaskUnblocked: TaskGoesOn,
+}
+
+
+class TaskThread:
+    """One thread.
+
+    Args:
+        name: of its worker.
+        worker: hears of its tasks.
+        contexts: where clients look up what this thread does.
+    """
+
+    def __init__(self, name: str, worker: ActorRef, birth: Birth, address: str, contexts: ByThread) -> None:
+        self._worker = worker
+        self._contexts = contexts
+        self._words = [0] * 5
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._permissions: SimpleQueue[int] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=f"scaler-task-{name}", daemon=True)
+        self.context = InlineTaskContext(
+            birth, address, self._words, self._say, self._await_permission, thread=self._thread
+        )
+        self.context.say_report = self._report
+        self._reports: deque[tuple[int, str]] = deque(maxlen=1)
+        self._is_report_known = False
+        self._thread.start()
+
+    # For the worker
+
+    def hand(self, job: Job) -> None:
+        """Run a task; the one before has ended."""
+        self._jobs.put(job)
+
+    def cancel(self) -> None:
+        """The result is not wanted any more. Nothing stops the task, but what it has submitted is cancelled."""
+        self.context.cancel_children()
+
+    def permit(self, number: int) -> None:
+        """Let the task with this number go on, which asked for it."""
+        self._permissions.put(number)
+
+    def take_report(self) -> tuple[int, str] | None:
+        """Return when a task has said last how far it is, in microseconds since 1970, and what; None: not again."""
+        self._is_report_known = False  # before the look: what comes after it is told again
+        return self._reports.pop() if self._reports else None
+
+    def end(self) -> None:
+        """End the thread, after the task that it runs."""
+        self._permissions.put(_EVERYTHING)
+        self._jobs.put(None)
+
+    def join(self) -> None:
+        """Wait for the end; for a thread that runs no task."""
+        self._thread.join(JOIN_SECONDS)
+
+    # The thread
+
+    def _serve(self) -> None:
+        self._contexts.enter(self.context)
+        try:
+            while (job := self._jobs.get()) is not None:
+                self._words[4] = time.monotonic_ns()
+                self._words[0] = job.number
+                self.context.run, self.context.name_of = job.task, job.values.name_of
+                result = run_call(job.task, job.values)
+                self._words[0] = 0
+                self.context.forget_children()
+                del job
+                self._tell(TaskEnded(self, result))
+                del result
+        finally:
+            self._contexts.leave(self.context)
+
+    def _await_permission(self, number: int) -> None:
+        while (permitted := self._permissions.get()) != number:
+            if permitted == _EVERYTHING:
+                self._permissions.put(_EVERYTHING)
+                return
+
+    def _report(self, line: str) -> None:
+        self._reports.append((time.time_ns() // 1000, line))
+        if not self._is_report_known:
+            self._is_report_known = True
+            self._tell(TaskReports(self, self._words[0]))
+
+    def _say(self, items: list[Any]) -> None:
+        for item in items:
+            self._tell(_NEWS[type(item)](self, item.number))
+
+    def _tell(self, news: object) -> None:
+        with contextlib.suppress(pykka.ActorDeadError):  # the agent has ended meanwhile
+            self._worker.tell(news)

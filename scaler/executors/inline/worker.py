@@ -1,0 +1,327 @@
+"""InlineWorker: one worker of the engine `inline`: its tasks, and the threads that run them.
+
+The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and its threads (ends,
+waits). It sends results to the link.
+
+    link --RunTask--> backlog --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
+                                   |                |               |
+                                   +----------------+-- cancelled --+--> ABANDONED
+
+One task at a time has the place: RUNS. While it waits for others, another thread runs another task. Nothing can stop a
+thread: a task that is cancelled is answered for at once and abandoned, and its thread ends it without the place.
+
+Must never: answer a task twice, or wait for a thread that runs a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+from scaler.executors.inline.backlog import Backlog, run_of
+from scaler.executors.inline.objects import Objects
+from scaler.executors.inline.thread import (
+    Job,
+    Runner,
+    TaskAsks,
+    TaskEnded,
+    TaskGoesOn,
+    TaskReports,
+    TaskThread,
+    TaskWaits,
+)
+from scaler.executors.messages import (
+    CollectionDue,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    RunsNotHere,
+    SayRuns,
+)
+from scaler.executors.view import ProcessNow
+from scaler.ids import ObjectId
+from scaler.kit import Actor, ActorRef, handles
+from scaler.message import message
+from scaler.pickling.serialization import Named, serves_nothing
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.worker import (
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunOutput,
+    RunResult,
+    RunTask,
+    RunUnblocked,
+)
+
+REPORT_SECONDS = 0.25
+"""Of the reports of a task, one travels in this time at the most: the latest."""
+IDLE_MOST = 2
+"""So many threads are kept for the next tasks."""
+
+
+class _State(Enum):
+    RUNS = "runs"
+    WAITS = "waits"
+    ASKS = "asks"
+    ABANDONED = "abandoned"
+
+
+@dataclass(eq=False)
+class _Run:
+    """A task in a thread."""
+
+    task: RunTask
+    number: int
+    """never used again by this worker"""
+    thread: Runner
+    began: float
+    state: _State = _State.RUNS
+
+
+@message
+class LimitDue:
+    """A task in this thread may have run for longer than its options allow."""
+
+    thread: Runner
+    number: int
+    seconds: float
+
+
+@message
+class ReportDue:
+    """The task in this thread has said how far it is, some time ago."""
+
+    thread: TaskThread
+    number: int
+
+
+class InlineWorker(Actor):
+    """One worker of a node.
+
+    Args:
+        new_thread: starts a thread for the tasks of a worker.
+        named: finds functions that are called by name.
+    """
+
+    def __init__(
+        self,
+        link: ActorRef,
+        objects: ActorRef,
+        new_thread: Callable[[ActorRef], Runner],
+        named: Named = serves_nothing,
+    ) -> None:
+        self._link = link
+        self._new_thread = new_thread
+        self._backlog = Backlog()
+        self._cache = objects
+        self._objects = Objects(self._ask_for_object, named)
+        self._runs: dict[Runner, _Run] = {}
+        self._idle: list[Runner] = []
+        self._next_number = count(1).__next__
+
+    # From the link
+
+    @handles(Batch[RunTask])
+    def _run_tasks(self, tasks: Batch[RunTask]) -> None:
+        self._backlog.add(tasks)
+        self._go_on()
+
+    @handles(Batch[RunCancel])
+    def _cancel(self, cancels: Batch[RunCancel]) -> None:
+        wanted = set(map(run_of, cancels))
+        taken = self._backlog.take_out(wanted)
+        self._end(taken, TaskStatus.CANCELED)
+        for run in list(self._runs.values()):
+            if run_of(run.task) in wanted and run.state is not _State.ABANDONED:
+                self._abandon(run)
+        self._say_not_here(cancels, taken)
+        self._go_on()
+
+    def _abandon(self, run: _Run, status: TaskStatus = TaskStatus.CANCELED, text: str = "") -> None:
+        if run.state is _State.ASKS:
+            run.thread.permit(run.number)
+        run.state = _State.ABANDONED
+        self._end([run.task], status, text)
+        run.thread.cancel()
+
+    @handles(LimitDue)
+    def _limit_due(self, due: LimitDue) -> None:
+        """Give up on a task that runs for longer than its options allow."""
+        run = self._runs.get(due.thread)
+        if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
+            text = f"it ran for longer than its limit of {due.seconds:g} s (its option timeout)"
+            self._abandon(run, TaskStatus.TIMED_OUT, text)
+            self._go_on()
+
+    @handles(Batch[RecallRequest])
+    def _give_back(self, requests: Batch[RecallRequest]) -> None:
+        taken = self._backlog.take_out(set(map(run_of, requests)))
+        if taken:
+            self._link.send(
+                Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
+            )
+        self._say_not_here(requests, taken)
+
+    def _say_not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
+        """Tell the link which of the runs that were named were not in the backlog and are in no thread."""
+        here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
+        others = [run for run in named if run_of(run) not in here]
+        if others:
+            self._link.send(RunsNotHere(others))
+
+    @handles(SayRuns)
+    def _say_runs(self, say: SayRuns) -> None:
+        """The threads are those of the agent, or nobody knows the processes: only the runs can be said."""
+        now = self.now()
+        for run in self._runs.values():
+            if run.state is not _State.ABANDONED:
+                is_waiting = run.state is not _State.RUNS
+                say.view.processes.append(ProcessNow(run.task.worker, 0, run.task, now - run.began, is_waiting))
+
+    # From the object cache
+
+    def _ask_for_object(self, object_id: ObjectId, is_function: bool) -> None:
+        self._cache.send(NeedObject(object_id, self.actor_ref, is_function))
+
+    @handles(ObjectFound)
+    def _object_found(self, found: ObjectFound) -> None:
+        self._objects.found(found.stored)
+        self._backlog.bring_back()
+        self._go_on()
+
+    @handles(ObjectLost)
+    def _object_lost(self, lost: ObjectLost) -> None:
+        failed = self._backlog.take_out(self._objects.lost(lost.object_id, self._backlog))
+        self._end(failed, TaskStatus.MISSING_OBJECTS, lost.sentence())
+        self._backlog.bring_back()
+        self._go_on()
+
+    @handles(ForgetObjects)
+    def _forget_objects(self, forget: ForgetObjects) -> None:
+        self._dropped(self._objects.forget(forget.object_ids))
+
+    @handles(CollectionDue)
+    def _collection_due(self, _due: CollectionDue) -> None:
+        self._dropped(self._objects.collect())
+
+    def _dropped(self, object_ids: set[ObjectId]) -> None:
+        """Tasks that begin from now on do not have these objects."""
+
+    # From the threads
+
+    @handles(TaskEnded)
+    def _task_ended(self, ended: TaskEnded) -> None:
+        run = self._runs.pop(ended.thread)
+        if len(self._idle) < IDLE_MOST:
+            self._idle.append(ended.thread)
+        else:
+            ended.thread.end()
+        if run.state is not _State.ABANDONED:
+            self._link.send(Batch[RunResult]([ended.result]))
+        self._go_on()
+
+    @handles(TaskWaits)
+    def _task_waits(self, waits: TaskWaits) -> None:
+        run = self._run_if(waits)
+        if run is not None and run.state is _State.RUNS:
+            run.state = _State.WAITS
+            task = run.task
+            self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
+            self._go_on()
+
+    @handles(TaskAsks)
+    def _task_asks(self, asks: TaskAsks) -> None:
+        run = self._run_if(asks)
+        if run is not None and run.state is _State.WAITS:
+            run.state = _State.ASKS
+            self._go_on()
+        else:  # its result is not wanted any more: it continues only to end
+            asks.thread.permit(asks.number)
+
+    @handles(TaskGoesOn)
+    def _task_goes_on(self, goes_on: TaskGoesOn) -> None:
+        run = self._run_if(goes_on)
+        if run is not None and run.state is _State.WAITS:
+            self._unblock(run)
+
+    @handles(TaskReports)
+    def _task_reports(self, reports: TaskReports) -> None:
+        """Wait for what else it says meanwhile: only the latest counts."""
+        self.schedule(REPORT_SECONDS, ReportDue(reports.thread, reports.number))
+
+    @handles(ReportDue)
+    def _report_due(self, due: ReportDue) -> None:
+        report, run = due.thread.take_report(), self._run_if(due)
+        if report is not None and run is not None and run.state is not _State.ABANDONED:
+            run_of_it = run.task.task_id, run.task.worker, run.task.attempt
+            self._link.send(Batch[RunOutput]([RunOutput(*run_of_it, OutputStream.REPORT, report[0], 0, report[1])]))
+
+    def _run_if(self, news: TaskWaits | TaskAsks | TaskGoesOn | ReportDue) -> _Run | None:
+        """Return the run that the news is of, if it has not ended."""
+        run = self._runs.get(news.thread)
+        return run if run is not None and run.number == news.number else None
+
+    # Whose turn it is
+
+    def _go_on(self) -> None:
+        """Give the place to who is next: those that ask to go on, the deepest first, then those that have not begun."""
+        while self._has_room():
+            asking = [run for run in self._runs.values() if run.state is _State.ASKS]
+            if asking:
+                run = max(asking, key=lambda run: run.task.priority)
+                self._unblock(run)
+                run.thread.permit(run.number)
+                continue
+            task = self._backlog.take(self._objects.has_all, self._objects.holds_up)
+            if task is None:
+                return
+            thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)
+            number = self._next_number()
+            self._runs[thread] = _Run(task, number, thread, self.now())
+            thread.hand(Job(number, task, self._objects.values))
+            if task.options:
+                self._limit(thread, number, RunOptions.decode(task.options).timeout_ms / 1000)
+
+    def _limit(self, thread: Runner, number: int, seconds: float) -> None:
+        if seconds:
+            self.schedule(seconds, LimitDue(thread, number, seconds))
+
+    def _has_room(self) -> bool:
+        """Return whether one more task may run now."""
+        return not self._running()
+
+    def _running(self) -> list[_Run]:
+        return [run for run in self._runs.values() if run.state is _State.RUNS]
+
+    def _unblock(self, run: _Run) -> None:
+        run.state = _State.RUNS
+        task = run.task
+        self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))
+
+    def _end(self, tasks: list[RunTask], status: TaskStatus, text: str = "") -> None:
+        """Answer for runs that have ended otherwise than by a result."""
+        if tasks:
+            self._link.send(
+                Batch[RunResult](
+                    RunResult(task.task_id, task.worker, task.attempt, status, text.encode(), 0, ()) for task in tasks
+                )
+            )
+
+    # The end
+
+    def on_stop(self) -> None:
+        """End all threads; one that runs a task ends after it."""
+        for thread in (*self._runs, *self._idle):
+            thread.end()
+        for thread in self._idle:
+            thread.join()
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()

@@ -1,0 +1,106 @@
+"""Messages between the agent and the executor of its node; `executor.py` says which goes where.
+
+    Link <--> executor <--> ObjectCache
+
+Each executor defines its own internal messages. Messages between processes are in `scaler.wire.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaler.ids import ObjectId
+from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.executors.view import View
+    from scaler.kit import ActorRef
+    from scaler.shared_memory import SharedBlock
+    from scaler.wire.messages.worker import RecallRequest, RunCancel
+
+# With the link.
+
+
+@message
+class ExecutorProcessGone:
+    """A process of the executor is gone in which clients may have been, by the number that it had."""
+
+    number: int
+
+
+@message
+class CapacityChanged:
+    """Executor to link: so many tasks can run at once now."""
+
+    places: int
+
+
+@message
+class RunsNotHere:
+    """Executor to link: it was told to end or give back these runs, and does not have them."""
+
+    runs: Sequence[RunCancel | RecallRequest]
+
+
+@message
+class SayRuns:
+    """To the workers, in the urgent lane: add to the view which runs you execute, and in which processes."""
+
+    view: View
+
+
+@message
+class BeginAnew:
+    """Link to workers: replace your processes by fresh ones, each after the tasks that it has."""
+
+
+# With the object cache.
+
+
+@message
+class NeedObject:
+    object_id: ObjectId
+    worker: ActorRef
+    is_function: bool = False
+    """a task calls it, so its content must match its id"""
+
+
+@message
+class StoredObject:
+    """An object of the node's cache: its frames, or the memory that all processors share."""
+
+    object_id: ObjectId
+    frames: Sequence[bytes]
+    block: SharedBlock | None
+
+
+@message
+class ObjectFound:
+    stored: StoredObject
+
+
+@message
+class ObjectLost:
+    """The scheduler does not have the object either, or there is no memory for it here."""
+
+    object_id: ObjectId
+    reason: str = ""
+    """empty: it was deleted, or never stored"""
+
+    def sentence(self) -> str:
+        """Return what to say of a task that needs it."""
+        what = f"object {self.object_id.hex()} that the task needs is not "
+        return f"{what}here: {self.reason}" if self.reason else f"{what}stored any more"
+
+
+@message
+class ForgetObjects:
+    """They are deleted: the cache forgot them, and processors must too."""
+
+    object_ids: Sequence[ObjectId]
+
+
+@message
+class CollectionDue:
+    """An interval is over: objects that were not used in it can be dropped."""

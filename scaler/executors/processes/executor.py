@@ -1,0 +1,46 @@
+"""LocalProcesses: the executor that runs tasks in processes of this machine, `--engine processes`.
+
+Slot 0 .. n-1 <--> Pool (supervises) <--> ProcessorProxy 0 .. n-1 <--> processes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.executors.processes.processor_pool import Pool
+from scaler.executors.processes.slot import Slot
+from scaler.kit import ActorRef, ChildSpec, Peers
+
+POOL = "pool"
+
+
+class LocalProcesses:
+    """Runs each task in a process of its worker."""
+
+    parts = frozenset(Part) - {Part.ELASTIC}
+    capacity: int | None = None
+    capabilities: Mapping[str, int] = MappingProxyType({})
+
+    def __init__(self, engine: str = "processes") -> None:
+        """Nothing in the text of the option matters here."""
+
+    def children(self, node: Node) -> Sequence[ChildSpec]:
+        """Return the slots, and the pool with their processors."""
+        names = node.names
+
+        def slots(peers: Peers) -> tuple[ActorRef, ...]:
+            return tuple(peers[worker_child(index)] for index in range(len(names)))
+
+        def slot_spec(index: int) -> ChildSpec:
+            def slot(peers: Peers) -> Slot:
+                limit_seconds = node.config.task_timeout_seconds
+                return Slot(names[index], index, peers[LINK], peers[OBJECTS], peers[POOL], limit_seconds)
+
+            return ChildSpec(worker_child(index), Slot, slot)
+
+        def pool(peers: Peers) -> Pool:
+            return Pool(node.shell, node.config, names, slots(peers), node.agent_token)
+
+        return (ChildSpec(POOL, Pool, pool), *map(slot_spec, range(len(names))))

@@ -1,0 +1,63 @@
+"""The Symphony service that runs the tasks: deploy it on the hosts of the grid, see docs/howto/symphony.md.
+
+    python -m scaler.executors.symphony.service
+
+A task's input is `cloudpickle.dumps((function, *arguments))`, its output `cloudpickle.dumps(result)`. The hosts need
+Scaler and what the functions import. A service of one's own need not be this one: it loads the input, calls, and
+answers in the same way; without Scaler there, tasks can use no clients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from typing import Any
+
+import cloudpickle
+
+from scaler.errors import DeserializeObjectError, SerializeObjectError
+from scaler.executors.symphony.message import REMOTE_TRACEBACK, message_class
+
+
+def container_class(soamapi: Any) -> type[Any]:
+    """Return the class of the service's container."""
+    message = message_class(soamapi)
+
+    class TaskContainer(soamapi.ServiceContainer):  # type: ignore[misc]  # it is not installed where this is checked
+        """Runs one task after the other."""
+
+        def on_invoke(self, task_context: Any) -> None:
+            received = message()
+            task_context.populate_task_input(received)
+            try:
+                task_context.set_task_output(message(_answer(received.payload)))
+            except BaseException as error:  # raised again, with its traceback
+                with contextlib.suppress(Exception):  # an exception may refuse attributes
+                    setattr(error, REMOTE_TRACEBACK, traceback.format_exc())
+                raise
+
+    return TaskContainer
+
+
+def _answer(payload: bytes) -> bytes:
+    try:
+        function, *arguments = cloudpickle.loads(payload)
+    except Exception as error:  # unpickling runs code of the user, pickling below too
+        raise DeserializeObjectError(f"the task cannot be read at the service: {error}") from error
+    result: Any = function(*arguments)
+    try:
+        return bytes(cloudpickle.dumps(result))
+    except Exception as error:  # as above
+        raise SerializeObjectError(f"a value of type {type(result).__name__} cannot be serialised: {error}") from error
+
+
+def main() -> None:
+    """Run the service until Symphony ends it."""
+    import soamapi  # noqa: PLC0415 - IBM's module, which only the hosts of a grid have
+
+    sys.exit(container_class(soamapi)().run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""EngineWorker: what it hands to the host, and what makes it hand more than one task."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.engines.call import ended
+from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
+from scaler.executors.engines.worker import EngineWorker
+from scaler.executors.inline.thread import TaskEnded
+from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, StoredObject
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.kit import Dispatcher, VirtualClock
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.priority import of_child
+from scaler.wire.messages.worker import ProcessorNews, RunBlocked, RunCancel, RunResult, RunTask, RunUnblocked
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+
+
+class Bench:
+    def __init__(self, is_deeper_first: bool = False) -> None:
+        self.dispatcher = Dispatcher(VirtualClock())
+        self.link, self.cache, self.host = Recorder(), Recorder(), Recorder()
+        link, cache, host = (self.dispatcher.spawn(each) for each in (self.link, self.cache, self.host))
+        self.worker = self.dispatcher.spawn(EngineWorker(link, cache, host, is_deeper_first))
+        self._new_id = IdSource()
+        self._attempts = 0
+
+    def run(self, priority: int = 0) -> RunTask:
+        self._attempts += 1
+        task = RunTask(TaskId(self._new_id()), 0, self._attempts, FUNCTION, b"", b"", priority)
+        self.worker.send(Batch[RunTask]([task]))
+        self.go_on()
+        return task
+
+    def go_on(self) -> None:
+        self.dispatcher.run(1000)
+        for need in self.cache.take(NeedObject):
+            need.worker.send(ObjectFound(StoredObject(need.object_id, [b"", b"it"], None)))
+            self.dispatcher.run(1000)
+
+    def handed(self) -> list[RunTask]:
+        self.hands = self.host.take(HandRun)
+        return [hand.task for hand in self.hands]
+
+    def said(self, kind: type) -> list[int]:
+        """The attempts of which the link has heard this."""
+        return [item.attempt for batch in self.link.take(Batch.__class_getitem__(kind)) for item in batch]
+
+
+def test_one_task_at_a_time_is_handed_to_the_host() -> None:
+    bench = Bench()
+    first, second = bench.run(), bench.run()
+    assert bench.handed() == [first]
+    [hand] = bench.hands
+    assert hand.values.frames(FUNCTION) == [b"", b"it"]
+    bench.worker.send(TaskEnded(hand.runner, ended(first, TaskStatus.SUCCESS, b"done")))
+    bench.go_on()
+    assert bench.said(RunResult) == [first.attempt]
+    assert bench.handed() == [second]
+
+
+def test_while_its_client_only_waits_another_task_runs_in_its_place() -> None:
+    bench = Bench()
+    parent, child = bench.run(), bench.run()
+    assert bench.handed() == [parent]
+    bench.worker.send(Batch[ProcessorNews]([ProcessorNews(parent.attempt, 1, 0)]))
+    bench.go_on()
+    assert bench.said(RunBlocked) == [parent.attempt]
+    assert bench.handed() == [child]
+    bench.worker.send(Batch[ProcessorNews]([ProcessorNews(parent.attempt, 1, 1)]))
+    bench.go_on()
+    assert bench.said(RunUnblocked) == [parent.attempt]
+
+
+def test_news_of_others_changes_nothing() -> None:
+    bench = Bench()
+    bench.run()
+    bench.worker.send(Batch[ProcessorNews]([ProcessorNews(77, 1, 0)]))
+    bench.go_on()
+    assert bench.said(RunBlocked) == []
+
+
+@pytest.mark.parametrize("is_deeper_first", [False, True])
+def test_a_deeper_task_starts_at_once_where_the_engine_wants_that(is_deeper_first: bool) -> None:
+    bench = Bench(is_deeper_first)
+    parent, sibling, child = bench.run(), bench.run(), bench.run(of_child(0))
+    assert bench.handed() == ([parent, child] if is_deeper_first else [parent])
+    assert sibling.priority == 0
+
+
+def test_a_cancelled_run_is_answered_at_once_and_dropped_at_the_host() -> None:
+    bench = Bench()
+    first, second = bench.run(), bench.run()
+    bench.worker.send(Batch[RunCancel]([RunCancel(first.task_id, 0, first.attempt)]))
+    bench.go_on()
+    assert bench.said(RunResult) == [first.attempt]
+    assert [drop.key for drop in bench.host.take(DropRun)] == [(first.task_id, first.attempt)]
+    assert bench.handed() == [first, second]
+
+
+def test_deleted_objects_are_dropped_at_the_host() -> None:
+    bench = Bench()
+    bench.run()
+    bench.worker.send(ForgetObjects([FUNCTION, ObjectId(b"o" * 16)]))
+    bench.go_on()
+    assert [set(drop.object_ids) for drop in bench.host.take(DropObjects)][-1] == {FUNCTION}

@@ -1,0 +1,172 @@
+"""TaskThread: a real thread between a recorder and a task: results, waits and the end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any, cast
+
+import pykka
+import pytest
+
+from scaler.executors.inline.task_context import ByThread
+from scaler.executors.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.ids import TaskId, content_id
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames
+from scaler.processor.task_context import Birth
+from scaler.processor.values import Values
+from scaler.task_context import TaskContext
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.common import PROFILE, TaskStatus
+from scaler.wire.messages.worker import RunResult, RunTask
+from tests.support.fake_scheduler_for_agents import failure_of, value_of
+
+
+class Worker:
+    """What it tells its worker."""
+
+    def __init__(self) -> None:
+        self.heard: SimpleQueue[Any] = SimpleQueue()
+        self.is_gone = False
+
+    def tell(self, news: Any) -> None:
+        if self.is_gone:
+            raise pykka.ActorDeadError("gone")
+        self.heard.put(news)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.worker, self.contexts = Worker(), ByThread(TaskContext())
+        self.thread = TaskThread("w", cast("Any", self.worker), Birth(1, b"n" * 16), "inproc://a", self.contexts)
+        self.number = 0
+
+    def hand(self, function: Callable[[], Any], options: bytes = b"") -> None:
+        values = Values()
+        frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)]
+        values.store(content_id(frames), frames)
+        self.number += 1
+        task = RunTask(TaskId(b"t" * 16), 5, 6, content_id(frames), b"", b"", 2, "", options)
+        self.thread.hand(Job(self.number, task, values))
+
+    def hear(self) -> Any:
+        return self.worker.heard.get(timeout=10)
+
+    def run(self, function: Callable[[], Any], options: bytes = b"") -> RunResult:
+        self.hand(function, options)
+        ended = self.hear()
+        assert isinstance(ended, TaskEnded)
+        assert ended.thread is self.thread
+        return ended.result
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.thread.end()
+    bench.thread.join()
+    assert not bench.thread._thread.is_alive()
+
+
+contexts: list[ByThread] = []
+"""as if it was the process's own, for the tasks below: they are pickled by name"""
+
+
+def wait() -> str:
+    with contexts[0].wait():
+        pass
+    return "went on"
+
+
+def give_up() -> None:
+    with contexts[0].wait(None, lambda: False):
+        pass
+
+
+def test_a_result_says_how_the_function_ended_and_of_which_run_it_is(bench: Bench) -> None:
+    result = bench.run(dict)
+    assert (result.task_id, result.worker, result.attempt, result.profile) == (b"t" * 16, 5, 6, b"")
+    assert value_of(result) == {}
+
+
+def test_a_failure_shows_the_frames_of_the_user_only(bench: Bench) -> None:
+    def fail() -> None:
+        raise ValueError("on purpose")
+
+    failure = failure_of(bench.run(fail))
+    assert failure.type_name == "ValueError"
+    assert "in fail" in failure.traceback
+    assert "inline/thread.py" not in failure.traceback
+
+
+def test_a_large_result_is_copied(bench: Bench) -> None:
+    result = bench.run(lambda: bytearray(100_000))
+    assert result.payload == b""
+    assert all(type(frame) is bytes for frame in result.frames)
+    assert value_of(result) == bytearray(100_000)
+
+
+def test_it_measures_if_asked(bench: Bench) -> None:
+    result = bench.run(dict, options=RunOptions(profiling=True).encode())
+    assert len(result.profile) == PROFILE.size
+
+
+def test_between_tasks_it_executes_none(bench: Bench) -> None:
+    assert value_of(bench.run(lambda: threading.current_thread().name)) == "scaler-task-w"
+    assert bench.thread.context.task == 0
+
+
+def test_behind_a_wait_it_stands_still_until_it_may_go_on(bench: Bench) -> None:
+    contexts[:] = [bench.contexts]
+    bench.hand(wait)
+    assert bench.hear() == TaskWaits(bench.thread, 1)
+    assert bench.hear() == TaskAsks(bench.thread, 1)
+    bench.thread.permit(7)  # of another task
+    bench.thread.permit(1)
+    assert value_of(bench.hear().result) == "went on"
+
+
+def test_a_wait_that_is_given_up_asks_for_nothing(bench: Bench) -> None:
+    contexts[:] = [bench.contexts]
+    bench.hand(give_up)
+    assert [type(bench.hear()) for _ in range(3)] == [TaskWaits, TaskGoesOn, TaskEnded]
+
+
+def test_after_the_end_a_task_goes_on_without_permission_and_tells_nobody(bench: Bench) -> None:
+    contexts[:] = [bench.contexts]
+
+    def wait_twice() -> None:
+        wait()
+        wait()
+
+    bench.hand(wait_twice)
+    bench.hear()
+    bench.hear()
+    bench.worker.is_gone = True
+    bench.thread.end()
+    bench.thread.join()
+    assert not bench.thread._thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_that_a_task_forks_ends_where_the_task_ends(bench: Bench) -> None:
+    def fork(code: int) -> int:
+        pid = os.fork()
+        if pid:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code:
+            raise SystemExit(code)
+        return 77
+
+    assert value_of(bench.run(lambda: fork(0))) == 0
+    assert value_of(bench.run(lambda: fork(5))) == 5
+
+
+def test_it_fails_what_raises_anything(bench: Bench) -> None:
+    def leave() -> None:
+        raise SystemExit(3)
+
+    assert bench.run(leave).status == TaskStatus.FAILED

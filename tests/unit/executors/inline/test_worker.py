@@ -1,0 +1,234 @@
+"""InlineWorker: whose turn it is, and who answers, between recorders instead of threads."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from scaler.executors.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.executors.inline.worker import InlineWorker
+from scaler.executors.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+
+
+class Thread:
+    """A thread that does as the test says."""
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.permitted: list[int] = []
+        self.done: list[str] = []
+
+    def hand(self, job: Job) -> None:
+        assert self.job is None
+        self.job = job
+
+    def permit(self, number: int) -> None:
+        self.permitted.append(number)
+
+    def cancel(self) -> None:
+        self.done.append("children cancelled")
+
+    def end(self) -> None:
+        self.done.append("ended")
+
+    def join(self) -> None:
+        self.done.append("joined")
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.dispatcher = Dispatcher(VirtualClock())
+        self.link, self.cache = Recorder(), Recorder()
+        self.threads: list[Thread] = []
+        link, cache = self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.cache)
+        self.worker = self.dispatcher.spawn(InlineWorker(link, cache, self._new_thread))
+        self._new_id = IdSource()
+
+    def _new_thread(self, _worker: ActorRef) -> TaskThread:
+        self.threads.append(Thread())
+        return cast("TaskThread", self.threads[-1])
+
+    def tell(self, message: Any) -> None:
+        self.worker.send(message)
+        assert self.dispatcher.run()
+        for need in self.cache.take(NeedObject):
+            need.worker.send(ObjectFound(StoredObject(need.object_id, [b""], None)))
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def task(self, priority: int = 0) -> RunTask:
+        task = RunTask(TaskId(self._new_id()), 3, 1, FUNCTION, b"", b"", priority)
+        self.tell(Batch[RunTask]([task]))
+        return task
+
+    def cancel(self, task: RunTask) -> None:
+        self.tell(Batch[RunCancel]([RunCancel(task.task_id, task.worker, task.attempt)]))
+
+    def of(self, task: RunTask) -> Thread:
+        [thread] = [each for each in self.threads if each.job is not None and each.job.task is task]
+        return thread
+
+    def runs(self, task: RunTask) -> bool:
+        return any(each.job is not None and each.job.task is task for each in self.threads)
+
+    def say(self, kind: Any, task: RunTask) -> None:
+        thread = self.of(task)
+        assert thread.job is not None
+        self.tell(kind(thread, thread.job.number))
+
+    def finish(self, task: RunTask) -> None:
+        thread, thread_job = self.of(task), None
+        thread.job = thread_job
+        result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, ())
+        self.tell(TaskEnded(cast("TaskThread", thread), result))
+
+    def said(self) -> list[tuple[str, bytes]]:
+        words = []
+        for message in self.link.messages:
+            for item in message:
+                word = TaskStatus(item.status).name if type(item) is RunResult else type(item).__name__
+                words.append((word, item.task_id))
+        self.link.messages.clear()
+        return words
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_one_thread_serves_for_all_tasks_that_do_not_wait(bench: Bench) -> None:
+    first, second = bench.task(), bench.task()
+    assert (bench.runs(first), bench.runs(second)) == (True, False)
+    bench.finish(first)
+    bench.finish(second)
+    assert bench.said() == [("SUCCESS", first.task_id), ("SUCCESS", second.task_id)]
+    assert len(bench.threads) == 1
+
+
+def test_another_thread_takes_over_while_a_task_waits(bench: Bench) -> None:
+    parent = bench.task()
+    child = bench.task(1)
+    bench.say(TaskWaits, parent)
+    assert bench.said() == [("RunBlocked", parent.task_id)]
+    assert bench.runs(child)
+    bench.say(TaskAsks, parent)
+    assert bench.of(parent).permitted == []
+    bench.finish(child)
+    assert bench.said() == [("SUCCESS", child.task_id), ("RunUnblocked", parent.task_id)]
+    assert len(bench.of(parent).permitted) == 1
+
+
+def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_first(bench: Bench) -> None:
+    parents = [bench.task() for _ in range(1)]
+    bench.say(TaskWaits, parents[0])
+    parents.append(bench.task(1))
+    bench.say(TaskWaits, parents[1])
+    runs, behind = bench.task(2), bench.task(7)
+    for parent in parents:
+        bench.say(TaskAsks, parent)
+    bench.said()
+    bench.finish(runs)
+    assert bench.said()[1:] == [("RunUnblocked", parents[1].task_id)]
+    bench.finish(parents[1])
+    assert bench.said()[1:] == [("RunUnblocked", parents[0].task_id)]
+    assert not bench.runs(behind)
+    bench.finish(parents[0])
+    assert bench.runs(behind)
+
+
+def test_a_task_that_gave_up_its_wait_goes_on_beside_another(bench: Bench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.say(TaskWaits, parent)
+    bench.say(TaskGoesOn, parent)
+    assert bench.said() == [("RunBlocked", parent.task_id), ("RunUnblocked", parent.task_id)]
+    behind = bench.task()
+    bench.finish(child)
+    assert not bench.runs(behind)  # the parent has the place
+    bench.finish(parent)
+    assert bench.runs(behind)
+
+
+def test_a_cancelled_task_is_answered_once_and_the_next_one_runs(bench: Bench) -> None:
+    unwanted, behind = bench.task(), bench.task()
+    thread = bench.of(unwanted)
+    bench.cancel(unwanted)
+    bench.cancel(unwanted)
+    assert bench.said() == [("CANCELED", unwanted.task_id)]
+    assert thread.done == ["children cancelled"]
+    assert bench.runs(behind)
+    bench.finish(unwanted)
+    bench.finish(behind)
+    assert bench.said() == [("SUCCESS", behind.task_id)]
+
+
+def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
+    runs, started, ended = bench.task(), bench.task(), bench.task(7)
+    bench.cancel(runs)
+    bench.finish(runs)
+    bench.finish(ended)
+    bench.link.messages.clear()
+    for task in (ended, started):
+        bench.tell(Batch[RecallRequest]([RecallRequest(task.task_id, task.worker, task.attempt)]))
+        bench.cancel(task)
+    news = bench.link.take(RunsNotHere)
+    assert [[run.task_id for run in each.runs] for each in news] == [[ended.task_id]] * 2
+    assert bench.said() == [("CANCELED", started.task_id)]
+
+
+def test_a_cancelled_task_needs_no_place_to_go_on_and_end(bench: Bench) -> None:
+    asking, waiting = bench.task(), bench.task()
+    bench.say(TaskWaits, asking)
+    bench.say(TaskWaits, waiting)
+    runs = bench.task()
+    bench.say(TaskAsks, asking)
+    for task in (asking, waiting):
+        bench.cancel(task)
+    assert bench.of(asking).permitted
+    bench.say(TaskAsks, waiting)
+    assert bench.of(waiting).permitted
+    bench.say(TaskWaits, waiting)
+    bench.say(TaskGoesOn, waiting)
+    assert [word for word, _ in bench.said()] == ["RunBlocked", "RunBlocked", "CANCELED", "CANCELED"]
+    bench.finish(runs)
+
+
+def test_news_of_a_task_that_has_ended_means_nothing(bench: Bench) -> None:
+    first, second = bench.task(), bench.task()
+    thread = cast("TaskThread", bench.of(first))
+    bench.finish(first)
+    bench.said()
+    for kind in (TaskWaits, TaskGoesOn):
+        bench.tell(kind(thread, 1))
+    assert bench.said() == []
+    assert bench.runs(second)
+
+
+def test_threads_that_waits_have_made_end_but_for_two(bench: Bench) -> None:
+    tasks = []
+    for _ in range(5):
+        tasks.append(bench.task())
+        bench.say(TaskWaits, tasks[-1])
+    for task in tasks:
+        bench.say(TaskGoesOn, task)
+        bench.finish(task)
+    assert [thread.done for thread in bench.threads] == [[], [], ["ended"], ["ended"], ["ended"]]
+
+
+def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
+    waits, runs = bench.task(), bench.task()
+    bench.say(TaskWaits, waits)
+    running, idle = bench.of(runs), bench.of(waits)
+    bench.say(TaskGoesOn, waits)
+    bench.finish(waits)
+    bench.dispatcher.end(bench.worker)
+    assert (running.done, idle.done) == (["ended"], ["ended", "joined"])

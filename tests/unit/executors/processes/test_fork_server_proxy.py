@@ -1,0 +1,230 @@
+"""ForkServerProxy: real processes start, are all lost with the fork server, and nothing is left in the end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scaler.executors.processes.messages import AddProcessor, InterruptProcessor, KillProcessor
+from scaler.process import interpreter, strays
+from scaler.processor.fork_server import OUT_OF_MEMORY_SCORE
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunCancel
+from tests.support.node import Node
+from tests.support.processes import alive
+
+pytestmark = pytest.mark.processes
+
+
+def sleep_for_ever() -> None:
+    while True:
+        time.sleep(100)
+
+
+def in_its_group(note: str) -> None:
+    subprocess.run(["sh", "-c", f"echo $$ > {note}; exec sleep 1000"], check=True)
+
+
+def in_a_session(note: str) -> None:
+    subprocess.Popen(["sh", "-c", f"echo $$ > {note}; exec sleep 1000"], start_new_session=True).wait()
+
+
+def below_a_shell(note: str) -> None:
+    subprocess.run(f"sh -c 'echo $$ > {note}; exec sleep 1000'; true", shell=True, check=True)
+
+
+def below_a_shell_in_a_session(note: str) -> None:
+    subprocess.Popen(f"sh -c 'echo $$ > {note}; exec sleep 1000'; true", shell=True, start_new_session=True).wait()
+
+
+def as_a_daemon(note: str) -> None:
+    """Its parent has ended long before the task does."""
+    subprocess.run(f"setsid sh -c 'echo $$ > {note}; exec sleep 1000' &", shell=True, check=True)
+    time.sleep(1000)
+
+
+def noted(note: Path) -> int:
+    """Return the process id in a file, or 0."""
+    return int(note.read_text()) if note.exists() and note.read_text().endswith("\n") else 0
+
+
+OUT_OF_MEMORY = Path("/proc/self/oom_score_adj")
+
+
+@pytest.mark.skipif(not OUT_OF_MEMORY.exists(), reason="only Linux has scores")
+def test_processors_go_first_when_memory_is_short(node: Node) -> None:
+    node.run(node.task(lambda: int(OUT_OF_MEMORY.read_text())))
+    node.until(lambda: node.results)
+    assert node.values() == [max(OUT_OF_MEMORY_SCORE, int(OUT_OF_MEMORY.read_text()))]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [in_its_group, in_a_session, below_a_shell, below_a_shell_in_a_session, as_a_daemon],
+    ids=lambda f: f.__name__,
+)
+def test_what_a_task_started_ends_with_it(node: Node, tmp_path: Path, start: Callable[[str], None]) -> None:
+    note = tmp_path / "pid"
+    running = node.task(partial(start, str(note)))
+    node.run(running)
+    node.until(lambda: noted(note))
+    assert alive(noted(note))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
+    node.until(lambda: node.results)
+    node.until(lambda: not alive(noted(note)))
+
+
+def test_what_other_tasks_have_started_goes_on(node: Node, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    node.run(node.task(partial(subprocess.run, f"setsid sh -c 'echo $$ > {note}; exec sleep 1000' &", shell=True)))
+    node.until(lambda: node.results and noted(note))
+    node.pool.send(AddProcessor(0))
+    node.until(lambda: len(list(node.slot()._processors)) == 2)
+    [fork_server] = psutil.Process().children()
+    daemon = noted(note)
+    assert psutil.Process(daemon).ppid() == fork_server.pid
+    origin = next(
+        int(entry.partition("=")[2])
+        for entry in Path(f"/proc/{daemon}/environ").read_text().split("\0")
+        if entry.startswith(strays.MARK)
+    )
+    [extra] = set(node.processes()) - {daemon, origin}
+    os.kill(extra, signal.SIGKILL)
+    node.until(lambda: len(list(node.slot()._processors)) == 1)
+    assert alive(daemon)
+    os.kill(origin, signal.SIGKILL)
+    node.until(lambda: not alive(daemon))
+
+
+def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    node.run(node.task(partial(in_its_group, str(note))))
+    node.until(lambda: noted(note))
+    first = noted(note)
+    note.unlink()
+    [fork_server] = psutil.Process().children()
+    fork_server.kill()
+    node.until(lambda: not alive(first))
+    node.until(lambda: noted(note) and node.processes())  # it runs again
+
+
+def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
+    """Thousands of requests do not fit into the connection to it."""
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    [fork_server] = psutil.Process().children()
+    processor = node.active()
+    assert processor is not None
+    fork_server.suspend()
+    for _ in range(5000):
+        processor.proxy.send(InterruptProcessor(processor.number))
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 2, seconds=10)
+    processor.proxy.send(KillProcessor(processor.number, "for a test"))
+    fork_server.resume()
+    node.until(lambda: node.active() not in {None, processor})
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 3)
+
+
+def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
+    running, waiting = node.task(sleep_for_ever), node.task(int)
+    node.run(running, waiting)
+    before = node.until_executing()
+    [fork_server] = psutil.Process().children()
+    [processor] = fork_server.children()
+    fork_server.kill()
+    node.until(lambda: node.active() not in {None, before})
+    node.until_executing()
+    node.until(lambda: not alive(processor.pid))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
+    node.until(lambda: TaskStatus.SUCCESS in node.statuses())
+
+
+def has_successor(killed: int) -> bool:
+    """Return whether another fork server has processors. Those of the killed one may still be there for a moment."""
+    return any(child.pid != killed and child.children() for child in psutil.Process().children())
+
+
+@pytest.mark.more
+def test_a_node_outlives_any_number_of_kills_of_its_fork_server(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    for _ in range(5):
+        [fork_server] = [each for each in psutil.Process().children() if "fork_server" in " ".join(each.cmdline())]
+        fork_server.kill()
+        node.until(lambda killed=fork_server.pid: has_successor(killed))
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 2)
+    assert node.statuses() == [TaskStatus.SUCCESS] * 2
+    assert node.shell.exit_code == 0
+
+
+NOBODY = 65534
+
+
+class LimitedNode:
+    """A node of two workers whose fork server is subject to limits, as root is not: there it becomes another user."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        if os.getuid() == 0:
+            change_user = f"import os; from scaler import Client; os.setgid({NOBODY}); os.setuid({NOBODY})\nmain()"
+            monkeypatch.setattr(interpreter, "BOOT", interpreter.BOOT.replace("main()", change_user))
+        self.node = Node(2)
+        self.node.run(self.node.task(int), self.node.task(int, worker=1))
+        self.node.until(lambda: len(self.node.results) == 2)
+        [self.fork_server] = psutil.Process().children()
+        self._most = resource.getrlimit(resource.RLIMIT_NPROC)
+
+    def allow_processes(self, are_allowed: bool) -> None:
+        """Change the limit, which takes a process of the same user."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if os.getuid() == 0:
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                limits = (self._most[0] if are_allowed else 0, self._most[1])
+                resource.prlimit(self.fork_server.pid, resource.RLIMIT_NPROC, limits)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+def test_a_fork_that_fails_fails_that_start_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limited = LimitedNode(monkeypatch)
+    node = limited.node
+    try:
+        pids = set(node.processes())
+        neighbour = node.task(partial(time.sleep, 1000), worker=1)  # that user can import nothing but built-ins
+        node.run(neighbour)
+        limited.allow_processes(False)
+        node.run(node.task(partial(os._exit, 1)))
+        node.until(lambda: caplog.text.count("restarting processor-0 in") > 3)
+        assert "the system gave no process for a processor: Resource temporarily unavailable" in caplog.text
+        assert len(pids & set(node.processes())) == 1
+        limited.allow_processes(True)
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 4)
+        node.slots[1].send(Batch[RunCancel]([RunCancel(neighbour.task_id, 1, 1)]))
+        node.until(lambda: len(node.results) == 5)
+        assert node.statuses()[2:] == [TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS, TaskStatus.CANCELED]
+        assert node.shell.exit_code == 0
+        assert psutil.Process().children() == [limited.fork_server]
+    finally:
+        node.close()

@@ -29,7 +29,7 @@ a trespass.
 
 FIRST = [
     *("kit/actor.py", "kit/dispatcher.py", "process/shell.py", "wire/messages/client.py", "wire/session/pipe.py"),
-    *("client/core.py", "client/link/conversation.py", "actors/tree.py", "actors/sessions/client_session.py"),
+    *("client/core.py", "client/link/protocol.py", "actors/tree.py", "actors/sessions/client_session.py"),
     *("actors/tasks/task.py", "actors/workers/balancer.py", "actors/workers/worker_proxy.py", "agent/link.py"),
     *("executors/processes/slot.py", "processor/processor.py"),
 ]

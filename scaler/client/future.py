@@ -25,7 +25,7 @@ from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, 
 from scaler.client.insight import task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
-from scaler.client.link.outputs import Taker
+from scaler.client.link.outputs import OnOutput
 from scaler.client.results.arrival import Arrival, FutureLink
 from scaler.client.results.condition import LeanCondition
 from scaler.client.results.outcome import (
@@ -306,9 +306,9 @@ class ScalerFuture(Future[T], ResultArgument):
 
     # For other calls and progress bars
 
-    def ask_report(self, taker: Taker) -> None:
-        """Have `taker` get what the task has reported last, in the link's thread, and do not wait for it."""
-        self._link.read_output(self.task_id, taker, report=True)
+    def ask_report(self, on_output: OnOutput) -> None:
+        """Have `on_output` get what the task has reported last, in the link's thread, and do not wait for it."""
+        self._link.read_output(self.task_id, on_output, report=True)
 
     @property
     def has_failed(self) -> bool:

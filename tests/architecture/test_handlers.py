@@ -20,7 +20,7 @@ import scaler.actors.messages.tasks
 import scaler.agent
 import scaler.agent.link
 import scaler.agent.messages
-import scaler.client.link.conversation
+import scaler.client.link.protocol
 import scaler.executors.engines.host
 import scaler.executors.engines.host_proxy
 import scaler.executors.messages
@@ -102,10 +102,10 @@ def test_every_batch_for_an_agent_is_handled_by_its_link() -> None:
     assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.agent.link.Link.handlers) | BY_THE_PIPE
 
 
-def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
+def test_every_batch_for_a_client_is_handled_by_the_clients_protocol() -> None:
     tables = [
         node.value
-        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.link.conversation)))
+        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.link.protocol)))
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "self._handlers"
     ]
     (table,) = tables

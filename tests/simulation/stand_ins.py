@@ -15,8 +15,8 @@ from unittest.mock import patch
 import scaler.agent.garbage_collector
 import scaler.client.core
 import scaler.client.link.connection
-import scaler.client.link.conversation
 import scaler.client.link.inbox
+import scaler.client.link.protocol
 import scaler.client.link.thread
 import scaler.ids
 import scaler.process.shell
@@ -63,7 +63,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
         (scaler.agent.garbage_collector, {"give_back_memory": lambda _above: False}),
         (scaler.client.core, {"ScalerFuture": WatchedFuture}),
         (link.connection, {"select": poll}),
-        (link.conversation, {"time": clock}),
+        (link.protocol, {"time": clock}),
         (link.inbox, {"socket": SimpleNamespace(socketpair=socketpair)}),
         (
             link.thread,

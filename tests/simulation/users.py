@@ -74,12 +74,12 @@ class Driver:
 
     def _begin(self) -> None:
         self._link._turn.acquire()
-        self._link._conversation.act(self._party.world.monotonic())
+        self._link._protocol.act(self._party.world.monotonic())
         self._turn()
 
     def is_readable(self, descriptor: int) -> bool:
         link = self._link
-        socket = link._conversation._connection._socket
+        socket = link._protocol._connection._socket
         if descriptor == link._inbox.descriptor:
             return bool(link._inbox._receiver.count)  # type: ignore[attr-defined]
         if socket is None:
@@ -107,12 +107,12 @@ class Driver:
             self._turn()
 
     def _turn(self) -> None:
-        link, conversation = self._link, self._link._conversation
+        link, protocol = self._link, self._link._protocol
         for _ in range(TURNS_MOST):
             if self._is_asleep:
                 self._is_asleep = False
                 link._wake_up(link._connection.wait(0))
-            if link._ending is not None or conversation.ended_because:
+            if link._ending is not None or protocol.ended_because:
                 self._end()
                 return
             seconds = link._fall_asleep()
@@ -125,7 +125,7 @@ class Driver:
     def _end(self) -> None:
         self.has_ended = True
         try:
-            self._link._conversation.say_goodbye()
+            self._link._protocol.send_goodbye()
         finally:
             self._link._end()
             self._link._turn.release()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, from_answer, from_end
 from scaler.client.insight.task_log import TaskLog, TaskProgress, late, read_log, read_progress
 from scaler.client.insight.tracing import tracing
-from scaler.client.link.outputs import Taker
-from scaler.client.link.questions import Asker
+from scaler.client.link.outputs import OnOutput
+from scaler.client.link.questions import OnAnswer
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse, OutputLine
 
@@ -31,9 +31,9 @@ class AskedLink(Protocol):
     address: str
     loop: asyncio.AbstractEventLoop
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
 
-    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None: ...
+    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
 
 
 async def story(link: AskedLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:

@@ -23,8 +23,8 @@ from scaler.client.calls.items import name_of_item
 from scaler.client.insight.explanation import Story
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.link.outputs import Taker
-from scaler.client.link.questions import Asker
+from scaler.client.link.outputs import OnOutput
+from scaler.client.link.questions import OnAnswer
 from scaler.client.results.large_values import LargeValues
 from scaler.client.results.outcome import (
     cancelled,
@@ -68,9 +68,9 @@ class AsyncFutureLink(Protocol):
 
     def forget_result(self, object_id: ObjectId) -> None: ...
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
 
-    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None: ...
+    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 

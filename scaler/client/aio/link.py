@@ -1,7 +1,7 @@
 """AsyncLink: holds a client's conversation with the scheduler in an event loop, without a thread.
 
-    futures, maps --calls--> AsyncLink --Conversation--> scheduler
-    futures, maps <--------- AsyncLink <-Conversation--  scheduler
+    futures, maps --calls--> AsyncLink --ClientProtocol--> scheduler
+    futures, maps <--------- AsyncLink <-ClientProtocol--  scheduler
 
 It acts in turns, each a short callback of the loop: one message is read, some calls are taken, what is due is done and
 said. All methods are for the thread of the loop, but for those that a garbage collection may call.
@@ -27,13 +27,13 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import Connection
-from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
 from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import Stream, Taker
-from scaler.client.link.questions import Asker
+from scaler.client.link.outputs import OnOutput, Stream
+from scaler.client.link.protocol import ClientProtocol
+from scaler.client.link.questions import OnAnswer
 from scaler.client.results.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -78,13 +78,13 @@ class AsyncLink:
         self.limit = ValueLimit(address)
         self._work = OpenWork(self.limit)
         self._connection = Connection(open_transport(address))
-        self._conversation = Conversation(
+        self._protocol = ClientProtocol(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
             self._connection,
             Patience(heartbeat_seconds, timeout_seconds),
             self._work,
         )
-        self.advice = self._conversation.advice
+        self.advice = self._protocol.advice
         self._watched: dict[int, int] = {}
         """our own copies of the descriptors of the connection: these are closed before anybody hears of it"""
         self._watched_dial = 0
@@ -141,20 +141,20 @@ class AsyncLink:
         """Delete a large result whose future is gone. For all threads."""
         self._put(partial(self._work.forget_result, object_id))
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None:
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Ask what an open task waits for. The answer comes in the loop, if one comes."""
-        self._put(partial(self._conversation.ask, task_id, asker))
+        self._put(partial(self._protocol.ask, task_id, on_answer))
 
-    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None:
+    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
         """Ask what a task has written, or only what it has reported last. The answer comes in the loop, with nothing if
         the client ends.
         """
         self.check_open()
-        self._put(partial(self._conversation.outputs.ask, task_id, taker, report))
+        self._put(partial(self._protocol.outputs.ask, task_id, on_output, report))
 
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""
-        self._put(partial(self._conversation.outputs.follow, stream))
+        self._put(partial(self._protocol.outputs.follow, stream))
 
     def inquire(self, inquiry: Inquiry) -> None:
         """Ask who is there. The inquiry gets answers or an error, in the loop."""
@@ -175,7 +175,7 @@ class AsyncLink:
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler that the process only waits, see `task_context.Voice`. For all threads."""
         if self.is_nested:
-            self._put(partial(self._conversation.set_wait, wait, is_over))
+            self._put(partial(self._protocol.set_wait, wait, is_over))
 
     def clear(self) -> None:
         """Cancel everything and delete all objects."""
@@ -218,13 +218,13 @@ class AsyncLink:
             raise
 
     def _act(self) -> None:
-        conversation = self._conversation
+        protocol = self._protocol
         ready, self._ready = self._ready, set()
-        conversation.hear(ready)
+        protocol.hear(ready)
         self._obey(COMMANDS_A_TURN)
-        conversation.act(time.monotonic())
-        if conversation.ended_because:
-            self._end(conversation.ended_because)
+        protocol.act(time.monotonic())
+        if protocol.ended_because:
+            self._end(protocol.ended_because)
             return
         self._watch()
         if self._connection.has_message():  # ZeroMQ's descriptor is edge-triggered: only an empty read re-arms it
@@ -233,7 +233,7 @@ class AsyncLink:
         elif self._commands:
             self._turn_soon()
         else:
-            self._wake_in(conversation.seconds_to_next(time.monotonic()))
+            self._wake_in(protocol.seconds_to_next(time.monotonic()))
 
     def _obey(self, most: int) -> None:
         for _ in range(min(most, len(self._commands))):
@@ -281,13 +281,13 @@ class AsyncLink:
             self._obey(len(self._commands))
             self._ending = client_ended
             self.loose_ends.cancelled = self._work.count_wanted()
-            self._conversation.say_goodbye()
+            self._protocol.send_goodbye()
             self._end("this client is disconnected; make a new one")
         self.loose_ends.say()
 
     def close(self) -> None:
         """Close the connection; that may wait for what is still to be sent. For any thread, after `leave`."""
-        self._conversation.end()
+        self._protocol.end()
 
     def abandon(self) -> None:
         """Leave and close. For any thread: in that of the loop, while it runs, and here if it does not."""

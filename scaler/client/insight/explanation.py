@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scaler.client.link.questions import Asker
+from scaler.client.link.questions import OnAnswer
 from scaler.ids import ID_BYTES, TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.reasons import ENDED, UNKNOWN
@@ -63,7 +63,7 @@ class Story:
 class AskedLink(Protocol):
     """The part of the link that a question uses."""
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
 
 
 def checked_task_id(task: object) -> TaskId:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar, overload
 
-from scaler.client.link.outputs import Taker
+from scaler.client.link.outputs import OnOutput
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OUTPUT_STREAMS
@@ -142,7 +142,7 @@ class AskedLink(Protocol):
 
     address: str
 
-    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None: ...
+    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
 
 
 def ask(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:

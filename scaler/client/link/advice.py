@@ -1,6 +1,6 @@
 """Advice: what to check when no scheduler answers.
 
-Used by the conversation, and by whoever waits for an answer, in errors and warnings.
+Used by the protocol, and by whoever waits for an answer, in errors and warnings.
 """
 
 from __future__ import annotations

@@ -148,11 +148,11 @@ class Connection:
             self.session.spoil()
             raise ProtocolError(f"it cannot be read: {error!r}") from error
 
-    def say_hello(self, hello: Any, **said: Any) -> None:
+    def send_hello(self, hello: Any, **said: Any) -> None:
         """Send the first message of the connection, see `Session.hello`."""
         self._send([self.session.hello(hello, **said)])
 
-    def say_alone(self, item: Any) -> None:
+    def send_unnumbered(self, item: Any) -> None:
         """Send an item that does not count in the session: a heartbeat."""
         self._send([self.session.pipe.unnumbered([item])])
 

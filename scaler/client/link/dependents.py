@@ -39,7 +39,7 @@ class Work(Protocol):
 
     def is_open(self, task_id: TaskId) -> bool: ...
 
-    def say_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None: ...
+    def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None: ...
 
 
 class Dependents:
@@ -52,7 +52,7 @@ class Dependents:
         """the graphs that were not said, and the tasks for which they wait because these were not said either"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """the same by task"""
-        self._to_say: deque[GraphEntry] = deque()
+        self._to_send: deque[GraphEntry] = deque()
         """a loop, since what a graph needs may have to be made again, and need others"""
 
     def __bool__(self) -> bool:
@@ -65,36 +65,36 @@ class Dependents:
 
     def say(self, graph: GraphEntry) -> None:
         """Say a graph now, or when the tasks are said whose results it needs."""
-        self._to_say.append(graph)
-        if len(self._to_say) > 1:
+        self._to_send.append(graph)
+        if len(self._to_send) > 1:
             return  # the loop below will come to it
-        while self._to_say:
-            self._say(self._to_say[0])
-            self._to_say.popleft()
+        while self._to_send:
+            self._say(self._to_send[0])
+            self._to_send.popleft()
 
     def _say(self, graph: GraphEntry) -> None:
         graph_id = graph.spec.graph_id
         for needed in graph.inputs:
             self._inputs[needed.task_id] = needed
             needed.users[graph_id] = None
-        unsaid = {each.task_id for each in graph.inputs if each.is_open and self._is_unsaid(each.task_id)}
+        unsaid = {each.task_id for each in graph.inputs if each.is_open and self._is_unsent(each.task_id)}
         if not unsaid:
-            self._say_now(graph)
+            self._send_now(graph)
             return
         self._held[graph_id] = unsaid
         for task_id in unsaid:
             self._by_task.setdefault(task_id, []).append(graph)
 
-    def _is_unsaid(self, task_id: TaskId) -> bool:
+    def _is_unsent(self, task_id: TaskId) -> bool:
         graph = self._work.graphs.of(task_id)
         return task_id in self._work.window if graph is None else graph.spec.graph_id in self._held
 
-    def _say_now(self, graph: GraphEntry) -> None:
-        self._work.say_nodes(graph, [self._item(graph, *each) for each in enumerate(graph.inputs)])
+    def _send_now(self, graph: GraphEntry) -> None:
+        self._work.send_nodes(graph, [self._item(graph, *each) for each in enumerate(graph.inputs)])
         for task_id in graph.sinks:
-            self.on_said(task_id)
+            self.on_sent(task_id)
 
-    def on_said(self, task_id: TaskId) -> None:
+    def on_sent(self, task_id: TaskId) -> None:
         """A task was said: so can be what waited for that, unless it waits for others too."""
         for graph in self._by_task.pop(task_id, ()):
             unsaid = self._held.get(graph.spec.graph_id)

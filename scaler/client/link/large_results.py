@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver
-from scaler.client.link.once import is_once
+from scaler.client.link.at_most_once import is_at_most_once
 from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
 from scaler.client.results.outcome import lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
@@ -67,9 +67,11 @@ class LargeResults:
         for unread in lost:
             call = unread.call
             spec = call.spec if isinstance(call, GraphEntry) else call[0]
-            if unread.times_lost >= TRIES_MOST or is_once(spec.options):
+            if unread.times_lost >= TRIES_MOST or is_at_most_once(spec.options):
                 del self.unread[unread.object_id]
-                unread.fail(unrepeatable_result if is_once(spec.options) else partial(lost_result, unread.times_lost))
+                unread.fail(
+                    unrepeatable_result if is_at_most_once(spec.options) else partial(lost_result, unread.times_lost)
+                )
                 continue
             unread.state = State.AGAIN
             if isinstance(call, GraphEntry):
@@ -162,7 +164,7 @@ class LargeResults:
 
     def _may_want_again(self, unread: UnreadResult) -> bool:
         call = unread.call
-        return isinstance(call, GraphEntry) and self._calls.has_graph(call) and not is_once(call.spec.options)
+        return isinstance(call, GraphEntry) and self._calls.has_graph(call) and not is_at_most_once(call.spec.options)
 
     def _take_over(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
         """Keep the requests for results that have to be made first. Return these results."""

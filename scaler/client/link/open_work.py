@@ -14,14 +14,14 @@ from typing import Any, Protocol
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
+from scaler.client.link.at_most_once import mark_possibly_started
 from scaler.client.link.dependents import Dependents
 from scaler.client.link.inquiries import Inquiries, Inquiry
 from scaler.client.link.kept_functions import KeptFunctions
 from scaler.client.link.large_results import LargeResults
-from scaler.client.link.once import mark_what_was_said
+from scaler.client.link.object_messages import as_sent, is_withdrawal, object_of_call, size_at_scheduler
 from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.link.refusals import Refusals
-from scaler.client.link.said import as_said, made_for_a_task, size_at_scheduler, takes_back
 from scaler.client.link.window import Window
 from scaler.client.results.outcome import missing_result
 from scaler.errors import ClientShutdownException
@@ -120,7 +120,7 @@ class OpenWork:
             if is_plain:
                 self.out.append(task)
             else:
-                self._say_task(entry)
+                self._send_task(entry)
 
     def _is_refused(self, entry: Entry) -> bool:
         """Fail a task with a value that may not be sent. Return whether it has one."""
@@ -153,22 +153,22 @@ class OpenWork:
                 self._add_function(function)
         self.out.extend(tasks)
 
-    def _say_task(self, entry: Entry) -> None:
+    def _send_task(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
         if function.object_id not in self._functions:
             self._add_function(function)
         if objects:
-            self.out.extend(map(as_said, objects))
+            self.out.extend(map(as_sent, objects))
         self.out.append(task)
 
-    def _say_waiting(self) -> None:
+    def _send_waiting(self) -> None:
         """Others have ended: say as many of the tasks that wait as there is room for."""
         for task_id in self.window.admit():
-            self._say_task(self._tasks[task_id])
+            self._send_task(self._tasks[task_id])
             if self._dependents:
-                self._dependents.on_said(task_id)
+                self._dependents.on_sent(task_id)
 
-    def _say_cancel(self, task_id: TaskId) -> None:
+    def _send_cancel(self, task_id: TaskId) -> None:
         """Cancel a task that is not open any more. One that waited here is not known to the scheduler."""
         if self.window.leave(task_id):
             self.out.append(TaskCancel(task_id))
@@ -185,17 +185,17 @@ class OpenWork:
         for function in graph.functions:
             if function.object_id not in self._functions:
                 self._add_function(function)
-        self._say_graph(graph)
+        self._send_graph(graph)
 
-    def _say_graph(self, graph: GraphEntry) -> None:
+    def _send_graph(self, graph: GraphEntry) -> None:
         if graph.inputs:
             self._dependents.say(graph)
         else:
-            self.say_nodes(graph)
+            self.send_nodes(graph)
 
-    def say_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
+    def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
         """Say a graph whose inputs are known, or whose tasks were said."""
-        self.out.extend(map(as_said, graph.objects))
+        self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
         self.out.extend(graph.nodes_to_say())
@@ -217,9 +217,9 @@ class OpenWork:
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.large.unread.pop(ObjectId(task_id), None)
-            self._say_cancel(task_id)
+            self._send_cancel(task_id)
             entry[1].fail(CancelledError)
-            self._say_waiting()
+            self._send_waiting()
             return
         graph = self.graphs.remove(task_id)
         if graph is not None:
@@ -246,8 +246,8 @@ class OpenWork:
         task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] in sinks]
         for task_id in task_ids:
             del self._tasks[task_id]
-            self._say_cancel(task_id)
-        self._say_waiting()
+            self._send_cancel(task_id)
+        self._send_waiting()
         self.large.abandon(sink)
 
     def hold(self, instruction: ObjectInstruction) -> None:
@@ -257,7 +257,7 @@ class OpenWork:
             self._refusals.add(instruction.object_id, make_error)
             return
         self._held[instruction.object_id] = instruction
-        self.out.append(as_said(instruction))
+        self.out.append(as_sent(instruction))
 
     def release(self, object_id: ObjectId) -> None:
         """Delete a held object."""
@@ -275,8 +275,8 @@ class OpenWork:
         if unread.is_at_scheduler:
             self.delete([object_id])
         elif self._tasks.pop(TaskId(object_id), None) is not None:
-            self._say_cancel(TaskId(object_id))
-            self._say_waiting()
+            self._send_cancel(TaskId(object_id))
+            self._send_waiting()
         else:
             self._forget_node(TaskId(object_id))
 
@@ -287,7 +287,7 @@ class OpenWork:
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
-        self._say_cancels()
+        self._send_cancels()
         self.delete([*self._held, *self._functions, *(each.object_id for each in self.large.unread.at_scheduler())])
         self._held, self._functions = {}, KeptFunctions()
         self._refusals = Refusals(self.limit)
@@ -295,9 +295,9 @@ class OpenWork:
         self._fail_tasks(make_error)
         self.large.fail(missing_result)
 
-    def _say_cancels(self) -> None:
+    def _send_cancels(self) -> None:
         for task_id in self._tasks:
-            self._say_cancel(task_id)
+            self._send_cancel(task_id)
         self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self.graphs)
 
     def shut_down(self, reply: ShutdownReply) -> None:
@@ -343,13 +343,13 @@ class OpenWork:
         if touched is not None:
             touched.notify()
         if self.window.waiting:
-            self._say_waiting()
+            self._send_waiting()
 
     def on_object_request(self, request: ObjectRequest) -> None:
         """Send the bytes of an object of which only the location was sent, or a result that a graph needs."""
         if self._dependents.supply(request.object_id):
             return
-        instruction = self._held.get(request.object_id) or made_for_a_task(
+        instruction = self._held.get(request.object_id) or object_of_call(
             request.object_id, self._tasks.values(), self.graphs
         )
         if instruction is None:
@@ -358,7 +358,7 @@ class OpenWork:
             self._refusals.add(request.object_id, make_error)
             self.delete([request.object_id])
             self._drop_refused()
-            self._say_waiting()
+            self._send_waiting()
         else:
             self.out.append(instruction)
 
@@ -408,7 +408,7 @@ class OpenWork:
     def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
         entry = self._tasks.pop(TaskId(open_id), None)
         if entry is not None:
-            self._say_cancel(TaskId(open_id))
+            self._send_cancel(TaskId(open_id))
             entry[1].fail(make_error)
         self.large.give_up_on(ObjectId(open_id), make_error)
         graph = self.graphs.remove_graph(GraphId(open_id))
@@ -426,7 +426,7 @@ class OpenWork:
 
     # When a connection is new, and when there is none
 
-    def say_again(self, unheard: Iterable[Any] = ()) -> None:
+    def resend(self, unheard: Iterable[Any] = ()) -> None:
         """Send all open work again, to a scheduler that may know all, a part or none of it.
 
         The scheduler ignores what it knows. Cancels and deletes go first: they concern earlier work.
@@ -437,9 +437,9 @@ class OpenWork:
         self.large.on_new_session()
         self._drop_refused()
         waiting = (self._tasks[task_id][0] for task_id in self.window)
-        mark_what_was_said(self._tasks, self.graphs, (*self.out, *waiting))
-        self.out = [item for item in (*unheard, *self.out) if takes_back(item)]
-        self.out.extend(map(as_said, self._held.values()))
+        mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))
+        self.out = [item for item in (*unheard, *self.out) if is_withdrawal(item)]
+        self.out.extend(map(as_sent, self._held.values()))
         self.window.clear()
         self._dependents.clear()
         enter = self.window.enter
@@ -450,10 +450,10 @@ class OpenWork:
             self._functions.keep(function)
         self.out.extend(self._functions.values())
         for task, _, _, objects, _ in said:
-            self.out.extend(map(as_said, objects))
+            self.out.extend(map(as_sent, objects))
             self.out.append(task)
         for graph in list(self.graphs):
-            self._say_graph(graph)
+            self._send_graph(graph)
         self.out.extend(map(ObjectRequest, self.large.requests))
         self.out.extend(self.inquiries.all_again())
         if self._shutdowns:
@@ -468,7 +468,7 @@ class OpenWork:
             tell: whether to cancel these tasks if the scheduler comes back.
         """
         if tell:
-            self._say_cancels()
+            self._send_cancels()
         else:
             self.out = []
         self._fail_tasks(make_error)

@@ -1,6 +1,6 @@
 """Outputs: what a client has asked about the output of its tasks, until it has the answers; and its stream of lines.
 
-Used by the conversation only. Requests are said again when a session begins anew. Must never: block, or leave a request
+Used by the protocol only. Requests are said again when a session begins anew. Must never: block, or leave a request
 open when the client has ended.
 """
 
@@ -18,7 +18,7 @@ NUMBERS = 2**32
 OPEN_MOST = 1024
 """So many requests are open; the oldest ones were given up by those who asked."""
 
-Taker: TypeAlias = Callable[[Sequence[OutputLine], int], None]
+OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
 """Takes the lines of a task, and how many were left out, in the link's thread: must not block."""
 
 
@@ -41,15 +41,15 @@ class Outputs:
     def __init__(self, say: Callable[[Any], None]) -> None:
         self._say = say
         self._numbers = count(1)
-        self._open: dict[int, tuple[OutputRequest, Taker, list[OutputLine]]] = {}
+        self._open: dict[int, tuple[OutputRequest, OnOutput, list[OutputLine]]] = {}
         self._stream: Stream | None = None
         self._stream_number = 0
 
-    def ask(self, task_id: TaskId, taker: Taker, report: bool = False) -> None:
+    def ask(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
         """Ask what a task has written, or only what it has reported last."""
         number = next(self._numbers) % NUMBERS
         request = OutputRequest(number, task_id, report)
-        self._open[number] = (request, taker, [])
+        self._open[number] = (request, on_output, [])
         if len(self._open) > OPEN_MOST:
             del self._open[next(iter(self._open))]
         self._say(request)
@@ -74,7 +74,7 @@ class Outputs:
             if asked is not None:
                 asked[1](asked[2], response.dropped)
 
-    def say_again(self) -> None:
+    def resend(self) -> None:
         """Ask in a new session."""
         if self._stream is not None:
             self._say(OutputRequest(self._stream_number, TaskId(NO_ID)))
@@ -87,5 +87,5 @@ class Outputs:
         if self._stream is not None:
             self._stream.end()
         asked, self._open = self._open, {}
-        for _, taker, _ in asked.values():
-            taker((), 0)
+        for _, on_output, _ in asked.values():
+            on_output((), 0)

@@ -1,6 +1,6 @@
 """Questions: what users ask about their open tasks, and the answers, from here or from the scheduler.
 
-Used by the conversation only. What this client knows it answers itself: that no scheduler is there, or that the
+Used by the protocol only. What this client knows it answers itself: that no scheduler is there, or that the
 scheduler does not have the task yet. Must never: block, or leave a question open that has been answered.
 """
 
@@ -15,7 +15,7 @@ from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.reasons import ENDED, NO_SCHEDULER, TRANSFER, WINDOW, Reason
 
-Asker: TypeAlias = Callable[[ExplainResponse], None]
+OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
 """Takes an answer, in the link's thread: must not block."""
 
 
@@ -32,9 +32,9 @@ class Questions:
         self._work = work
         self._address = address
         self._no_scheduler = no_scheduler
-        self._open: dict[TaskId, list[Asker]] = {}
+        self._open: dict[TaskId, list[OnAnswer]] = {}
 
-    def ask(self, task_id: TaskId, asker: Asker, lane: Lane | None, may_come: bool = False) -> None:
+    def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_come: bool = False) -> None:
         """Answer a question, or ask the scheduler.
 
         Args:
@@ -43,32 +43,32 @@ class Questions:
         """
         request = self._work.request_about(task_id)
         if request is None:
-            asker(_answer(task_id, ENDED, "it has ended"))
+            on_answer(_answer(task_id, ENDED, "it has ended"))
         elif lane is None and may_come:
-            self._open.setdefault(task_id, []).append(asker)
+            self._open.setdefault(task_id, []).append(on_answer)
         elif lane is None:
-            asker(_answer(task_id, NO_SCHEDULER, self._no_scheduler()))
+            on_answer(_answer(task_id, NO_SCHEDULER, self._no_scheduler()))
         elif task_id in self._work.window:
-            asker(_answer(task_id, WINDOW, self._work.window.sentence()))
+            on_answer(_answer(task_id, WINDOW, self._work.window.sentence()))
         elif n_bytes := lane.bytes_before(request):
-            asker(_answer(task_id, TRANSFER, _transfer(n_bytes)))
+            on_answer(_answer(task_id, TRANSFER, _transfer(n_bytes)))
         else:
-            self._open.setdefault(task_id, []).append(asker)
+            self._open.setdefault(task_id, []).append(on_answer)
             self._work.out.append(request)
 
     def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
         for answer in answers:
             sentence = answer.sentence.replace("ADDRESS", self._address)
-            for asker in self._open.pop(answer.task_id, ()):
-                asker(replace(answer, sentence=sentence))
+            for on_answer in self._open.pop(answer.task_id, ()):
+                on_answer(replace(answer, sentence=sentence))
 
-    def say_again(self) -> None:
+    def resend(self) -> None:
         """Ask on a new connection: what was asked may be lost, or was not asked yet."""
         asked, self._open = self._open, {}
-        for task_id, askers in asked.items():
+        for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)
             if request is not None and task_id not in self._work.window:
-                self._open[task_id] = askers
+                self._open[task_id] = callbacks
                 self._work.out.append(request)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.value_limit import ValueLimit
-from scaler.client.link.said import as_said
+from scaler.client.link.object_messages import as_sent
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
 from scaler.peer.course import TRIES_MOST
@@ -46,7 +46,7 @@ class Refusals:
             object_ids: of all objects that it needs.
         """
         for instruction in made:
-            make_error = self._known.get(instruction.object_id) or self.of_value(as_said(instruction))
+            make_error = self._known.get(instruction.object_id) or self.of_value(as_sent(instruction))
             if make_error is not None:
                 return make_error
         known = map(self._known.get, map(ObjectId, split_ids(object_ids))) if self._known else ()

@@ -1,10 +1,10 @@
 """LinkThread: the thread that holds a client's conversation with the scheduler.
 
-    user's threads --queue, one wake-up--> link thread --Conversation--> scheduler
-    futures, maps <-----------------------  link thread <-Conversation--  scheduler
+    user's threads --queue, one wake-up--> link thread --ClientProtocol--> scheduler
+    futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
 Written to by the client, futures, maps and references (any thread, by appending to a queue); hands answers to futures
-and maps. One thread at a time touches the conversation: its own, or, while that sleeps and little is open, a thread
+and maps. One thread at a time touches the protocol: its own, or, while that sleeps and little is open, a thread
 that submits.
 
 Must never: run user code, block on anything but its own descriptors, or leave a future without an end.
@@ -27,14 +27,14 @@ from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Si
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.connection import Connection
-from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import Stream, Taker
-from scaler.client.link.questions import Asker
+from scaler.client.link.outputs import OnOutput, Stream
+from scaler.client.link.protocol import ClientProtocol
+from scaler.client.link.questions import OnAnswer
 from scaler.client.link.request import Reply, Request
 from scaler.client.results.outcome import client_ended
 from scaler.errors import DisconnectedError
@@ -97,13 +97,13 @@ class LinkThread:
         self.is_nested = address == task_context.current.address
         self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
         self._connection = Connection(open_transport(address), self._inbox.descriptor)
-        self._conversation = Conversation(
+        self._protocol = ClientProtocol(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label),
             self._connection,
             Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
             self._work,
         )
-        self.advice = self._conversation.advice
+        self.advice = self._protocol.advice
         if self.is_nested:
             task_context.current.keep_while(self._is_needed, partial(self.close, 0))
         _links.add(self)
@@ -149,7 +149,7 @@ class LinkThread:
 
     def _may_send(self) -> bool:
         """Return whether the thread sleeps with little open: waking it would cost more than doing its work."""
-        return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting(FEW_TASKS)
+        return self._inbox.is_asleep and self._protocol.is_welcome and not self._work.is_waiting(FEW_TASKS)
 
     def _is_needed(self) -> bool:
         """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""
@@ -162,7 +162,7 @@ class LinkThread:
         """
         try:
             add(what)
-            if self._conversation.send_at_once():
+            if self._protocol.send_at_once():
                 self._inbox.rouse()  # sending has read the socket's state, so its descriptor will not fire again
         except BaseException:  # raised again: an interrupt may come anywhere here
             self._is_doubtful = True
@@ -190,9 +190,9 @@ class LinkThread:
     def cancel(self, task_id: TaskId) -> None:
         self._inbox.put(partial(self._work.cancel, task_id))
 
-    def cancel_waiting(self, task_id: TaskId, asker: Asker) -> None:
-        """Cancel a task if it has not begun. The asker is called in the link's thread, when it may be decided."""
-        self._inbox.put(partial(self._conversation.cancel_waiting, task_id, asker))
+    def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
+        """Cancel a task if it has not begun. `on_answer` is called in the link's thread, when it may be decided."""
+        self._inbox.put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
         self._inbox.put(partial(self._work.abandon, sink))
@@ -214,7 +214,7 @@ class LinkThread:
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler that the process only waits, see `task_context.Voice`."""
         if self.is_nested:
-            self._inbox.put(partial(self._conversation.set_wait, wait, is_over))
+            self._inbox.put(partial(self._protocol.set_wait, wait, is_over))
 
     def inquire(self, inquiry: Inquiry) -> None:
         """Ask who is there. The inquiry gets answers or an error."""
@@ -224,29 +224,29 @@ class LinkThread:
     def withdraw(self, inquiry: Inquiry) -> None:
         self._inbox.put(partial(self._work.withdraw, inquiry))
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None:
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Ask what an open task waits for. The answer comes in the link's thread, if one comes."""
-        self._inbox.put(partial(self._conversation.ask, task_id, asker))
+        self._inbox.put(partial(self._protocol.ask, task_id, on_answer))
 
-    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None:
+    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
         """Ask what a task has written, or only what it has reported last. The answer comes in the link's thread, with
         nothing if the client ends.
         """
         self.check_open()
-        self._inbox.put(partial(self._conversation.outputs.ask, task_id, taker, report))
+        self._inbox.put(partial(self._protocol.outputs.ask, task_id, on_output, report))
 
-    def read_oldest_report(self, taker: Taker) -> None:
+    def read_oldest_report(self, on_output: OnOutput) -> None:
         """Ask what the oldest open task of this client has reported last, if there is one."""
-        self._inbox.put(partial(self._conversation.ask_oldest_report, taker))
+        self._inbox.put(partial(self._protocol.ask_oldest_report, on_output))
 
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""
-        self._inbox.put(partial(self._conversation.outputs.follow, stream))
+        self._inbox.put(partial(self._protocol.outputs.follow, stream))
 
     @property
     def concern(self) -> str:
         """Why nothing of this client goes on, as a sentence; empty: nothing is known to be wrong."""
-        return self._conversation.watch.concern
+        return self._protocol.watch.concern
 
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
@@ -307,21 +307,21 @@ class LinkThread:
     # The thread
 
     def _run(self) -> None:
-        conversation = self._conversation
+        protocol = self._protocol
         with self._turn:
             try:
-                conversation.act(time.monotonic())
-                while self._ending is None and not conversation.ended_because:
+                protocol.act(time.monotonic())
+                while self._ending is None and not protocol.ended_because:
                     seconds = self._fall_asleep()
                     self._wake_up(self._connection.wait(seconds))
-                conversation.say_goodbye()
+                protocol.send_goodbye()
             finally:
                 self._end()
 
     def _end(self) -> None:
         if not self._closed_because:
             bug = "the link to the scheduler failed, see the log; this is a bug"
-            self._closed_because = self._conversation.ended_because or bug
+            self._closed_because = self._protocol.ended_because or bug
         try:
             self._obey()
         finally:  # even if this raises, each future must end
@@ -331,7 +331,7 @@ class LinkThread:
             self._work.forget_everything()
             self._inbox.end()
             self.callbacks.close()
-            self._conversation.end()
+            self._protocol.end()
             if self._is_left:
                 self.loose_ends.say()
 
@@ -350,8 +350,8 @@ class LinkThread:
         if seconds <= 0:
             self._due_at = math.inf
             self._act()
-            seconds = self._conversation.seconds_to_next(time.monotonic())
-        may_sleep = inbox.fall_asleep() and self._ending is None and not self._conversation.ended_because
+            seconds = self._protocol.seconds_to_next(time.monotonic())
+        may_sleep = inbox.fall_asleep() and self._ending is None and not self._protocol.ended_because
         self._turn.release()
         return seconds if may_sleep else 0.0
 
@@ -359,23 +359,23 @@ class LinkThread:
         """Take the turn, and handle one message, if any has arrived at the ready descriptors."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
-        self._conversation.hear(ready)
+        self._protocol.hear(ready)
         if self._is_doubtful:
             self._is_doubtful = False
-            self._conversation.lose("a submit was interrupted")
+            self._protocol.lose("a submit was interrupted")
 
     def _act(self) -> None:
         """Handle all messages; do what others have asked for and what is due; say what there is to say."""
-        connection, conversation = self._connection, self._conversation
+        connection, protocol = self._connection, self._protocol
         is_new = True
         if not connection.is_drained:
-            conversation.receive()
+            protocol.receive()
         while is_new:
             if self._inbox.has_items:
                 self._obey()
-            conversation.act(time.monotonic())
+            protocol.act(time.monotonic())
             # ZeroMQ's descriptor is edge-triggered: only an empty read re-arms it.
-            is_new = not connection.is_drained and conversation.receive()
+            is_new = not connection.is_drained and protocol.receive()
 
     def _obey(self) -> None:
         """Run the commands that other threads have queued; tasks without objects in a row are added together."""

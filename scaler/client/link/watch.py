@@ -1,6 +1,6 @@
 """Watch: notices that nothing of a client goes on, finds out why, and says so once in the log.
 
-Used by the conversation only, which lets it look at the clock whenever something happens anyway, at least with each
+Used by the protocol only, which lets it look at the clock whenever something happens anyway, at least with each
 heartbeat. So it costs the usual way nothing: it asks only about a task that has been the oldest one for some seconds.
 Must never: ask more often than that.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import inf
 
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.questions import Asker
+from scaler.client.link.questions import OnAnswer
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.reasons import NOT_ABLE, STUCK
@@ -35,7 +35,7 @@ class Watch:
         is_off: whether it never looks: in a task, whose client outside says it.
     """
 
-    def __init__(self, work: OpenWork, ask: Callable[[TaskId, Asker], None], is_off: bool = False) -> None:
+    def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:
         self.look_at = inf if is_off else -inf
         """when to look again, at the earliest"""
         self.due_at = inf

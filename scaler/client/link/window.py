@@ -21,8 +21,8 @@ class Window:
     """The sizes of the tasks that the scheduler has, and of those that wait."""
 
     def __init__(self) -> None:
-        self._said: dict[TaskId, int] = {}
-        self._said_bytes = 0
+        self._sent: dict[TaskId, int] = {}
+        self._sent_bytes = 0
         self.waiting: dict[TaskId, int] = {}
         """only to be looked at: tasks, in their order"""
         self._tasks_most = self._bytes_most = _NO_LIMIT
@@ -38,58 +38,58 @@ class Window:
         self._bytes_most = n_bytes or _NO_LIMIT
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be said now; else it waits. A task that is larger than the window goes
+        """Add a task. Return whether it may be sent now; else it waits. A task that is larger than the window goes
         alone.
         """
-        said, said_bytes = self._said, self._said_bytes + size
-        if self.waiting or (said_bytes > self._bytes_most and said) or len(said) >= self._tasks_most:
+        sent, sent_bytes = self._sent, self._sent_bytes + size
+        if self.waiting or (sent_bytes > self._bytes_most and sent) or len(sent) >= self._tasks_most:
             self.waiting[task_id] = size
             if not self._is_logged:
                 self._log()
             return False
-        said[task_id] = size
-        self._said_bytes = said_bytes
+        sent[task_id] = size
+        self._sent_bytes = sent_bytes
         return True
 
     def enter_all(self, sizes: Mapping[TaskId, int]) -> bool:
-        """Add tasks that may be said now, all of them. Return False if there is no room for all: then none is added."""
-        said, said_bytes = self._said, self._said_bytes + sum(sizes.values())
-        if self.waiting or said_bytes > self._bytes_most or len(said) + len(sizes) > self._tasks_most:
+        """Add tasks that may be sent now, all of them. Return False if there is no room for all: then none is added."""
+        sent, sent_bytes = self._sent, self._sent_bytes + sum(sizes.values())
+        if self.waiting or sent_bytes > self._bytes_most or len(sent) + len(sizes) > self._tasks_most:
             return False
-        said.update(sizes)
-        self._said_bytes = said_bytes
+        sent.update(sizes)
+        self._sent_bytes = sent_bytes
         return True
 
     def end(self, task_ids: Sequence[TaskId]) -> None:
         """Remove the tasks with these ids, which have ended; there may be others among them."""
-        self._said_bytes -= sum(map(self._said.pop, task_ids, repeat(0)))
+        self._sent_bytes -= sum(map(self._sent.pop, task_ids, repeat(0)))
         if self.waiting:
             for task_id in task_ids:
                 self.waiting.pop(task_id, None)
 
     def leave(self, task_id: TaskId) -> bool:
-        """Remove a task that has ended. Return whether it had been said."""
-        size = self._said.pop(task_id, None)
+        """Remove a task that has ended. Return whether it had been sent."""
+        size = self._sent.pop(task_id, None)
         if size is None:
             self.waiting.pop(task_id, None)
             return False
-        self._said_bytes -= size
+        self._sent_bytes -= size
         return True
 
     def admit(self) -> Iterator[TaskId]:
-        """Move the tasks for which there is room now from those that wait to those that are said, in their order."""
+        """Move the tasks for which there is room now from those that wait to those that are sent, in their order."""
         while self.waiting:
             task_id, size = next(iter(self.waiting.items()))
-            if self._said and (len(self._said) >= self._tasks_most or self._said_bytes + size > self._bytes_most):
+            if self._sent and (len(self._sent) >= self._tasks_most or self._sent_bytes + size > self._bytes_most):
                 return
             del self.waiting[task_id]
-            self._said[task_id] = size
-            self._said_bytes += size
+            self._sent[task_id] = size
+            self._sent_bytes += size
             yield task_id
 
     def clear(self) -> None:
         """Forget all tasks."""
-        self._said, self.waiting, self._said_bytes = {}, {}, 0
+        self._sent, self.waiting, self._sent_bytes = {}, {}, 0
 
     def __contains__(self, task_id: TaskId) -> bool:
         """Return whether a task waits."""
@@ -98,7 +98,7 @@ class Window:
     def sentence(self) -> str:
         """Return what the tasks that wait here wait for."""
         return (
-            f"it waits in this process: the scheduler has {len(self._said):,} open tasks of this client, as much as it "
+            f"it waits in this process: the scheduler has {len(self._sent):,} open tasks of this client, as much as it "
             f"takes, and {len(self.waiting):,} wait here until others have ended"
         )
 
@@ -107,6 +107,6 @@ class Window:
         logger.info(
             "the scheduler has %d open tasks of this client with %d bytes of arguments, as much as it takes: further "
             "ones wait in this process, and follow when others have ended",
-            len(self._said),
-            self._said_bytes,
+            len(self._sent),
+            self._sent_bytes,
         )

@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from scaler.client.future import ScalerFuture
-from scaler.client.link.outputs import Taker
+from scaler.client.link.outputs import OnOutput
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
 from scaler.client.progress.reports import Reports
 from scaler.config import check_number
@@ -98,10 +98,10 @@ class _Watch:
     def _first(self) -> ScalerFuture[Any] | None:
         return next((future for future in self._open[:1] if isinstance(future, ScalerFuture)), None)
 
-    def _ask(self, taker: Taker) -> None:
+    def _ask(self, on_output: OnOutput) -> None:
         first = self._first()
         if first is not None:
-            first.ask_report(taker)
+            first.ask_report(on_output)
 
 
 def _has_failed(future: Future[Any]) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from scaler.client.insight.task_log import read_progress
-from scaler.client.link.outputs import Taker
+from scaler.client.link.outputs import OnOutput
 from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine
 
@@ -25,7 +25,7 @@ class Reports:
         ask: asks what the task has reported.
     """
 
-    def __init__(self, ask: Callable[[Taker], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ask: Callable[[OnOutput], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
         self._next_at = clock() + ASK_SECONDS

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.client.insight import task_log
 from scaler.client.insight.task_log import TaskLog, read_log
-from scaler.client.link.outputs import Taker
+from scaler.client.link.outputs import OnOutput
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OutputStream
@@ -28,10 +28,10 @@ class Link:
     def __init__(self, lines: Sequence[OutputLine] | None) -> None:
         self._lines = lines
 
-    def read_output(self, _task_id: TaskId, taker: Taker, report: bool = False) -> None:
+    def read_output(self, _task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
         self.report = report
         if self._lines is not None:
-            taker(self._lines, 4)
+            on_output(self._lines, 4)
 
 
 def test_it_is_a_sequence_of_lines_with_worker_and_task() -> None:

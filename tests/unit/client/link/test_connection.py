@@ -61,7 +61,7 @@ def ends() -> Iterator[Ends]:
 
 def test_items_go_out_and_batches_come_in(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(7))
+    ends.connection.send_unnumbered(ClientHeartbeat(7))
     peer, batches = ends.arrived_at_router()
     assert batches == [[ClientHeartbeat(7)]]
     for header, frames in encode(SCHEDULER_TO_CLIENT, [ClientHeartbeatEcho(7)]):
@@ -80,7 +80,7 @@ def test_another_thread_ends_a_wait(ends: Ends) -> None:
 
 def test_what_is_no_message_raises(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(7))
+    ends.connection.send_unnumbered(ClientHeartbeat(7))
     peer, _ = ends.arrived_at_router()
     ends.router.send(peer, b"garbage", [])  # type: ignore[arg-type]
     with pytest.raises(ProtocolError):
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_for_whatever_reason_is_no_message(ends: Ends, monke
         raise RuntimeError("a mistake of the codec")
 
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(7))
+    ends.connection.send_unnumbered(ClientHeartbeat(7))
     peer, _ = ends.arrived_at_router()
     monkeypatch.setattr(ends.connection.session.pipe, "receive", fails)
     for header, frames in encode(SCHEDULER_TO_CLIENT, [ClientHeartbeatEcho(7)]):
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_for_whatever_reason_is_no_message(ends: Ends, monke
 
 def test_a_cut_is_noticed(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(7))
+    ends.connection.send_unnumbered(ClientHeartbeat(7))
     ends.arrived_at_router()
     ends.router.close()
     while not ends.connection.was_cut(ready := ends.connection.wait(SECONDS)):
@@ -117,23 +117,23 @@ def test_a_closed_connection_is_silent_and_can_be_opened_again(ends: Ends) -> No
     ends.connection.open()
     ends.connection.close()
     assert not ends.connection.is_open
-    ends.connection.say_alone(ClientHeartbeat(1))
+    ends.connection.send_unnumbered(ClientHeartbeat(1))
     assert ends.connection.receive() is None
     assert not ends.connection.was_cut({0})
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(2))
+    ends.connection.send_unnumbered(ClientHeartbeat(2))
     assert ends.arrived_at_router()[1] == [[ClientHeartbeat(2)]]
 
 
 def test_a_connection_that_was_set_aside_is_neither_heard_nor_closed(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(7))
+    ends.connection.send_unnumbered(ClientHeartbeat(7))
     first, _ = ends.arrived_at_router()
     ends.connection.set_aside()
     ends.router.send(first, b"into the air", [])  # type: ignore[arg-type]
     assert not ends.connection.is_open
     ends.connection.open()
-    ends.connection.say_alone(ClientHeartbeat(8))
+    ends.connection.send_unnumbered(ClientHeartbeat(8))
     ends.arrived_at_router()
     assert ends.connection.receive() is None
     assert ends.router.lost() == []
@@ -160,13 +160,13 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     for _ in range(2):
         router = transport.listen(60)
         connection.open()
-        connection.say_alone(ClientHeartbeat(1))
+        connection.send_unnumbered(ClientHeartbeat(1))
         assert not connection.was_cut(set())
         router.close()
         deadline = time.monotonic() + SECONDS
         while not connection.was_cut(set()):
             assert time.monotonic() < deadline
-            connection.say_alone(ClientHeartbeat(2))
+            connection.send_unnumbered(ClientHeartbeat(2))
         connection.close()
     connection.end()
     transport.close()

@@ -75,7 +75,7 @@ def test_a_task_is_said_at_once_since_the_scheduler_waits_for_what_it_needs() ->
     work.add_graph(further)
     kinds = [type(item) for item in said(work)]
     assert kinds == [Task, GraphTask, GraphInput, GraphNode, GraphTask, GraphInput, GraphNode]
-    work.say_again()
+    work.resend()
     items = [item for item in said(work) if type(item) is GraphInput]
     assert items[0] == awaited(1, of=2)
     assert items[1] == GraphInput(GraphId(task_id(3)), 0, task_id(2), GraphId(task_id(2)), 1)
@@ -181,7 +181,7 @@ class TestWhileTasksWaitForRoom:
     def test_another_connection_begins_anew(self) -> None:
         work, second = self.full()
         work.add_graph(needs(3, second)[0])
-        work.say_again()
+        work.resend()
         assert [type(item) for item in said(work)] == [Task]
         work.on_results([result(1)])
         assert [type(item) for item in said(work)] == [Task, GraphTask, GraphInput, GraphNode]
@@ -201,7 +201,7 @@ class TestLargeResults:
         work.add_graph(needs(2, first)[0])
         said(work)
         work.large.on_other_scheduler()
-        work.say_again()
+        work.resend()
         items = said(work)
         assert [type(item) for item in items] == [GraphTask, GraphInput, GraphNode, Task] or [
             type(item) for item in items
@@ -222,7 +222,7 @@ class TestLargeResults:
         work.on_results([result(number, size=LARGE) for number in (1, 2)])
         if was_cancelled:  # while the two are made again
             work.large.on_other_scheduler()
-            work.say_again()
+            work.resend()
             work.cancel(task_id(3))
         else:
             work.on_results([result(3)])
@@ -247,7 +247,7 @@ class TestLargeResults:
         work.large.request(ObjectId(task_id(1)), reader, keep=True)
         work.add_graph(needs(2, first)[0])
         work.large.on_new_session()
-        work.say_again()
+        work.resend()
         assert Task in [type(item) for item in said(work)]
         work.large.on_object(ObjectResponse(ObjectId(task_id(1)), 0, ()))
         assert reader.ends == []

@@ -42,7 +42,7 @@ def test_half_an_answer_does_not_count_on_the_next_connection() -> None:
     work.inquire(asked)
     assert work.is_waiting()
     work.inquiries.on_worker(described(1, "of the lost answer"))
-    work.say_again()
+    work.resend()
     assert work.out == [InfoRequest(1, 1, 0)]
     work.inquiries.on_worker(described(1, "w"))
     work.inquiries.on_response(InfoResponse(1, 1, 1, 1, 0))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.link import kept_functions
+from scaler.client.link.object_messages import as_sent
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.said import as_said
 from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
@@ -407,7 +407,7 @@ class TestNewConnection:
         said(work)
         work.release(object_id(2))
         work.cancel(task_id(2))
-        work.say_again()
+        work.resend()
         assert said(work) == [
             delete(object_id(2)),
             TaskCancel(task_id(2)),
@@ -430,7 +430,7 @@ class TestNewConnection:
         work.add_graph(made)
         work._functions.clear()
         said(work)
-        work.say_again()
+        work.resend()
         assert said(work) == [function(), function(9), entry(1)[0], made.spec, *made.nodes]
 
     def test_what_may_not_have_arrived_and_what_was_not_said_is_dropped_but_for_what_is_over(
@@ -443,7 +443,7 @@ class TestNewConnection:
         work.cancel(task_id(2))
         work.hold(held(1))
         work.release(object_id(1))
-        work.say_again(unheard)
+        work.resend(unheard)
         out = said(work)
         assert out[:3] == [TaskCancel(task_id(1)), TaskCancel(task_id(2)), delete(object_id(1))]
         assert out[3:] == [function()]
@@ -463,7 +463,7 @@ class Reader(Sink):
 
 def next_scheduler(work: OpenWork) -> list[Any]:
     work.large.on_other_scheduler()
-    work.say_again()
+    work.resend()
     return said(work)
 
 
@@ -539,7 +539,7 @@ class TestLostResults:
 
     def test_what_a_new_session_does_not_have_is_made_again_with_all_that_is_older(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
-        work.say_again()
+        work.resend()
         work.add(entry(4))
         work.on_results([result(4, size=80_000)])
         newer = Reader(work, 4)
@@ -555,7 +555,7 @@ class TestLostResults:
 
     def test_what_a_new_session_still_has_is_not_made_again(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
-        work.say_again()
+        work.resend()
         said(work)
         work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
         assert reader.ends == [("received", (b"large",))]
@@ -662,7 +662,7 @@ class TestLostResultsOfGraphs:
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
         readers = [Reader(work, 101)] if asked_first else []
-        work.say_again()
+        work.resend()
         assert made.spec in said(work)
         assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
         work.on_results([result(101, size=80_000)])
@@ -747,10 +747,10 @@ def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(sto
             restarts += 1
             model.stored.clear()
             work.large.on_other_scheduler()
-            work.say_again()
+            work.resend()
         elif step == "cut":
-            work.say_again()
-    work.say_again()
+            work.resend()
+    work.resend()
     model.answer(work)
     for number in added:
         if number not in readers:
@@ -768,7 +768,7 @@ ACTIONS: list[Callable[[OpenWork, int], object]] = [
     lambda work, n: work.on_results([result(n, TaskStatus.PROCESSOR_DIED)]),
     lambda work, n: work.on_results([result(n, size=80_000), result(n, size=80_000)]),
     lambda work, _: work.on_unreadable(DisconnectedError),
-    lambda work, _: work.say_again(),
+    lambda work, _: work.resend(),
     lambda work, _: next_scheduler(work),
     lambda work, _: work.clear(CancelledError),
     lambda work, n: work.release(object_id(n)),
@@ -796,7 +796,7 @@ def test_each_task_ends_once_whatever_is_asked_and_answered(
         assert work.is_waiting() == any(not sink.ends for sink in sinks)
     still_open = {task_id(number) for number, sink in enumerate(sinks) if not sink.ends}
     said(work)
-    work.say_again()
+    work.resend()
     assert {item.task_id for item in said(work) if type(item) is Task} == still_open
     work.give_up(CancelledError, CancelledError, tell=False)
     work.forget_everything()
@@ -847,7 +847,7 @@ def test_on_a_new_connection_only_the_window_is_said() -> None:
     for number in range(5):
         work.add(entry(number))
     work.window.resize(3, 0)
-    work.say_again()
+    work.resend()
     assert said_tasks(work) == [0, 1, 2]
     assert len(work.window.waiting) == 2
 
@@ -913,7 +913,7 @@ def test_what_was_submitted_before_the_limit_was_known_fails_when_it_is_and_the_
     work.add_graph(graph({100: large}, [brought(4, (bytes(11),))]))
     work.add(entry(4, small, [brought(5, (bytes(10),))]))
     work.limit.n_bytes = 10
-    work.say_again()
+    work.resend()
     assert large.ends == TOO_LARGE * 4
     assert small.ends == []
     items = said(work)
@@ -933,7 +933,7 @@ def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who
     shared = replace(held(1), frames=SharedFrames([bytes(5000)]))
     work.hold(shared)
     work.add((replace(entry(1)[0], object_ids=shared.object_id), sink, function(), (), ()))
-    assert [item.location != b"" for item in said(work) if item == as_said(shared)] == [True]
+    assert [item.location != b"" for item in said(work) if item == as_sent(shared)] == [True]
     work.on_object_request(ObjectRequest(shared.object_id, 1))
     assert sink.ends == TOO_LARGE
     assert said(work) == [delete(shared.object_id), TaskCancel(task_id(1))]
@@ -948,7 +948,7 @@ def test_a_value_of_which_five_schedulers_have_died_is_given_up_with_all_that_ne
         assert sink.ends == []
         assert held(1) in said(work)
         work.on_dead_scheduler([held(1)], [held(1), *work.out])
-        work.say_again()
+        work.resend()
     assert sink.ends == TOO_LARGE
     assert other.ends == []
     assert held(1) not in said(work)

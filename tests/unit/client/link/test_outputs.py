@@ -63,13 +63,13 @@ def test_a_new_session_is_asked_again_from_the_beginning() -> None:
     scene.outputs.ask(ONE, scene.take_log)
     scene.outputs.on_lines([line(2, "lost")])
     scene.said.clear()
-    scene.outputs.say_again()
+    scene.outputs.resend()
     assert scene.said == [OutputRequest(1, ALL), OutputRequest(2, ONE)]
     scene.outputs.on_lines([line(2, "a")])
     scene.outputs.on_responses([OutputResponse(2, 0)])
     assert scene.taken == [(["a"], 0)]
     scene.said.clear()
-    scene.outputs.say_again()
+    scene.outputs.resend()
     assert scene.said == [OutputRequest(1, ALL)]
 
 
@@ -86,12 +86,12 @@ def test_requests_that_were_given_up_are_forgotten() -> None:
     for _ in range(OPEN_MOST + 10):
         scene.outputs.ask(ONE, scene.take_log)
     scene.said.clear()
-    scene.outputs.say_again()
+    scene.outputs.resend()
     assert len(scene.said) == OPEN_MOST
 
 
 def test_a_question_for_a_report_is_said_again_as_such() -> None:
     scene = Scene()
     scene.outputs.ask(ONE, scene.take_log, report=True)
-    scene.outputs.say_again()
+    scene.outputs.resend()
     assert scene.said == [OutputRequest(1, ONE, 1)] * 2

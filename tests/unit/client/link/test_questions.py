@@ -82,7 +82,7 @@ def test_a_question_waits_for_a_scheduler_that_may_come(scene: Scene) -> None:
     task_id = scene.add(1)
     scene.questions.ask(task_id, scene.answers.append, None, may_come=True)
     scene.work.out.clear()
-    scene.questions.say_again()
+    scene.questions.resend()
     assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]
     assert scene.answers == []
 
@@ -126,5 +126,5 @@ def test_on_a_new_session_open_questions_are_asked_again_if_their_tasks_are_stil
     scene.ask(second, Lane())
     scene.work.on_results([TaskResult(first, 0, b"", 0)])
     scene.work.out.clear()
-    scene.questions.say_again()
+    scene.questions.resend()
     assert scene.asked() == [ExplainRequest(second, GraphId(NO_ID))]

@@ -81,10 +81,10 @@ class TestThread:
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             assert client.submit(abs, -1).result(10) == 1
             scheduler.answers_tasks = False  # an answer that is there before the submit has ended wakes the thread
-            conversation, inbox = client._core.link._conversation, client._core.link._inbox
+            protocol, inbox = client._core.link._protocol, client._core.link._inbox
             acts: list[float] = []
-            act = conversation.act
-            monkeypatch.setattr(conversation, "act", lambda now: (acts.append(now), act(now)))
+            act = protocol.act
+            monkeypatch.setattr(protocol, "act", lambda now: (acts.append(now), act(now)))
             for i in range(50):
                 wait_until(lambda: inbox.is_asleep, "the link sleeps")
                 future = client.submit(abs, -i)
@@ -143,14 +143,14 @@ class TestThread:
             assert client.submit(abs, -1).result(10) == 1
             link = client._core.link
             wait_until(lambda: link._inbox.is_asleep, "the link sleeps")
-            conversation = link._conversation
-            send = conversation.send
+            protocol = link._protocol
+            send = protocol.send
 
             def interrupted() -> None:
-                monkeypatch.setattr(conversation, "send", send)
+                monkeypatch.setattr(protocol, "send", send)
                 raise KeyboardInterrupt
 
-            monkeypatch.setattr(conversation, "send", interrupted)
+            monkeypatch.setattr(protocol, "send", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 client.submit(abs, -2)
             assert client.submit(abs, -3).result(10) == 3

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.questions import Asker
+from scaler.client.link.questions import OnAnswer
 from scaler.client.link.watch import ASK_SECONDS_MOST, WARN_SECONDS, Watch
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import ExplainResponse, Task, TaskResult
@@ -30,9 +30,9 @@ class Scene:
         self.answer = STUCK
         self.asked: list[tuple[float, TaskId]] = []
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None:
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         self.asked.append((self.now - 1000, task_id))
-        asker(ExplainResponse(task_id, *self.answer))
+        on_answer(ExplainResponse(task_id, *self.answer))
 
     def add(self, number: int) -> TaskId:
         task_id = TaskId(bytes([number]) * 16)

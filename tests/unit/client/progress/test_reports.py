@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.client.link.outputs import Taker
+from scaler.client.link.outputs import OnOutput
 from scaler.client.progress.reports import ASK_SECONDS, Reports
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
@@ -14,7 +14,7 @@ REPORT = OutputLine(1, TaskId(b"t" * 16), OutputStream.REPORT, 7, 0, "train", "w
 
 
 def test_it_asks_now_and_then_and_shows_the_latest_answer() -> None:
-    clock, asked = VirtualClock(100.0), list[Taker]()
+    clock, asked = VirtualClock(100.0), list[OnOutput]()
     reports = Reports(asked.append, clock)
     assert (reports.text(), asked) == ("", [])  # most tasks are over before
     clock.advance(ASK_SECONDS)
@@ -29,7 +29,7 @@ def test_it_asks_now_and_then_and_shows_the_latest_answer() -> None:
 
 
 def test_a_client_that_has_left_is_no_failure_of_the_bar() -> None:
-    def refuse(_taker: Taker) -> None:
+    def refuse(_taker: OnOutput) -> None:
         raise DisconnectedError("it has left")
 
     clock = VirtualClock(100.0)

@@ -1,7 +1,7 @@
-"""Conversation: the client's side of the protocol, on one connection after the other.
+"""ClientProtocol: the client's side of the protocol, on one connection after the other.
 
-    Link --open work, the time--> Conversation --hello, items, heartbeats--> scheduler
-    OpenWork <------answers------ Conversation <---------replies------------ scheduler
+    Link --open work, the time--> ClientProtocol --hello, items, heartbeats--> scheduler
+    OpenWork <------answers------ ClientProtocol <---------replies------------ scheduler
 
 Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `Course` says, which
 is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is impossible, all
@@ -22,8 +22,8 @@ from typing import Any
 from scaler.client.link.advice import Advice
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import Outputs, Taker
-from scaler.client.link.questions import Asker, Questions
+from scaler.client.link.outputs import OnOutput, Outputs
+from scaler.client.link.questions import OnAnswer, Questions
 from scaler.client.link.watch import Watch
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, TaskId
@@ -67,7 +67,7 @@ COME_SECONDS = 1.0
 _HELLO_REQUESTS = Batch[HelloRequest]
 
 
-class Conversation:
+class ClientProtocol:
     """The protocol between one client and the schedulers at its address.
 
     Args:
@@ -87,11 +87,11 @@ class Conversation:
         self._course = Course(patience, work.is_waiting)
         self._work = work
         self._questions = Questions(work, connection.address, self.advice.nobody)
-        self.outputs = Outputs(self._say_later)
+        self.outputs = Outputs(self._queue)
         self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
-        self._alone_since = time.monotonic()
+        self._no_scheduler_since = time.monotonic()
         """since when no scheduler has answered, if none answers"""
         self.ended_because = ""
         """the reason why there will be no further connection; empty while there may be one"""
@@ -100,7 +100,7 @@ class Conversation:
         self._wait = 0
         """the number of the current wait, if this client's task only waits; else 0"""
         self._is_wait_over: Callable[[], bool] = bool
-        self._is_rest_said = False
+        self._is_rest_sent = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             Batch[HelloReply]: self._on_hello_replies,
             Batch[HelloRequest]: self._on_hello_requests,
@@ -120,7 +120,7 @@ class Conversation:
     def _made_actions(self) -> dict[Action, Callable[[], None]]:
         return {
             states.OPEN: self._open,
-            states.HELLO: self._say_hello,
+            states.HELLO: self._send_hello,
             states.RESUME: self._go_on,
             states.SAY_ALL: self._begin,
             states.START_OVER: self._start_over,
@@ -129,7 +129,7 @@ class Conversation:
             states.SEEK: self._seek,
             states.EXPIRE: self._expire,
             states.GIVE_UP: self._hang_up,  # the open work counts its own tries
-            states.GOODBYE: self._say_goodbye,
+            states.GOODBYE: self._send_goodbye,
             states.END: self._end,
         }
 
@@ -140,7 +140,7 @@ class Conversation:
         self._connection.session.spoil()
         self._happened(states.CUT, reason)
 
-    def say_goodbye(self) -> None:
+    def send_goodbye(self) -> None:
         """Send the remaining items and a goodbye, if there is a scheduler."""
         if not self.ended_because:
             self._happened(states.LEAVE)
@@ -170,24 +170,24 @@ class Conversation:
         self.advice.find_out()
         self._happened(states.OPENED)
 
-    def _say_hello(self) -> None:
+    def _send_hello(self) -> None:
         resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
-        self._connection.say_hello(self._hello, resumes=resumes, account=self._account)
+        self._connection.send_hello(self._hello, resumes=resumes, account=self._account)
 
     def _go_on(self) -> None:
         self.is_welcome = True
         self._connection.close_aside()
-        self._is_rest_said = False
+        self._is_rest_sent = False
         self._connection.resume(self._reply_heard)
-        self._questions.say_again()
+        self._questions.resend()
 
     def _begin(self) -> None:
         self.is_welcome = True
         self._connection.close_aside()
-        self._is_rest_said = False
-        self._work.say_again(self._connection.session.begin())
-        self._questions.say_again()
-        self.outputs.say_again()
+        self._is_rest_sent = False
+        self._work.resend(self._connection.session.begin())
+        self._questions.resend()
+        self.outputs.resend()
 
     def _start_over(self) -> None:
         logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
@@ -197,26 +197,26 @@ class Conversation:
 
     def _beat(self) -> None:
         has_unsaid = self._work.out or self._connection.session.pipe.has_unsaid
-        self._connection.say_alone(ClientHeartbeat(time.monotonic_ns(), int(bool(has_unsaid))))
+        self._connection.send_unnumbered(ClientHeartbeat(time.monotonic_ns(), int(bool(has_unsaid))))
 
     def _hang_up(self) -> None:
         self._connection.close()
-        self._be_alone()
+        self._on_no_scheduler()
 
     def _seek(self) -> None:
         self._connection.set_aside()
-        self._be_alone()
+        self._on_no_scheduler()
 
-    def _be_alone(self) -> None:
+    def _on_no_scheduler(self) -> None:
         if self.is_welcome:
             self.is_welcome = False
-            self._alone_since = time.monotonic()
+            self._no_scheduler_since = time.monotonic()
 
     def _expire(self) -> None:
         self._work.give_up(self.advice.timed_out, self.advice.timed_out, tell=self._course.scheduler_id != NO_ID)
         self.watch.forget()
 
-    def _say_goodbye(self) -> None:
+    def _send_goodbye(self) -> None:
         self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
         self.send()
 
@@ -233,7 +233,7 @@ class Conversation:
         if work.out:
             pipe.put_all(work.out)
             work.out = []
-            self._is_rest_said = False
+            self._is_rest_sent = False
             self._flush()
         elif pipe.is_ready:
             self._flush()
@@ -246,36 +246,36 @@ class Conversation:
         self.send()
         return self._connection.has_message() or self._wait > 0
 
-    def ask(self, task_id: TaskId, asker: Asker) -> None:
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Ask what a task waits for."""
         self.send()  # so that it is known what is on its way
         lane = self._connection.session.pipe if self.is_welcome else None
-        self._questions.ask(task_id, asker, lane, time.monotonic() - self._alone_since < COME_SECONDS)
+        self._questions.ask(task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < COME_SECONDS)
 
-    def cancel_waiting(self, task_id: TaskId, asker: Asker) -> None:
-        """Cancel a task if it has not begun. What `asker` hears says only that this may be decided."""
+    def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
+        """Cancel a task if it has not begun. What `on_answer` hears says only that this may be decided."""
         self.send()  # so that it is known what is on its way
         if self.is_welcome:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
-        self.ask(task_id, asker)
+        self.ask(task_id, on_answer)
 
-    def _say_later(self, item: Any) -> None:
+    def _queue(self, item: Any) -> None:
         self._work.out.append(item)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler from now on that the process only waits, see `task_context.Voice`."""
         self._wait, self._is_wait_over = wait, is_over
-        self._is_rest_said = False
+        self._is_rest_sent = False
 
-    def _say_rest(self) -> None:
+    def _send_rest(self) -> None:
         """Tell the scheduler once that the process only waits, after everything is sent and if no received item has
         ended the wait.
         """
-        if not self._is_rest_said and self.is_welcome and not self._is_wait_over():
+        if not self._is_rest_sent and self.is_welcome and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
             self._flush()
-            self._is_rest_said = True
+            self._is_rest_sent = True
 
     def _flush(self) -> None:
         try:
@@ -305,7 +305,7 @@ class Conversation:
                     self._course.heard()
                 for batch in batches:
                     self._handlers[type(batch)](batch)
-                    self._is_rest_said = False
+                    self._is_rest_sent = False
         except ProtocolError as error:
             self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
             self._work.on_unreadable(partial(self._unreadable, str(error)))  # it may have held any answer
@@ -358,11 +358,11 @@ class Conversation:
         for response in batch:
             self._work.inquiries.on_response(response)
 
-    def ask_oldest_report(self, taker: Taker) -> None:
+    def ask_oldest_report(self, on_output: OnOutput) -> None:
         """Ask what the oldest open task has reported last."""
         oldest = self._work.oldest()
         if oldest is not None:
-            self.outputs.ask(oldest, taker, report=True)
+            self.outputs.ask(oldest, on_output, report=True)
 
     # The clock
 
@@ -378,7 +378,7 @@ class Conversation:
             self.watch.look(now)
         self.send()
         if self._wait:
-            self._say_rest()
+            self._send_rest()
 
     def _unreadable(self, text: str) -> BaseException:
         address = self._connection.address

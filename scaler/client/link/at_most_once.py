@@ -15,12 +15,12 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
 
 
-def is_once(options: bytes) -> bool:
+def is_at_most_once(options: bytes) -> bool:
     """Return whether a call must not be started a second time."""
     return bool(options) and RunOptions.decode(options).at_most_once
 
 
-def mark_what_was_said(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Iterable[object]) -> None:
+def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Iterable[object]) -> None:
     """Mark the open calls with this option that a scheduler may have heard: it may have started them.
 
     Args:
@@ -28,10 +28,10 @@ def mark_what_was_said(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry],
     """
     new = {item.graph_id if isinstance(item, GraphTask) else item.task_id for item in unsaid if _begins_call(item)}
     for task_id, entry in tasks.items():
-        if is_once(entry[0].options) and task_id not in new:
+        if is_at_most_once(entry[0].options) and task_id not in new:
             tasks[task_id] = (replace(entry[0], options=_marked(entry[0].options)), *entry[1:])
     for graph in graphs:
-        if is_once(graph.spec.options) and graph.spec.graph_id not in new:
+        if is_at_most_once(graph.spec.options) and graph.spec.graph_id not in new:
             graph.spec = replace(graph.spec, options=_marked(graph.spec.options))
 
 

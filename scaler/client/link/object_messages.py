@@ -17,7 +17,7 @@ from scaler.wire.messages.client import GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 
-def as_said(instruction: ObjectInstruction) -> ObjectInstruction:
+def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
     """Return the instruction with the location of its shared memory instead of its bytes, if it has one."""
     frames = instruction.frames
     if type(frames) is not SharedFrames:
@@ -28,10 +28,10 @@ def as_said(instruction: ObjectInstruction) -> ObjectInstruction:
 def size_at_scheduler(entry: Entry) -> int:
     """Return about how many bytes the arguments of a task take there."""
     size, objects = len(entry[0].payload), entry[3]
-    return size + sum(size_of(as_said(instruction).frames) for instruction in objects) if objects else size
+    return size + sum(size_of(as_sent(instruction).frames) for instruction in objects) if objects else size
 
 
-def made_for_a_task(
+def object_of_call(
     object_id: ObjectId, entries: Iterable[Entry], graphs: Iterable[GraphEntry]
 ) -> ObjectInstruction | None:
     """Return the object with this id that was made for one of these calls, if there is one."""
@@ -39,7 +39,7 @@ def made_for_a_task(
     return next((instruction for instruction in objects if instruction.object_id == object_id), None)
 
 
-def takes_back(item: Any) -> bool:
+def is_withdrawal(item: Any) -> bool:
     """Return whether an item is a cancel or a delete: what it concerns may not be in any table any more."""
     return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
         isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE

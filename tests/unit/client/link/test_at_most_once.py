@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.client.calls.entry import GraphEntry
-from scaler.client.link.once import is_once, mark_what_was_said
+from scaler.client.link.at_most_once import is_at_most_once, mark_possibly_started
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
@@ -25,7 +25,7 @@ def graph(number: int, options: bytes) -> GraphEntry:
 
 
 def test_options_say_whether_a_task_runs_at_most_once() -> None:
-    assert [is_once(options) for options in (ONCE, SAID, OFTEN, b"")] == [True, True, False, False]
+    assert [is_at_most_once(options) for options in (ONCE, SAID, OFTEN, b"")] == [True, True, False, False]
 
 
 def test_only_what_was_said_and_must_not_be_repeated_is_marked() -> None:
@@ -35,10 +35,10 @@ def test_only_what_was_said_and_must_not_be_repeated_is_marked() -> None:
     }
     before = dict(tasks)
     said, unsaid = graph(5, ONCE), graph(6, ONCE)
-    mark_what_was_said(tasks, [said, unsaid], [FUNCTION, task(3, ONCE), unsaid.spec])
+    mark_possibly_started(tasks, [said, unsaid], [FUNCTION, task(3, ONCE), unsaid.spec])
     assert [entry[0].options for entry in tasks.values()] == [SAID, OFTEN, ONCE, b""]
     assert [entry[1:] for entry in tasks.values()] == [entry[1:] for entry in before.values()]
     assert replace(tasks[TaskId(b"\1" * 16)][0], options=ONCE) == before[TaskId(b"\1" * 16)][0]
     assert (said.spec.options, unsaid.spec.options) == (SAID, ONCE)
-    mark_what_was_said(tasks, [said, unsaid], [])
+    mark_possibly_started(tasks, [said, unsaid], [])
     assert [entry[0].options for entry in tasks.values()] == [SAID, OFTEN, SAID, b""]

@@ -16,7 +16,7 @@ import pytest
 from scaler import task_context
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
-from scaler.client.link import conversation, watch
+from scaler.client.link import protocol, watch
 from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
 from scaler.peer.course import TRIES_MOST
@@ -533,11 +533,11 @@ def test_what_has_failed_is_not_said_to_go_on(
 ) -> None:
     monkeypatch.setattr(watch, "WARN_SECONDS", 0.05)
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(conversation, "COME_SECONDS", 0.0)
+    monkeypatch.setattr(protocol, "COME_SECONDS", 0.0)
     client = new_client("tcp://127.0.0.1:1", timeout_seconds=1)
     with pytest.raises(TimeoutError, match="no scheduler answered"):
         client.submit(abs, -1).result(60)
-    watched = client._core.link._conversation.watch
+    watched = client._core.link._protocol.watch
     wait_until(lambda: watched.due_at == math.inf, "it has seen that nothing is open")
     client.disconnect()  # which waits for the thread that says it
     assert "1 task waits: no scheduler answers" in caplog.text

@@ -31,7 +31,7 @@ FIRST = [
     *("kit/actor.py", "kit/dispatcher.py", "process/shell.py", "wire/messages/client.py", "wire/session/pipe.py"),
     *("client/core.py", "client/link/protocol.py", "actors/tree.py", "actors/sessions/client_session.py"),
     *("actors/tasks/task.py", "actors/workers/balancer.py", "actors/workers/worker_proxy.py", "agent/link.py"),
-    *("executors/processes/slot.py", "processor/processor.py"),
+    *("executors/processes/slot/slot.py", "processor/processor.py"),
 ]
 """The files to begin with, in the order in which they explain each other."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from drawing import arrows, said_about, table
 
-from scaler.executors.processes import processor_states
-from scaler.executors.processes.processor_states import COMING, FINAL, IGNORED, TRANSITIONS
+from scaler.executors.processes.slot import processor_states
+from scaler.executors.processes.slot.processor_states import COMING, FINAL, IGNORED, TRANSITIONS
 
 PAGE = Path(__file__).parent / "reference" / "processor-states.md"
 
@@ -17,13 +17,13 @@ TEXT = """\
 
 <!-- Written by docs/draw_processor_states.py; a test compares the two. -->
 
-A processor is a process that executes the tasks of one worker. Its worker's slot (`scaler/executors/processes/slot.py`) keeps its state, from the
+A processor is a process that executes the tasks of one worker. Its worker's slot (`scaler/executors/processes/slot/slot.py`) keeps its state, from the
 moment that the process is started until it has ended. Which state comes after which is a table in
-`scaler/executors/processes/processor_states.py`, and this page is drawn from it. An event that is neither in the table nor among those that are
+`scaler/executors/processes/slot/processor_states.py`, and this page is drawn from it. An event that is neither in the table nor among those that are
 ignored is a mistake in the program: it raises, and changes nothing.
 
 A worker runs one task at a time, in the one processor that *holds the slot*. It has more processors only while tasks wait for other
-tasks: the processor of such a task keeps it, and another one gets the slot (`scaler/executors/processes/turns.py`).
+tasks: the processor of such a task keeps it, and another one gets the slot (`scaler/executors/processes/slot/turns.py`).
 
 A processor begins as **{start}**.
 

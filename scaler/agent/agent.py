@@ -5,7 +5,7 @@
                 +-> ObjectCache
 
 The agent never runs user code and never unpickles, so it handles heartbeats, cancels and deaths of processors at once,
-whatever a task does. An executor runs the tasks (`executor.py`). A failure of any actor ends the agent, loudly: the
+whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent, loudly: the
 scheduler gives its tasks to others.
 """
 

@@ -20,7 +20,7 @@ from functools import partial
 from scaler.client.link.thread import fail_links
 from scaler.cluster.child_process import Running
 from scaler.errors import WorkerDiedError
-from scaler.executors.processes.deaths import how_it_ended
+from scaler.executors.processes.pool.deaths import how_it_ended
 from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig, SchedulerConfig
 

@@ -26,7 +26,7 @@ import scaler.executors.engines.host_proxy
 import scaler.executors.messages
 import scaler.executors.processes
 import scaler.executors.processes.messages
-import scaler.executors.processes.processor_proxy
+import scaler.executors.processes.pool.processor_proxy
 import scaler.processor.processor
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
@@ -118,7 +118,7 @@ def test_every_batch_for_a_client_is_handled_by_the_clients_protocol() -> None:
     ("direction", "modules"),
     [
         (AGENT_TO_PROCESSOR, (scaler.processor.processor, scaler.executors.engines.host)),
-        (PROCESSOR_TO_AGENT, (scaler.executors.processes.processor_proxy, scaler.executors.engines.host_proxy)),
+        (PROCESSOR_TO_AGENT, (scaler.executors.processes.pool.processor_proxy, scaler.executors.engines.host_proxy)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.executors.messages import CollectionDue, NeedObject, ObjectFound, StoredObject
-from scaler.executors.processes.cancellation import STOPPED
 from scaler.executors.processes.messages import (
     AddProcessor,
     DismissProcessor,
@@ -25,7 +24,8 @@ from scaler.executors.processes.messages import (
     TasksFinished,
     TaskUnblocks,
 )
-from scaler.executors.processes.processor_states import (
+from scaler.executors.processes.slot.cancellation import STOPPED
+from scaler.executors.processes.slot.processor_states import (
     COMING,
     FINAL,
     IGNORED,
@@ -37,9 +37,9 @@ from scaler.executors.processes.processor_states import (
     IllegalTransitionError,
     next_state,
 )
-from scaler.executors.processes.recall import SETTLE_SECONDS, STUCK_SECONDS
-from scaler.executors.processes.reserve import SPARE_SECONDS
-from scaler.executors.processes.task_queue import RunKey, run_of
+from scaler.executors.processes.slot.recall import SETTLE_SECONDS, STUCK_SECONDS
+from scaler.executors.processes.slot.reserve import SPARE_SECONDS
+from scaler.executors.task_queue import RunKey, run_of
 from scaler.ids import TaskId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

@@ -30,7 +30,7 @@ from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
 from scaler.executors.executor import LINK, Node
-from scaler.executors.processes.slot import Slot
+from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import Connection, SchedulerId, random_id
 from scaler.kit import Actor, ActorRef, handles
 from scaler.process.doors import Doors

@@ -10,9 +10,9 @@ from typing import Any, cast
 import psutil
 
 from scaler.executors.messages import NeedObject, ObjectFound, StoredObject
-from scaler.executors.processes.processor_pool import Pool
-from scaler.executors.processes.processors import ProcessorRecord
-from scaler.executors.processes.slot import Slot
+from scaler.executors.processes.pool.pool import Pool
+from scaler.executors.processes.slot.processors import ProcessorRecord
+from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames

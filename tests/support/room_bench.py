@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from scaler.executors.processes.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import Dispatcher, VirtualClock
 from scaler.wire.messages.worker import RunTask

@@ -13,7 +13,7 @@ from scaler.executors.processes.messages import (
     TaskBlocks,
     TasksFinished,
 )
-from scaler.executors.processes.slot import Slot
+from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import Dispatcher, VirtualClock
 from scaler.processor.progress_page import Progress

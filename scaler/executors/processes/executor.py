@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
-from scaler.executors.processes.processor_pool import Pool
-from scaler.executors.processes.slot import Slot
+from scaler.executors.processes.pool.pool import Pool
+from scaler.executors.processes.slot.slot import Slot
 from scaler.kit import ActorRef, ChildSpec, Peers
 
 POOL = "pool"

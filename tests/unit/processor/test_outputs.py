@@ -111,7 +111,7 @@ def test_what_tasks_log_is_said_line_by_line_and_our_own_log_is_not() -> None:
     scene = Scene()
     handler = OutputHandler(scene.outputs)
     scene.words[0] = 1
-    for name, message in (("mine", "one\ntwo"), ("scaler.executors.processes.slot", "ours")):
+    for name, message in (("mine", "one\ntwo"), ("scaler.executors.processes.slot.slot", "ours")):
         handler.handle(logging.LogRecord(name, logging.WARNING, "", 0, message, None, None))
     handler.handle(logging.LogRecord("mine", logging.INFO, "", 0, "%d", ("no number",), None))
     assert [(line.stream, line.text) for line in scene.said] == [(LOG, "WARNING:mine: one"), (LOG, "two")]

@@ -1,0 +1,207 @@
+"""ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
+
+Processor proxies write to it (`StartProcess`, `KillProcess`, `InterruptProcess`, `SuspendProcess`); it sends to each
+what became of its process. What is asked and reported is defined in `processor/fork_server.py`. When the fork server is
+lost, so are all processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of
+them again. If a node's first fork server cannot preload a module, no other one will: the agent ends at once.
+
+Must never: fork, or block on a processor or on a fork server that is stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+from collections import deque
+
+from scaler.executors.processes.messages import (
+    InterruptProcess,
+    KillProcess,
+    ProcessEnded,
+    ProcessNotStarted,
+    ProcessStarted,
+    StartProcess,
+    SuspendProcess,
+)
+from scaler.executors.processes.pool.deaths import OutOfMemoryKills, how_it_ended
+from scaler.executors.processes.pool.math_threads import thread_limits
+from scaler.ids import NO_ID
+from scaler.kit import Actor, ActorRef, handles
+from scaler.message import message
+from scaler.process import strays
+from scaler.process.interpreter import start_part
+from scaler.process.shell import Shell
+from scaler.processor.fork_server import CONTINUE, END, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
+from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.settings import ClusterConfig
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = "scaler.processor.fork_server"
+GOODBYE_SECONDS = 5.0
+"""How long the fork server may take to kill all processors."""
+_HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"
+
+
+class ForkServerDiedError(RuntimeError):
+    """The process that forks processors is gone, and all processors with it."""
+
+
+@message
+class _ForkServerLost:
+    """The fork server has closed its connection."""
+
+
+class _Requests:
+    """What is on its way to the fork server, with the descriptors that go along. One that is stopped reads nothing."""
+
+    def __init__(self, shell: Shell, connection: socket.socket) -> None:
+        self._shell = shell
+        self._socket = connection
+        self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
+
+    def put(self, request: bytes, *descriptors: int) -> None:
+        """Write a request now or later; the descriptors are closed then."""
+        self._waiting.append((request, descriptors))
+        if len(self._waiting) == 1 and not self._write():
+            self._shell.watch_writable(self._socket.fileno(), self._go_on)
+
+    def _go_on(self) -> None:
+        if self._write():
+            self._shell.unwatch_writable(self._socket.fileno())
+
+    def _write(self) -> bool:
+        """Write as much as there is room for. Returns whether that was all."""
+        try:
+            while self._waiting:
+                request, descriptors = self._waiting[0]
+                if descriptors:
+                    socket.send_fds(self._socket, [request], descriptors, socket.MSG_DONTWAIT)
+                else:
+                    self._socket.send(request, socket.MSG_DONTWAIT)
+                self._drop_first()
+        except BlockingIOError:
+            return False
+        except ConnectionError:  # the end of the connection is about to be read
+            self.close()
+        return True
+
+    def close(self) -> None:
+        """Drop what was not written."""
+        while self._waiting:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        for descriptor in self._waiting.popleft()[1]:
+            os.close(descriptor)
+
+
+class ForkServerProxy(Actor):
+    """Owns the fork server.
+
+    Args:
+        config: of the node, with the names of its workers.
+        agent_token: what the clients inside the processors show the scheduler.
+        has_worked: whether this node had a working processor.
+    """
+
+    def __init__(self, shell: Shell, config: ClusterConfig, agent_token: bytes, has_worked: bool) -> None:
+        self._shell = shell
+        self._has_worked = has_worked
+        self._agent_token = agent_token
+        self._processors: dict[int, ActorRef] = {}
+        self._pids: dict[int, int] = {}
+        self._workers = {name: index for index, name in enumerate(config.worker_names)}
+        self._reports = b""
+        self._kills = OutOfMemoryKills()
+        self._socket, theirs = socket.socketpair()
+        limits = thread_limits(os.environ, len(config.worker_names))
+        with theirs:
+            self._process = start_part(PROGRAM, config.to_json(), theirs.fileno(), limits)
+        self._requests = _Requests(shell, self._socket)
+
+    def on_start(self) -> None:
+        self._shell.watch(self._socket.fileno(), self._read_reports)
+
+    def _read_reports(self) -> None:
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            data = self._socket.recv(4096)
+        if not data:
+            self._shell.unwatch(self._socket.fileno())
+            self.actor_ref.send(_ForkServerLost())
+            return
+        data = self._reports + data
+        whole = len(data) - len(data) % REPORT.size
+        self._reports = data[whole:]
+        for kind, number, value, peak_bytes in REPORT.iter_unpack(data[:whole]):
+            if kind == STARTED:
+                self._pids[number] = value
+                self._processors[number].send(ProcessStarted(number, value))
+                continue
+            self._pids.pop(number, None)
+            processor = self._processors.pop(number)
+            if kind == ENDED:
+                processor.send(ProcessEnded(number, value, peak_bytes, self._kills.has_risen()))
+            else:
+                processor.send(ProcessNotStarted(number, value))
+
+    @handles(StartProcess)
+    def _start(self, start: StartProcess) -> None:
+        self._processors[start.number] = start.proxy
+        request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra, self._workers[start.worker])
+        self._requests.put(request, start.channel, start.progress)
+
+    @handles(KillProcess)
+    def _kill(self, kill: KillProcess) -> None:
+        self._request(KILL, kill.number)
+
+    @handles(InterruptProcess)
+    def _interrupt(self, interrupt: InterruptProcess) -> None:
+        self._request(INTERRUPT, interrupt.number)
+
+    @handles(SuspendProcess)
+    def _suspend(self, suspend: SuspendProcess) -> None:
+        self._request(STOP if suspend.is_suspended else CONTINUE, suspend.number)
+
+    def _request(self, kind: int, number: int) -> None:
+        if number in self._processors:
+            self._requests.put(REQUEST.pack(kind, number, NO_ID, False, 0))
+
+    @handles(_ForkServerLost)
+    def _lost(self, _lost: _ForkServerLost) -> None:
+        for pid in self._pids.values():  # the kernel ends the processors, and not what they have started
+            strays.kill_group(pid)
+        try:
+            exit_code = self._process.wait(GOODBYE_SECONDS)
+            if exit_code == FAILED_EXIT_CODE and not self._has_worked:
+                logger.critical("the cluster ends: %s", _HAS_NOT_PRELOADED)
+                self._shell.stop(FAILED_EXIT_CODE)
+                return
+            how = _HAS_NOT_PRELOADED if exit_code == FAILED_EXIT_CODE else how_it_ended(exit_code)
+        except subprocess.TimeoutExpired:
+            how = "it hung up"
+        raise ForkServerDiedError(
+            f"the fork server (process {self._process.pid}) is gone, and with it all processors of this node: {how}. "
+            "If it never starts, its own error is in the standard error of this process"
+        )
+
+    def on_stop(self) -> None:
+        """End the fork server, which takes all processors with it, after the time that they have for their own end."""
+        self._shell.unwatch(self._socket.fileno())
+        self._requests.close()
+        with contextlib.suppress(OSError):  # it is gone, or reads nothing: then it and they are killed
+            self._socket.send(REQUEST.pack(END, 0, NO_ID, False, 0), socket.MSG_DONTWAIT)
+        self._socket.close()
+        try:
+            self._process.wait(GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        strays.own.discard(self._process.pid)
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()

@@ -1,0 +1,137 @@
+"""The processors of a node as supervised children: for each worker slot one that is always there.
+
+    Pool (rest for one)
+      ForkServerProxy                   the fork server, which forks; when it is lost, so are all processors
+      processors (one for one)
+        ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
+        extra ones                     the same, for slots that asked for more: no new one starts
+
+A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge.
+One that never gets ready is a failure, and so is the loss of the fork server: back-off. Before the first processor of a
+node is ready, too many failures end the agent, since they will be those of its installation; one is enough if a module
+cannot be preloaded, or the initializer cannot be found. Afterwards none does: it tries again for as long as it lives.
+
+Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+from scaler.executors.processes.messages import AddProcessor, InitializerFailed, InstallationWorks
+from scaler.executors.processes.pool.fork_server_proxy import ForkServerProxy
+from scaler.executors.processes.pool.processor_proxy import ProcessorProxy
+from scaler.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
+from scaler.process.shell import Shell
+from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.settings import ClusterConfig
+
+logger = logging.getLogger(__name__)
+
+AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
+ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
+"""The failures within the time say how long to wait before the next try."""
+
+
+class Pool(Supervisor):
+    """The supervisor of all processes of the node.
+
+    Args:
+        names: of the workers; each has a processor that is always there.
+        slots: of the workers.
+        agent_token: what the clients inside the processors show the scheduler.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        config: ClusterConfig,
+        names: tuple[str, ...],
+        slots: tuple[ActorRef, ...],
+        agent_token: bytes,
+    ) -> None:
+        self._is_known_to_work = False
+        self._shell = shell
+        self._unprepared = deque[float](maxlen=AT_FIRST.times * len(names) + 1)
+        """when the initializer failed; so many are one less than what the supervisor of the processors allows"""
+        named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
+
+        next_number = count(1).__next__
+
+        def new_processor(fork_server: ActorRef, number: int, slot: int, is_extra: bool) -> ProcessorProxy:
+            pool = self.actor_ref
+            return ProcessorProxy(shell, fork_server, pool, slots[slot], names[slot], config, is_extra, number)
+
+        def processors(peers: Peers) -> _Processors:
+            at_first = RestartBudget(AT_FIRST.times * len(names) + 2, AT_FIRST.within_seconds)
+            budget = ENDLESS if self._is_known_to_work else at_first
+            return _Processors(partial(new_processor, peers["fork server"], next_number()), names, budget)
+
+        def fork_server(_peers: Peers) -> ForkServerProxy:
+            return ForkServerProxy(shell, named, agent_token, self._is_known_to_work)
+
+        super().__init__(
+            (
+                ChildSpec("fork server", ForkServerProxy, fork_server),
+                ChildSpec("processors", _Processors, processors),
+            ),
+            Strategy.REST_FOR_ONE,
+            AT_FIRST,
+        )
+
+    @handles(InstallationWorks)
+    def _installation_works(self, works: InstallationWorks) -> None:
+        if not self._is_known_to_work:
+            self._is_known_to_work = True
+            self._budget = ENDLESS
+            self.children["processors"].send(works)
+
+    @handles(InitializerFailed)
+    def _initializer_failed(self, failed: InitializerFailed) -> None:
+        """End the agent if no processor was ever ready, and none will be."""
+        if self._is_known_to_work or self._shell.exit_code:
+            return
+        times, now = self._unprepared, self.now()
+        times.append(now)
+        if failed.is_hopeless:
+            logger.critical("the cluster ends: its initializer cannot be found or imported; the log says why")
+        elif len(times) == times.maxlen and times[0] >= now - AT_FIRST.within_seconds:
+            sentence = "the cluster ends: its initializer has failed %d times and never succeeded; the log says why"
+            logger.critical(sentence, len(times))
+        else:
+            return
+        self._shell.stop(FAILED_EXIT_CODE)
+
+    @handles(AddProcessor)
+    def _add_processor(self, add: AddProcessor) -> None:
+        self.children["processors"].send(add)
+
+
+class _Processors(Supervisor):
+    """One processor for each worker, and those that slots have asked for."""
+
+    def __init__(
+        self, new_processor: Callable[[int, bool], ProcessorProxy], names: tuple[str, ...], budget: RestartBudget
+    ) -> None:
+        def spec(slot: int) -> ChildSpec:
+            return ChildSpec(f"processor-{slot}", ProcessorProxy, lambda _peers: new_processor(slot, False))
+
+        super().__init__(tuple(map(spec, range(len(names)))), Strategy.ONE_FOR_ONE, budget)
+        self._new_processor = new_processor
+        self._next_extra = count(1).__next__
+
+    @handles(InstallationWorks)
+    def _installation_works(self, _works: InstallationWorks) -> None:
+        self._budget = ENDLESS
+
+    @handles(AddProcessor)
+    def _add_processor(self, add: AddProcessor) -> None:
+        """Start one more. When it ends in good order, it is not started again."""
+        name = f"processor-{add.slot}-extra-{self._next_extra()}"
+        self.add(ChildSpec(name, ProcessorProxy, lambda _peers: self._new_processor(add.slot, True), Restart.TRANSIENT))

@@ -1,0 +1,384 @@
+"""ProcessorProxy: the agent's end of one processor process and of the channel to it.
+
+Its slot writes to it (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
+`SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It
+sends its slot what became of it all, and the proxy of the fork server what is to become of the process.
+
+    coming --ProcessorReady--> up --the process has ended--> down
+       +--not ready for too long, or has ended--> failure
+
+A process that dies after it was ready ends the proxy in good order, because a task that kills its processor is not a
+failure of the node. A process that never becomes ready is a failure.
+
+Must never: block on a processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import socket
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from scaler.errors import ProtocolError
+from scaler.executors.processes.messages import (
+    CleanProcessor,
+    DismissProcessor,
+    DropObjects,
+    HandObject,
+    HandTasks,
+    InitializerFailed,
+    InstallationWorks,
+    InterruptProcess,
+    InterruptProcessor,
+    KillProcess,
+    KillProcessor,
+    ProcessEnded,
+    ProcessNotStarted,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
+    ProcessorUp,
+    ProcessStarted,
+    ResumeProcessor,
+    StartProcess,
+    SuspendProcess,
+    SuspendProcessor,
+    TaskAsks,
+    TaskBlocks,
+    TasksFinished,
+    TasksSaid,
+    TaskUnblocks,
+)
+from scaler.executors.processes.pool.deaths import is_exiting, why_it_ended
+from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
+from scaler.message import message
+from scaler.process.shell import Shell
+from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
+from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.settings import ClusterConfig
+from scaler.wire.codec.codec import decode, encode
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import (
+    CollectGarbage,
+    EndProcessor,
+    ProcessorReady,
+    ResumeRequest,
+    ResumeTask,
+    TaskBlocked,
+    TaskOutput,
+    TaskUnblocked,
+)
+from scaler.wire.messages.worker import RunResult
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 60.0
+"""A processor that is not ready after so long is killed, and that counts as a failure. What the user wants done before
+the first task takes as long as it takes."""
+
+
+class ProcessorNotStartedError(ExplainedError):
+    """A processor ended before it was ready for work."""
+
+
+@message
+class _ReadyDue:
+    """It has had enough time to become ready."""
+
+
+class _Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+P = TypeVar("P", bound="ProcessorProxy")
+M = TypeVar("M", bound=_Numbered)
+_numbers = count(1)
+
+
+def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
+    """Mark the handler of messages to this processor. It drops those to the one before, which had the same address."""
+
+    def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
+        @handles(one)
+        def handle(self: P, message: M) -> None:
+            if message.number == self.number:
+                method(self, message)
+
+        return handle
+
+    return mark
+
+
+class ProcessorProxy(Actor):
+    """Owns one processor process and the channel to it."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        fork_server: ActorRef,
+        pool: ActorRef,
+        slot: ActorRef,
+        name: str,
+        config: ClusterConfig,
+        is_extra: bool,
+        pool_number: int,
+    ) -> None:
+        self.number = next(_numbers)
+        self._pool_number = pool_number
+        self._shell = shell
+        self._fork_server = fork_server
+        self._pool = pool
+        self._slot = slot
+        self._name = name
+        self._is_extra = is_extra
+        self._is_dismissed = False
+        self._trim_above_bytes = config.trim_memory_threshold_bytes
+        self._pid = 0
+        self._is_ready = False
+        self._is_over = False
+        self._killed_because = ""
+        self._results_taken = 0
+        self._blamed = 0
+        """the number of the task whose result was lost on its way"""
+        self._is_waiting_to_write = False
+        ours, self._their_channel = socket.socketpair()
+        ours.setblocking(False)
+        self._channel = Channel(ours, remembers_blocks=True)
+        self._progress_page = new_progress_page()
+        self._progress = Progress(self._progress_page)
+        self._is_prepared_by_user = bool(config.preload or config.initializer)
+        self._ready_timer: Timer | None = None
+
+    def on_start(self) -> None:
+        self._shell.watch(self._channel.descriptor, self._read)
+        self._fork_server.send(
+            StartProcess(
+                self.number,
+                self._name,
+                self.actor_ref,
+                self._their_channel.detach(),
+                self._progress_page,
+                self._is_extra,
+            )
+        )
+        self._slot.send(ProcessorComing(self.number, self._is_extra, self._pool_number))
+        if not self._is_prepared_by_user:
+            self._ready_timer = self.schedule(READY_SECONDS, _ReadyDue())
+
+    # From the process
+
+    def _read(self) -> None:
+        try:
+            self._take(self._channel.receive())
+        except BlockLostError as error:
+            logger.warning("worker %s: what processor %d gives cannot be taken: %s", self._name, self._pid, error)
+            self._killed_because = f"its result was lost: {error}"
+            self._blamed = self._results_taken + 1
+            self._shell.unwatch(self._channel.descriptor)
+            self._fork_server.send(KillProcess(self.number))
+        except (ChannelClosedError, ProtocolError) as error:
+            # It is dying, or of no use any more. That it died is reported separately.
+            logger.debug("the channel of %s is closed: %s", self._name, error)
+            self._shell.unwatch(self._channel.descriptor)
+            if not is_exiting(self._pid):
+                self._killed_because = "it closed its connection to the agent, or wrote into it"
+            self._fork_server.send(KillProcess(self.number))
+
+    def _take(self, messages: Iterable[ChannelMessage]) -> None:
+        for header, frames in messages:
+            for batch in decode(PROCESSOR_TO_AGENT, header, frames):
+                self._readers[type(batch)](self, batch)
+
+    def _finished(self, results: Batch[RunResult]) -> None:
+        self._results_taken += len(results)
+        self._slot.send(TasksFinished(self.number, results))
+
+    def _ready(self, batch: Batch[ProcessorReady]) -> None:
+        if not self._is_ready:
+            self._is_ready = True
+            logger.info("worker %s: processor %d started", self._name, self._pid)
+            self._pool.send(InstallationWorks())
+            pid = self._pid or batch[0].pid  # the fork server's word may come a moment later
+            self._slot.send(ProcessorUp(self.number, self.actor_ref, self._progress, self._is_extra, pid))
+        elif self._is_dismissed:
+            self._is_dismissed = False
+            self._slot.send(ProcessorStays(self.number))
+
+    def _blocked(self, batch: Batch[TaskBlocked]) -> None:
+        for item in batch:
+            timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
+            self._slot.send(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
+
+    def _said(self, batch: Batch[TaskOutput]) -> None:
+        self._slot.send(TasksSaid(self.number, batch))
+
+    def _asks(self, batch: Batch[ResumeRequest]) -> None:
+        for item in batch:
+            self._slot.send(TaskAsks(self.number, item.number))
+
+    def _unblocked(self, batch: Batch[TaskUnblocked]) -> None:
+        for item in batch:
+            self._slot.send(TaskUnblocks(self.number, item.number))
+
+    _readers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        Batch[RunResult]: _finished,
+        Batch[ProcessorReady]: _ready,
+        Batch[TaskBlocked]: _blocked,
+        Batch[ResumeRequest]: _asks,
+        Batch[TaskUnblocked]: _unblocked,
+        Batch[TaskOutput]: _said,
+    }
+
+    # From the slot
+
+    @_handles_own(HandTasks)
+    def _hand_tasks(self, hand: HandTasks) -> None:
+        self._send(hand.tasks)
+
+    @_handles_own(HandObject)
+    def _hand_object(self, hand: HandObject) -> None:
+        stored = hand.stored
+        if stored.block is None:
+            self._send([ObjectResponse(stored.object_id, 1, stored.frames)])
+            return
+        placeholders = [b""] * len(stored.block.sizes)  # only their number is in the header
+        for header, _ in encode(AGENT_TO_PROCESSOR, [ObjectResponse(stored.object_id, 1, placeholders)]):
+            self._write(self._channel.send_block, header, stored.block)
+
+    @_handles_own(DropObjects)
+    def _drop_objects(self, drop: DropObjects) -> None:
+        self._send([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in drop.object_ids])
+
+    @_handles_own(CleanProcessor)
+    def _clean(self, _clean: CleanProcessor) -> None:
+        self._send([CollectGarbage(self._trim_above_bytes)])
+
+    @_handles_own(ResumeProcessor)
+    def _resume(self, resume: ResumeProcessor) -> None:
+        self._send([ResumeTask(resume.task)])
+
+    @_handles_own(DismissProcessor)
+    def _dismiss(self, _dismiss: DismissProcessor) -> None:
+        self._is_dismissed = True
+        self._send([EndProcessor("it had nothing to do for some time")])
+
+    @_handles_own(InterruptProcessor)
+    def _interrupt(self, _interrupt: InterruptProcessor) -> None:
+        self._fork_server.send(InterruptProcess(self.number))
+
+    @_handles_own(SuspendProcessor)
+    def _suspend(self, suspend: SuspendProcessor) -> None:
+        self._fork_server.send(SuspendProcess(self.number, suspend.is_suspended))
+
+    @_handles_own(KillProcessor)
+    def _kill(self, kill: KillProcessor) -> None:
+        logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
+        self._killed_because = kill.reason
+        self._fork_server.send(KillProcess(self.number))
+
+    def _send(self, items: Any) -> None:
+        for header, frames in encode(AGENT_TO_PROCESSOR, items):
+            self._write(self._channel.send, header, frames)
+
+    def _write(self, send: Callable[[bytes, Any], bool], header: bytes, content: Any) -> None:
+        try:
+            if send(header, content) or self._is_waiting_to_write:
+                return
+        except ChannelClosedError:
+            return  # reading finds that too, after the last results
+        self._is_waiting_to_write = True
+        self._shell.watch_writable(self._channel.descriptor, self._flush)
+
+    def _flush(self) -> None:
+        try:
+            is_done = self._channel.flush()
+        except ChannelClosedError:
+            is_done = True
+        if is_done:
+            self._is_waiting_to_write = False
+            self._shell.unwatch_writable(self._channel.descriptor)
+
+    # The end
+
+    @_handles_own(ProcessStarted)
+    def _started(self, started: ProcessStarted) -> None:
+        self._pid = started.pid
+
+    @_handles_own(ProcessNotStarted)
+    def _not_started(self, failed: ProcessNotStarted) -> None:
+        self._pool.send(InstallationWorks())
+        raise ProcessorNotStartedError(
+            f"worker {self._name}: the system gave no process for a processor: {os.strerror(failed.errno)}. "
+            "There may be a limit of processes (ulimit -u, or the pids limit of a container) or too little memory. "
+            "The other processors go on; it is tried again"
+        )
+
+    @handles(_ReadyDue)
+    def _ready_due(self, _due: _ReadyDue) -> None:
+        if not self._is_ready:
+            raise ProcessorNotStartedError(f"processor {self._pid} was not ready after {READY_SECONDS:g} s")
+
+    @_handles_own(ProcessEnded)
+    def _ended(self, ended: ProcessEnded) -> None:
+        how = why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
+        is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
+        is_unprepared = ended.exit_code in (FAILED_EXIT_CODE, RAISED_EXIT_CODE) and not self._is_ready
+        level = logging.DEBUG if is_in_order or is_unprepared else logging.WARNING
+        logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
+        if is_unprepared:
+            how = "its initializer failed; the log of the process says why"
+            self._pool.send(InitializerFailed(ended.exit_code == FAILED_EXIT_CODE))
+        self._over(
+            self._blamed or self._progress.executing, f"died: process {self._pid}, {how}", is_failure=not self._is_ready
+        )
+        if not self._is_ready:
+            raise ProcessorNotStartedError(
+                f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
+            )
+        self.stop_now()
+
+    def _over(self, executing: int, reason: str, is_failure: bool) -> None:
+        """Tell the slot, after all that the process has written.
+
+        Args:
+            is_failure: whether this proxy fails, so that the pool makes another one.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        with contextlib.suppress(ChannelClosedError, ProtocolError):
+            while not self._blamed and (messages := self._channel.receive()):
+                self._take(messages)
+        if self._is_ready:
+            self._slot.send(ProcessorDown(self.number, executing, reason))
+        else:
+            self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
+
+    def on_stop(self) -> None:
+        """Kill the process. If the whole agent ends, this is not read, and the process interrupts its task and ends
+        itself.
+        """
+        self._end(is_failure=False)
+
+    def on_failure(self, *_error: object) -> None:
+        self._end(is_failure=True)
+
+    def _end(self, is_failure: bool) -> None:
+        self._progress.interrupt_all()
+        self._fork_server.send(KillProcess(self.number))
+        self._over(0, "was ended", is_failure)  # by us: no task is to blame
+        if self._ready_timer is not None:
+            self._ready_timer.cancel()  # it would keep this proxy until then
+        self._shell.unwatch(self._channel.descriptor)
+        self._channel.close()
+        self._progress.close()

@@ -1,0 +1,163 @@
+"""Cancellation: ends a task in a processor before it is done.
+
+Used by the slot, with its processors; sends to these and writes to their progress pages. A running task is interrupted;
+a waiting one is kept from being started. The processor continues with the others.
+
+    stop --interrupt--> its result, "stopped"
+      |                    ^
+      |  asked again and again, until it has ended
+      +--grace is over--> the processor is killed
+
+A task may resist: because it is deep in C code, stays in its `finally`, or catches everything. Then its processor is
+killed after a grace time, and another one takes over.
+
+Must never: interrupt the wrong task, or answer for a task that may still run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
+from scaler.executors.processes.slot.answers import End
+from scaler.executors.processes.slot.processor_states import DISTRUST, KILL, KILLED
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.task_queue import RunKey, run_of
+from scaler.message import message
+from scaler.wire.messages.common import TaskStatus
+
+STOPPED = TaskStatus.CANCELED
+"""The possible answers of a processor for a withheld or interrupted task."""
+GRACE_SECONDS = 1.0
+"""How long an interrupted task has to end before its processor is killed."""
+INSIST_SECONDS = 0.02
+"""How often the processor is asked again to interrupt a task, until it has, and its page looked at."""
+
+
+@message
+class StopDue:
+    """Check whether the runs of this processor that must end have ended."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class _Stop:
+    """The state of a processor while runs in it must end, and until the next `StopDue` after that."""
+
+    ends: dict[RunKey, End]
+    interrupted: int = 0
+    """the number of the last task that was to be interrupted"""
+    kill_at: float = 0.0
+
+
+class Cancellation:
+    """Ends tasks in the processors of one slot.
+
+    Args:
+        processors: the processors of the slot.
+        now: the present, in seconds.
+        schedule: has the slot get a message after some seconds.
+        withhold: has a processor start nothing behind the task with this number.
+    """
+
+    def __init__(
+        self,
+        processors: Processors,
+        now: Callable[[], float],
+        schedule: Callable[[float, object], object],
+        withhold: Callable[[ProcessorRecord, int], None],
+    ) -> None:
+        self._processors = processors
+        self._now = now
+        self._schedule = schedule
+        self._withhold = withhold
+        self.stops: dict[int, _Stop] = {}
+        """by the number of the processor; empty: no run must end"""
+        self._reasons: dict[int, str] = {}
+        """why processors were killed"""
+        self.mail: dict[type, Callable[[Any], None]] = {StopDue: self._insist}
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self.stops.pop(processor.number, None)
+        self._reasons.pop(processor.number, None)
+
+    def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
+        """Return the runs of this processor that must end, if any. The caller removes a run when it answers for it."""
+        stop = self.stops.get(processor.number)
+        return stop.ends if stop is not None and stop.ends else None
+
+    def why_killed(self, processor: ProcessorRecord) -> str:
+        """Return for what reason this processor was killed, as a part of a sentence."""
+        return self._reasons[processor.number]
+
+    def stop(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
+        """End these runs in the processor. A run that must end already keeps its first reason."""
+        stop = self.stops.get(processor.number)
+        if stop is not None:
+            stop.ends = ends | stop.ends
+        else:
+            stop = self.stops[processor.number] = _Stop(ends)
+            self._schedule(INSIST_SECONDS, StopDue(processor.number))
+        if processor.state not in KILLED:
+            self._stop_all(processor, stop)
+
+    def kill(self, processor: ProcessorRecord, reason: str) -> None:
+        """End the processor with all that it holds; what becomes of its tasks is decided when it is dead."""
+        self._processors.apply(processor, KILL)
+        self._send_kill(processor, reason)
+
+    def distrust(self, processor: ProcessorRecord, reason: str) -> None:
+        """Distrust the processor from now on, and end it."""
+        self._processors.apply(processor, DISTRUST)
+        self._send_kill(processor, reason)
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these, and only of runs that they hold."""
+        assert self.stops.keys() | self._reasons.keys() <= numbers, "a processor is stopped that is gone"
+        for processor in self._processors:
+            ends = self.ends(processor) or {}
+            assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
+            assert (processor.number in self._reasons) == (processor.state in KILLED), "killed for no reason"
+
+    def _send_kill(self, processor: ProcessorRecord, reason: str) -> None:
+        self._reasons[processor.number] = reason
+        processor.proxy.send(KillProcessor(processor.number, reason))
+
+    def _insist(self, due: StopDue) -> None:
+        """Stop again what has not ended yet."""
+        processor, stop = self._processors.get(due.number), self.stops.get(due.number)
+        if processor is None or stop is None or processor.state in KILLED:
+            return
+        if not stop.ends:
+            del self.stops[due.number]
+            return
+        self._stop_all(processor, stop)
+        self._schedule(INSIST_SECONDS, due)
+
+    def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
+        """Interrupt the running task if it must end, and withhold the waiting tasks that must end."""
+        executing = processor.progress.executing
+        numbers = [
+            number
+            for number, entry in enumerate(processor.held, processor.results_seen + 1)
+            if entry is not None and run_of(entry[0]) in stop.ends
+        ]
+        if executing in numbers:
+            self._interrupt(processor, stop, executing)
+        if numbers and numbers[-1] > max(executing, processor.progress.withheld_to):
+            self._withhold(processor, executing)
+
+    def _interrupt(self, processor: ProcessorRecord, stop: _Stop, executing: int) -> None:
+        if stop.interrupted != executing:
+            stop.interrupted = executing
+            stop.kill_at = self._now() + GRACE_SECONDS
+            processor.progress.interrupt(executing)
+        elif self._now() >= stop.kill_at:
+            self.kill(processor, f"a task has not ended {GRACE_SECONDS:g} s after it was interrupted")
+            return
+        if processor.progress.is_interrupt_due:
+            processor.proxy.send(InterruptProcessor(processor.number))

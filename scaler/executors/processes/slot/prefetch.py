@@ -1,0 +1,139 @@
+"""Prefetch: decides how many tasks a worker hands to a processor at a time.
+
+Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
+whose objects it has (see `supplies.py`). A longer task has one other behind it, up to `NEXT_US` each: a processor that
+asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores. Of tasks
+whose results are only wanted together it gets more, so that it can give several at once.
+
+A task that comes alone, for a processor that has nothing, is handed over at once. Only then is learned from the calls
+before it, and estimated how long it takes (`weigh`): that is done while it travels.
+
+Must never: let a processor idle while tasks wait, or hold short tasks behind a long one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+
+from scaler.durations import Durations
+from scaler.executors.processes.slot.processors import Held, ProcessorRecord
+from scaler.executors.processes.slot.supplies import Supplies
+from scaler.executors.task_queue import TaskQueue
+from scaler.ids import ObjectId
+from scaler.wire.messages.worker import RunTask
+
+HELD_US = 6_000.0
+"""The most work that a processor holds in more than two tasks; refilled when half of it is done."""
+TOGETHER_US = 50_000.0
+"""The same where results are only wanted together: all that the scheduler sends ahead when several clients wait."""
+NEXT_US = 25_000.0
+"""The longest task that a processor holds with another one, be it the first or the next."""
+UNKNOWN_US = 50_000.0
+"""Expected of a function of which no call has ended: nothing waits behind it, and it waits behind nothing."""
+HELD_TASKS = 512
+PORTION_BYTES = 1024 * 1024
+"""The most bytes of arguments in one portion, unless a single task has more."""
+OVERHEAD_US = 5.0
+"""The time that a task takes in the processor besides the call itself."""
+FUNCTIONS_REMEMBERED = 10_000
+
+
+class Prefetch:
+    """Takes portions from the queue of one slot."""
+
+    def __init__(self, queue: TaskQueue, supplies: Supplies) -> None:
+        self._queue = queue
+        self._supplies = supplies
+        self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
+        self.took_us: defaultdict[ObjectId, list[int]] = defaultdict(list)
+        """of the calls that have ended, by function; they are learned together, before the next portion is weighed"""
+        self.unweighed: tuple[ProcessorRecord, Held] | None = None
+        """a task that was handed over before its time was estimated"""
+
+    def take(self, processor: ProcessorRecord, together_us: float = TOGETHER_US) -> list[RunTask]:
+        """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
+
+        Args:
+            together_us: the most work that it holds if results are only wanted together.
+        """
+        if self.unweighed is not None:
+            self.weigh()
+        row = self._queue.first_row()
+        if len(row) == 1 and not processor.held and self._queue.is_one_row:
+            task = row[0]
+            if not task.object_ids and task.function_id in self._supplies.used_by(processor):
+                row.clear()
+                self.unweighed = processor, (task, 0.0)
+                processor.held.append(self.unweighed[1])
+                return [task]
+        return self._take_by_time(processor, row, together_us)
+
+    def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
+        held, held_us = processor.held, processor.held_us
+        portion: list[RunTask] = []
+        if not row or (held and not _may_have_more(processor, together_us if row[0].together else HELD_US)):
+            return portion
+        if self.took_us:
+            self._count()
+        used = self._supplies.used_by(processor)
+        function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
+        room_bytes = PORTION_BYTES
+        while row:
+            task = row[0]
+            if task.function_id != function_id or task.together != together:
+                function_id, together = task.function_id, task.together
+                expected_us = self._durations.expected_us(function_id)
+                is_short = expected_us <= NEXT_US and (len(held) != 1 or held_us <= NEXT_US)
+                most_us = together_us if together and is_short else HELD_US
+            room_bytes -= len(task.payload)
+            if held and (
+                (held_us + expected_us > most_us and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
+                or len(held) >= HELD_TASKS
+                or room_bytes < 0
+            ):
+                break
+            if (task.function_id not in used or task.object_ids) and not self._supplies.has_all(processor, task):
+                if self._supplies.holds_up(processor, task):
+                    break
+                room_bytes += len(task.payload)
+                self._queue.step_aside()
+                row = self._queue.first_row()
+                continue
+            row.popleft()
+            if not row:
+                row = self._queue.first_row()
+            held.append((task, expected_us))
+            held_us += expected_us
+            portion.append(task)
+        processor.held_us = held_us
+        return portion
+
+    def weigh(self) -> None:
+        """Estimate how long the task takes that was handed over alone, unless it has ended."""
+        self._count()
+        if self.unweighed is None:
+            return
+        (processor, entry), self.unweighed = self.unweighed, None
+        if processor.held and processor.held[0] is entry:
+            task = entry[0]
+            expected_us = self._durations.expected_us(task.function_id)
+            processor.held[0] = (task, expected_us)
+            processor.held_us += expected_us
+
+    def forget(self, function_ids: Iterable[ObjectId]) -> None:
+        """These are deleted; ids of other objects may be among them."""
+        self._count()
+        self._durations.forget(function_ids)
+
+    def _count(self) -> None:
+        for function_id, took_us in self.took_us.items():
+            count = len(took_us)
+            self._durations.learn(function_id, sum(took_us) + count * OVERHEAD_US, count)
+        self.took_us.clear()
+
+
+def _may_have_more(processor: ProcessorRecord, most_us: float) -> bool:
+    """Return whether half of what a processor may hold is done."""
+    held = processor.held
+    return len(held) <= HELD_TASKS / 2 and processor.held_us <= (most_us / 2 if len(held) > 1 else NEXT_US)

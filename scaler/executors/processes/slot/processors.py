@@ -1,0 +1,236 @@
+"""Processors: the processors of one worker, and the state of each.
+
+Used by the slot and its rooms; it sends nothing. A `ProcessorRecord` holds the state that all rooms share; each room
+keeps its own part. `processor_states.py` says which state follows which.
+
+Must never: have two processors with the slot, or one processor in two states.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from scaler.executors.processes.slot.processor_states import (
+    ASK,
+    ASKING,
+    BLOCK,
+    BLOCKED,
+    COMING,
+    DIE,
+    DISMISSED,
+    DISTRUSTED,
+    DOOMED,
+    GET_SLOT,
+    GONE,
+    IDLE,
+    LOOSE,
+    LOSE_SLOT,
+    READY,
+    RUNNING,
+    TRANSITIONS,
+    Event,
+    IllegalTransitionError,
+    State,
+    next_state,
+)
+from scaler.executors.task_queue import RunKey, run_of
+from scaler.executors.view import ProcessNow
+from scaler.kit import ActorRef
+from scaler.processor.progress_page import Progress
+from scaler.wire.messages.worker import RunTask
+
+_UNUSUAL = (BLOCKED, ASKING, LOOSE, DOOMED, DISTRUSTED)
+
+Held: TypeAlias = tuple[RunTask, float]
+"""A task in a processor, and the microseconds that it is expected to take. One is made for each task."""
+
+
+@dataclass(eq=False, slots=True)
+class ProcessorRecord:
+    """One processor whose process is up."""
+
+    number: int
+    proxy: ActorRef
+    progress: Progress
+    is_extra: bool
+    """when it ends, no other one is started"""
+    state: State
+    """changed by `Processors.apply` only"""
+    held: deque[Held | None] = field(default_factory=deque)
+    """in the order in which they were handed, which is the order of the results; None: taken back"""
+    held_us: float = 0.0
+    """how long all that takes; infinite: nothing more is handed to it before it holds nothing"""
+    results_seen: int = 0
+    pid: int = 0
+
+    def tasks(self) -> list[RunTask]:
+        """Return the tasks that it holds."""
+        return [entry[0] for entry in self.held if entry is not None]
+
+    def runs(self) -> set[RunKey]:
+        """Return the runs that it holds."""
+        return set(map(run_of, self.tasks()))
+
+    def task_at(self, number: int) -> RunTask | None:
+        """Return the task with this number, if it holds it."""
+        index = number - self.results_seen - 1
+        entry = self.held[index] if 0 <= index < len(self.held) else None
+        return None if entry is None else entry[0]
+
+    def has_behind(self, number: int) -> bool:
+        """Return whether it holds tasks behind the one with this number."""
+        return any(entry is not None for entry in islice(self.held, max(0, number - self.results_seen), None))
+
+    def executed_task(self, number: int) -> RunTask | None:
+        """Return the task with this number, if all tasks before it have their results."""
+        return self.task_at(number) if number == self.results_seen + 1 else None
+
+
+class Processors:
+    """The processors of one worker."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, ProcessorRecord] = {}
+        self._places: dict[State, dict[int, ProcessorRecord]] = {state: {} for state in TRANSITIONS}
+        self._unusual = [self._places[state] for state in _UNUSUAL]
+        self._coming: set[int] = set()
+        self._blocked: dict[int, RunTask] = {}
+        self.active: ProcessorRecord | None = None
+        """the one that holds the slot"""
+        self.is_usual = True
+        """whether the one that holds the slot gets the tasks: no other one runs, may run, or has a task that waits"""
+        self.has_blocked = False
+        """whether any processor has, or had, a task that waits"""
+
+    def __iter__(self) -> Iterator[ProcessorRecord]:
+        return iter(self._members.values())
+
+    def get(self, number: int) -> ProcessorRecord | None:
+        """Return the processor with this number, if it is up."""
+        return self._members.get(number)
+
+    def place(self, state: State) -> dict[int, ProcessorRecord]:
+        """Return the processors in this state, by number; the one that came last is the last. It stays up to date."""
+        return self._places[state]
+
+    def coming(self) -> int:
+        """Return how many processes are being started."""
+        return len(self._coming)
+
+    def blocked_task(self, processor: ProcessorRecord) -> RunTask | None:
+        """Return the task of this processor that waits for others, or asks to go on."""
+        return self._blocked.get(processor.number)
+
+    # Coming and going
+
+    def expect(self, number: int) -> None:
+        """A process is being started."""
+        self._coming.add(number)
+
+    def give_up(self, number: int) -> None:
+        """A process has ended before it was ready."""
+        self._coming.discard(number)
+
+    def join(self, number: int, proxy: ActorRef, progress: Progress, is_extra: bool, pid: int = 0) -> ProcessorRecord:
+        """A process that was expected is ready for work.
+
+        Raises:
+            IllegalTransitionError: if it was not expected.
+        """
+        if number not in self._coming:
+            raise IllegalTransitionError(f"processor {number} is ready and was not expected")
+        self._coming.remove(number)
+        state = TRANSITIONS[COMING][READY]
+        processor = ProcessorRecord(number, proxy, progress, is_extra, state, pid=pid)
+        self._members[number] = processor
+        self._places[state][number] = processor
+        return processor
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """Its process has ended."""
+        self.apply(processor, DIE)
+        del self._members[processor.number]
+
+    # Events
+
+    def apply(self, processor: ProcessorRecord, event: Event) -> None:
+        """Move a processor to the state that follows.
+
+        Raises:
+            IllegalTransitionError: if the event cannot happen in its state; nothing has changed then.
+        """
+        before = processor.state
+        following = next_state(before, event)
+        if following is None:
+            return
+        del self._places[before][processor.number]
+        if following is not GONE:
+            self._places[following][processor.number] = processor
+        if following not in (BLOCKED, ASKING):
+            self._blocked.pop(processor.number, None)
+        self._look_for_unusual()
+        if before is RUNNING:
+            self.active = None
+        if following is RUNNING:
+            self.active = processor
+        processor.state = following
+
+    def _look_for_unusual(self) -> None:
+        blocked, asking, loose, doomed, distrusted = self._unusual
+        self.has_blocked = bool(blocked or asking or loose)
+        self.is_usual = not (self.has_blocked or doomed or distrusted)
+
+    def give_slot(self, processor: ProcessorRecord) -> None:
+        """Let a processor have the slot instead of the one that holds it now, which has no tasks."""
+        if self.active is not None:
+            self.apply(self.active, LOSE_SLOT)
+        self.apply(processor, GET_SLOT)
+
+    def block(self, processor: ProcessorRecord, task: RunTask) -> None:
+        """This task waits for others."""
+        self.apply(processor, BLOCK)
+        self._blocked[processor.number] = task
+
+    def ask(self, processor: ProcessorRecord) -> None:
+        """Its task could go on."""
+        self.apply(processor, ASK)
+
+    def next_to_go_on(self) -> ProcessorRecord:
+        """Return the processor that asks for the task of the greatest priority; of several the one that asked first."""
+        blocked = self._blocked
+        return max(self._places[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
+
+    def now(self, worker: int, now: float) -> Iterator[ProcessNow]:
+        """Return what each of them executes."""
+        for processor in self:
+            number = processor.progress.executing
+            task = processor.task_at(number) if number else None
+            seconds = processor.progress.ran_seconds(number, now) if task is not None else 0.0
+            is_waiting = processor.number in self._blocked
+            yield ProcessNow(worker, processor.pid, task, seconds, is_waiting)
+
+    def audit(self) -> None:
+        """Audit what always holds.
+
+        Raises:
+            AssertionError: if it does not.
+        """
+        places = {number: state for state, place in self._places.items() for number in place}
+        assert sum(map(len, self._places.values())) == len(places), "a processor is in two places"
+        assert places == {number: processor.state for number, processor in self._members.items()}, "states and places"
+        assert not self._coming & self._members.keys(), "a processor is up and coming"
+        running = list(self._places[RUNNING].values())
+        assert running == ([] if self.active is None else [self.active]), "who holds the slot"
+        assert self._blocked.keys() == self._places[BLOCKED].keys() | self._places[ASKING].keys(), "blocked tasks"
+        assert self.has_blocked == any(self._places[state] for state in _UNUSUAL[:3]), "whether a task waits"
+        assert self.is_usual != any(self._places[state] for state in _UNUSUAL), "whether all is as usual"
+        for processor in self:
+            first = processor.held[0] if processor.held else None
+            blocked = self._blocked.get(processor.number)
+            assert blocked is None or (first is not None and first[0] is blocked), "it executes another task"
+            assert not processor.held or processor.state not in (IDLE, DISMISSED), "it should hold nothing"
+            assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, "nothing takes time"

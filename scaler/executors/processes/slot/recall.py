@@ -1,0 +1,164 @@
+"""Recall: takes back the tasks in a processor behind one that takes long, waits, or must end.
+
+Used by the slot, with its processors; writes to their progress pages. Tasks in a processor cannot move to other workers
+and are late behind a long task, so they come back to the queue. But the slot cannot see which task a processor is about
+to start:
+
+    withhold (the page) --some milliseconds--> has the same task been executed all the time?
+                                                 yes: it has seen the page; those behind are taken back
+                                                 no:  it answers for each that it did not start
+
+As long as tasks are behind another one they are watched: more may be handed over while some are being taken back, and
+the next task that the processor executes may take long as well.
+
+Must never: take back a task that may have been started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, KILLED
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.kit import Timer
+from scaler.message import message
+from scaler.wire.messages.worker import RunTask
+
+STUCK_SECONDS = 0.01
+"""When a processor with several tasks finishes none for this time, the others are taken back. But for a task that is
+expected to take longer than a few milliseconds (see `prefetch.py`), it is twice the time that it is expected to take.
+"""
+TOGETHER_SECONDS = 0.035
+"""And so much longer where results wait for each other in the processor (see `uplink.py`)."""
+SETTLE_SECONDS = 0.003
+"""How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
+
+_NOT_WATCHED = (BLOCKED, ASKING, *KILLED)
+
+
+@message
+class StuckCheck:
+    """Has this processor finished anything?"""
+
+    number: int
+    results_seen: int
+    executing: int
+    """the number of the task that it executed, or would execute next"""
+
+
+@message
+class RecallDue:
+    """This processor has noticed that it must not start certain tasks."""
+
+    number: int
+    executing: int
+    withheld_to: int
+    """the last task that it has noticed; others may have been handed to it since"""
+
+
+class Recall:
+    """Takes tasks back from the processors of one slot.
+
+    Args:
+        processors: the processors of the slot.
+        schedule: has the slot get a message after some seconds.
+        take_back: gets tasks that this processor does not hold any more.
+    """
+
+    def __init__(
+        self,
+        processors: Processors,
+        schedule: Callable[[float, object], Timer],
+        take_back: Callable[[ProcessorRecord, list[RunTask]], None],
+    ) -> None:
+        self._processors = processors
+        self._schedule = schedule
+        self._take_back = take_back
+        self._watched: dict[int, tuple[int, Timer]] = {}
+        """processors for which a `StuckCheck` is scheduled: the results that were seen then, and its timer"""
+        self.mail: dict[type, Callable[[Any], None]] = {StuckCheck: self._check, RecallDue: self._recall}
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._watched.pop(processor.number, None)
+
+    def watch(self, processor: ProcessorRecord) -> None:
+        """Watch this processor, which was handed tasks, for as long as it has more than one."""
+        held = processor.held
+        if len(held) < 2:
+            return
+        number, results_seen = processor.number, processor.results_seen
+        watched = self._watched.get(number)
+        if watched is not None and watched[0] == results_seen:
+            return
+        if watched is not None:
+            watched[1].cancel()  # it need not wake the agent to see that
+        first = held[0]
+        seconds = STUCK_SECONDS
+        if first is not None:
+            seconds = max(seconds, 2e-6 * first[1]) + (TOGETHER_SECONDS if first[0].together else 0)
+        executing = max(processor.progress.executing, results_seen + 1)
+        self._watched[number] = results_seen, self._schedule(seconds, StuckCheck(number, results_seen, executing))
+
+    def withhold(self, processor: ProcessorRecord, executing: int) -> None:
+        """Withhold the tasks behind the executing one, and take them back soon.
+
+        Between two messages the processor executes none, and only its answers tell which tasks are behind it.
+        """
+        due = self._withhold(processor, executing)
+        if executing:
+            self._schedule(SETTLE_SECONDS, due)
+
+    def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
+        """The same, for one whose task does not go on before it may: it has started nothing else, and will not."""
+        self._recall(self._withhold(processor, executing))
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these."""
+        assert self._watched.keys() <= numbers, "the recall watches a processor that is gone"
+
+    def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
+        results_seen = processor.results_seen
+        last = results_seen + len(processor.held)
+        processor.progress.withhold(after=max(executing, results_seen), to=last)
+        return RecallDue(processor.number, executing, last)
+
+    def _check(self, check: StuckCheck) -> None:
+        """Withhold the other tasks if the processor has finished nothing since, and executes something."""
+        watched = self._watched.get(check.number)
+        if watched is None or watched[0] != check.results_seen:
+            return  # another one is scheduled
+        del self._watched[check.number]
+        processor = self._processors.get(check.number)
+        if processor is None or processor.state in _NOT_WATCHED:
+            return
+        executing = processor.progress.executing
+        has_finished = processor.results_seen != check.results_seen or executing > check.executing
+        if has_finished or executing <= processor.results_seen:
+            self.watch(processor)
+        elif processor.has_behind(executing):
+            self.withhold(processor, executing)
+
+    def _recall(self, due: RecallDue) -> None:
+        """Take back the tasks behind the executing one that were withheld.
+
+        If that one just ended, the processor still holds them, and answers for each; it may have started the next one
+        before that was withheld.
+        """
+        processor = self._processors.get(due.number)
+        if processor is None or processor.state in KILLED:
+            return
+        held, results_seen = processor.held, processor.results_seen
+        if processor.progress.executing != due.executing or due.executing <= results_seen:
+            self.watch(processor)
+            return
+        behind = range(due.executing - results_seen, due.withheld_to - results_seen)
+        taken = [entry[0] for entry in (held[index] for index in behind) if entry is not None]
+        for index in behind:
+            held[index] = None
+        if held:
+            processor.held_us = inf
+        if taken:
+            self._take_back(processor, taken)

@@ -1,0 +1,129 @@
+"""Reserve: how many processors a worker has besides the one that holds the slot.
+
+Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker whose tasks do not wait for
+others has one processor and no reserve.
+
+Must never: dismiss the processor that the pool starts again by itself, as `renewal` does to have a fresh one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler.executors.processes.messages import DismissProcessor, ProcessorComing, ProcessorNotComing, ProcessorStays
+from scaler.executors.processes.slot.processor_states import DISMISS, DISMISSED, IDLE, STAY
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.message import message
+
+READY_AHEAD = 1
+"""How many idle processors there are, or are on their way, while tasks wait for others. Each costs 10 ms of a core."""
+SPARE_KEPT = 2
+"""How many spare idle processors stay, once tasks have waited for others."""
+SPARE_SECONDS = 5.0
+"""The least idle time of further processors before they are dismissed."""
+
+
+@message
+class SpareCheck:
+    """Look for processors that had nothing to do since the last check."""
+
+
+class Reserve:
+    """The reserve of one slot.
+
+    Args:
+        processors: the processors of the slot.
+        add: asks the pool for one more.
+        schedule: has the slot get a message after some seconds.
+    """
+
+    def __init__(
+        self, processors: Processors, add: Callable[[], None], schedule: Callable[[float, object], object]
+    ) -> None:
+        self._processors = processors
+        self._add = add
+        self._schedule = schedule
+        self._asked = 0
+        """extra processors that were asked for, and are not being started yet"""
+        self._is_usual_due = False
+        """the pool starts the usual one again by itself"""
+        self._pool = 0
+        """the number of the pool that was asked"""
+        self._results_then: dict[int, int] = {}
+        """number of each extra processor that was idle at the last check -> how many results it had given"""
+        self._has_check = False
+        """a check is scheduled"""
+        self.mail: dict[type, Callable[[Any], None]] = {
+            ProcessorComing: self._started,
+            ProcessorNotComing: self._not_coming,
+            ProcessorStays: self._stays,
+            SpareCheck: self._check,
+        }
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone. The pool replaces the usual one by itself."""
+        self._results_then.pop(processor.number, None)
+        self._is_usual_due |= not processor.is_extra
+
+    def fill(self) -> None:
+        """Have idle processors ready, so that the next task that blocks need not wait for a fork."""
+        processors = self._processors
+        wanted = READY_AHEAD if processors.has_blocked else int(processors.active is None)
+        for _ in range(wanted - self.count()):
+            self._asked += 1
+            self._add()
+
+    def count(self) -> int:
+        """Return how many processors are idle or on their way, or end and are replaced at once."""
+        processors = self._processors
+        replaced = sum(not each.is_extra for each in processors.place(DISMISSED).values())
+        return len(processors.place(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
+
+    def watch(self) -> None:
+        """A processor is idle: if there are too many, check after a while whether they are needed."""
+        if not self._has_check and len(self._extra()) > SPARE_KEPT:
+            self._has_check = True
+            self._schedule(SPARE_SECONDS, SpareCheck())
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these."""
+        assert self._results_then.keys() <= numbers, "the reserve remembers a processor that is gone"
+
+    def _started(self, coming: ProcessorComing) -> None:
+        """The pool starts a processor."""
+        if coming.pool != self._pool:
+            self._pool, self._asked = coming.pool, 0
+        if coming.is_extra:
+            self._asked = max(0, self._asked - 1)
+        else:
+            self._is_usual_due = False
+        self._processors.expect(coming.number)
+
+    def _not_coming(self, not_coming: ProcessorNotComing) -> None:
+        """The pool tries again what has failed, so nothing else is asked for instead: that would be more each time."""
+        self._processors.give_up(not_coming.number)
+        if not_coming.is_extra:
+            self._asked += not_coming.is_tried_again
+        else:
+            self._is_usual_due |= not_coming.is_tried_again
+
+    def _stays(self, stays: ProcessorStays) -> None:
+        """It was dismissed, and cannot end: a client in it has open tasks."""
+        processor = self._processors.get(stays.number)
+        if processor is not None:
+            self._processors.apply(processor, STAY)
+            self.watch()
+
+    def _check(self, _due: SpareCheck) -> None:
+        self._has_check = False
+        then, extra = self._results_then, self._extra()
+        unused = [processor for processor in extra if then.get(processor.number) == processor.results_seen]
+        for processor in unused[: max(0, len(unused) - SPARE_KEPT)]:
+            self._processors.apply(processor, DISMISS)
+            processor.proxy.send(DismissProcessor(processor.number))
+        self._results_then = {processor.number: processor.results_seen for processor in self._extra()}
+        self.watch()
+
+    def _extra(self) -> list[ProcessorRecord]:
+        return [processor for processor in self._processors.place(IDLE).values() if processor.is_extra]

@@ -1,0 +1,368 @@
+"""Slot: the queue of one worker, and what its processors hold.
+
+The link writes to it (tasks, cancels, requests to give tasks back), the object cache (objects), and the processors
+(coming, up, results, blocked, down). It sends tasks and objects to a processor, results to the link, and asks the
+object cache for what tasks need and the pool for more processors.
+
+    link --RunTask--> queue --HandTasks--> held by a processor --TasksFinished--> link
+                        ^                         |
+                        +------- taken back ------+
+
+A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
+(`supplies.py`). Which processor gets them, when tasks wait for other tasks, is in `turns.py`. How tasks end or come
+back before they are done, is in `cancellation.py`, `time_limit.py` and `recall.py`; how many processors there are, in
+`reserve.py`; when their processes are stopped, in `suspension.py`. Each of these rooms keeps for itself what it must
+remember of a processor, and has mail of its own, which the slot passes on. When processors are replaced by fresh ones,
+is in `renewal.py`.
+
+Must never: decode a payload, answer a task twice, or believe a result that is not that of the task at its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scaler.executors.messages import (
+    BeginAnew,
+    CollectionDue,
+    ExecutorProcessGone,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    SayRuns,
+)
+from scaler.executors.processes.messages import (
+    AddProcessor,
+    HandTasks,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
+    ProcessorUp,
+    TaskAsks,
+    TaskBlocks,
+    TasksFinished,
+    TasksSaid,
+    TaskUnblocks,
+)
+from scaler.executors.processes.slot.answers import Answers, End
+from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
+from scaler.executors.processes.slot.prefetch import HELD_US, TOGETHER_US, Prefetch
+from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
+from scaler.executors.processes.slot.processors import Held, ProcessorRecord, Processors
+from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
+from scaler.executors.processes.slot.renewal import Renewal, StayCheck
+from scaler.executors.processes.slot.reserve import Reserve, SpareCheck
+from scaler.executors.processes.slot.supplies import Supplies
+from scaler.executors.processes.slot.suspension import BreathDue, Suspension
+from scaler.executors.processes.slot.time_limit import LimitDue, TimeLimit
+from scaler.executors.processes.slot.turns import Turns
+from scaler.executors.task_queue import RunKey, TaskQueue, run_of
+from scaler.ids import ObjectId
+from scaler.kit import Actor, ActorRef, handles
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
+    ProcessorNews,
+    RecallRequest,
+    RunCancel,
+    RunResult,
+    RunTask,
+)
+
+logger = logging.getLogger(__name__)
+
+_CANCELED = End(TaskStatus.CANCELED)
+_RESULTS = Batch[RunResult]
+
+
+class Slot(Actor):
+    """One worker of a node."""
+
+    def __init__(
+        self, name: str, index: int, link: ActorRef, objects: ActorRef, pool: ActorRef, limit_seconds: float = 0
+    ) -> None:
+        """`limit_seconds`: how long a task may run, its waits for other tasks included; 0: for any time."""
+        self.name = name
+        self._index = index
+        self._link = link
+        self._answers = Answers(link)
+        self._objects = objects
+        self._pool = pool
+        self._queue = TaskQueue()
+        self._processors = processors = Processors()
+        self._supplies = Supplies(processors, self._ask_for_object)
+        self._prefetch = Prefetch(self._queue, self._supplies)
+        self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
+        self._renewal = Renewal(processors, self.schedule)
+        self._recall = Recall(processors, self.schedule, self._take_back)
+        self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
+        self._time_limit = TimeLimit(
+            limit_seconds, name, processors, now=self.now, schedule=self.schedule, end=self._end_held
+        )
+        self._suspension = Suspension(processors, self.now, self.schedule)
+        self._turns = Turns(
+            processors,
+            self._queue,
+            self._answers,
+            reserve=self._reserve,
+            cancellation=self._cancellation,
+            recall=self._recall,
+            suspension=self._suspension,
+        )
+        self._rooms = (
+            self._supplies,
+            self._reserve,
+            self._renewal,
+            self._recall,
+            self._cancellation,
+            self._time_limit,
+            self._suspension,
+        )
+        self._readers: dict[type, Callable[[Any], None]] = dict(self._turns.mail)
+        for room in self._rooms:
+            self._readers.update(room.mail)
+
+    @handles(
+        *(ProcessorComing, ProcessorNotComing, ProcessorStays),
+        *(TaskBlocks, TaskAsks, TaskUnblocks, Batch[ProcessorNews], CollectionDue),
+        *(BeginAnew, BreathDue, LimitDue, RecallDue, SpareCheck, StayCheck, StopDue, StuckCheck),
+    )
+    def _mail_of_a_room(self, mail: Any) -> None:
+        self._readers[type(mail)](mail)
+        self._hand_out()
+
+    # From the link
+
+    @handles(Batch[RunTask])
+    def _run_tasks(self, tasks: Batch[RunTask]) -> None:
+        self._queue.add(tasks)
+        self._hand_out()
+
+    @handles(Batch[RunCancel])
+    def _cancel(self, cancels: Batch[RunCancel]) -> None:
+        wanted = set(map(run_of, cancels))
+        taken = self._queue.take_out(wanted)
+        self._answers.end(taken, _CANCELED)
+        here = set(map(run_of, taken))
+        for processor in list(self._processors):
+            held = processor.runs() & wanted
+            if held:
+                here |= held
+                self._end_held(processor, dict.fromkeys(held, _CANCELED))
+        self._answers.not_here(cancels, here)
+
+    @handles(Batch[RecallRequest])
+    def _give_back(self, requests: Batch[RecallRequest]) -> None:
+        """Part with the tasks that only wait here; those in a processor stay."""
+        taken = self._queue.take_out(set(map(run_of, requests)))
+        self._answers.given_back(taken)
+        here = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))
+        self._answers.not_here(requests, here)
+
+    # From the object cache
+
+    @handles(ObjectFound)
+    def _object_found(self, found: ObjectFound) -> None:
+        self._supplies.found(found.stored, self._processors.active)
+        self._queue.bring_back()
+        self._hand_out()
+
+    @handles(ObjectLost)
+    def _object_lost(self, lost: ObjectLost) -> None:
+        failed = self._queue.take_out(self._supplies.lost(lost.object_id, self._queue))
+        self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
+        self._queue.bring_back()
+        self._hand_out()
+
+    @handles(ForgetObjects)
+    def _forget_objects(self, forget: ForgetObjects) -> None:
+        self._prefetch.forget(forget.object_ids)
+        self._supplies.forget(forget.object_ids)
+
+    def _ask_for_object(self, object_id: ObjectId, is_function: bool) -> None:
+        self._objects.send(NeedObject(object_id, self.actor_ref, is_function))
+
+    # From the pool and the processors
+
+    @handles(ProcessorUp)
+    def _processor_up(self, up: ProcessorUp) -> None:
+        self._supplies.join(self._processors.join(up.number, up.proxy, up.progress, up.is_extra, up.pid))
+        self._reserve.watch()
+        self._queue.bring_back()
+        self._hand_out()
+
+    def _ask_for_processor(self) -> None:
+        self._pool.send(AddProcessor(self._index))
+
+    @handles(TasksFinished)
+    def _tasks_finished(self, news: TasksFinished) -> None:
+        processor, results = self._processors.get(news.number), news.results
+        if processor is None or not results or processor.state is DISTRUSTED:
+            return
+        if len(results) > len(processor.held):
+            self._cancellation.distrust(processor, "it gave more results than it had tasks")
+            return
+        finished, unstarted = self._take_results(processor, results)
+        if not processor.held:
+            processor.held_us = 0.0  # sums of floats drift
+        if processor is not self._processors.active:
+            self._turns.results_came(processor)
+        if unstarted:
+            self._queue.put_back(unstarted)
+        if finished:
+            self._link.send(finished)
+        self._hand_out()
+
+    def _take_results(
+        self, processor: ProcessorRecord, results: Batch[RunResult]
+    ) -> tuple[Batch[RunResult], list[RunTask]]:
+        """Return the results for the scheduler, and the tasks that were not started and must run again.
+
+        A result that is not that of the task at its place ends the processor: user code has written to the channel, or
+        a process that a task forked has come back from it. Which of the further results are right cannot be known.
+        """
+        held = processor.held
+        ends = self._cancellation.ends(processor) if self._cancellation.stops else None
+        held_before = len(held)
+        took_us, done_us = self._prefetch.took_us, 0.0
+        finished = _RESULTS()
+        unstarted: list[RunTask] = []
+        for result in results:
+            entry = held.popleft()
+            if entry is None:
+                if result.status == STOPPED:
+                    continue  # taken back long ago, and not started
+                self._distrust(processor, entry)
+                break
+            task, expected_us = entry
+            if result.task_id != task.task_id or result.attempt != task.attempt:
+                self._distrust(processor, entry)
+                break
+            done_us += expected_us
+            end = ends.pop(run_of(task), None) if ends else None
+            if result.status != STOPPED:
+                took_us[task.function_id].append(result.duration_us)
+                finished.append(result)
+            elif end is not None:
+                self._answers.end([task], end, result.payload, result.profile)
+            else:
+                unstarted.append(task)
+        processor.held_us -= done_us
+        processor.results_seen += held_before - len(held)
+        return finished, unstarted
+
+    def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
+        """The result at the place of this entry is not that of its task."""
+        processor.held.appendleft(entry)
+        self._cancellation.distrust(processor, "it gave the result of another task than the one that was due")
+
+    @handles(TasksSaid)
+    def _tasks_said(self, news: TasksSaid) -> None:
+        processor = self._processors.get(news.number)
+        if processor is not None and processor.state is not DISTRUSTED:
+            self._answers.said((line, processor.task_at(line.number)) for line in news.lines)
+
+    @handles(ProcessorDown)
+    def _processor_down(self, down: ProcessorDown) -> None:
+        self._link.send(ExecutorProcessGone(down.number))
+        processor = self._processors.get(down.number)
+        if processor is None:  # it never was up
+            self._processors.give_up(down.number)
+            self._hand_out()
+            return
+        ends = self._cancellation.ends(processor) or {}
+        # One that was killed because a task did not end may execute any other by now, which is not to blame.
+        executed = None if processor.state is DOOMED else processor.task_at(down.executing)
+        is_distrusted = processor.state is DISTRUSTED
+        reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason
+        again: list[RunTask] = []
+        for task in processor.tasks():
+            end = ends.get(run_of(task))
+            if end is not None:
+                self._answers.end([task], end)
+            elif task is executed:
+                text = f"the processor of worker {self.name} {reason}"
+                self._answers.end([task], End(TaskStatus.PROCESSOR_DIED, text))
+            else:
+                again.append(task)
+        self._processors.leave(processor)
+        for room in self._rooms:
+            room.leave(processor)
+        self._queue.put_back(again)
+        self._hand_out()
+
+    # Tasks on their way into a processor, and out of it before they are done
+
+    def _hand_out(self) -> None:
+        """Hand tasks to the processor whose turn it is, but none behind a task that must end."""
+        old = self._renewal.old
+        if old:
+            self._renewal.dismiss()
+        processor = self._turns.next()
+        if processor is None or not self._queue.first_row() or processor.number in old:
+            return
+        if self._cancellation.stops and self._cancellation.ends(processor):
+            return
+        # A task that asks to go on waits for all that another processor holds.
+        portion = self._prefetch.take(processor, HELD_US if self._processors.has_blocked else TOGETHER_US)
+        if portion:
+            hand = HandTasks(processor.number, portion)
+            processor.proxy.send(hand)
+            if self._prefetch.unweighed is None:
+                self._watch(processor, portion)
+            else:
+                self.actor_ref.send(hand)
+
+    @handles(HandTasks)
+    def _handed_out(self, hand: HandTasks) -> None:
+        """A task that came alone is on its way: see to what it had not to wait for."""
+        self._prefetch.weigh()
+        processor = self._processors.get(hand.number)
+        if processor is not None:
+            self._watch(processor, hand.tasks)
+
+    def _watch(self, processor: ProcessorRecord, portion: Sequence[RunTask]) -> None:
+        self._time_limit.watch(processor, portion)
+        self._recall.watch(processor)
+
+    def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
+        """Have these runs end that the processor holds."""
+        self._suspension.end(processor)  # a stopped process cannot be interrupted
+        self._cancellation.stop(processor, ends)
+        self._turns.let_end(processor)
+
+    def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
+        """A processor does not hold these tasks any more, and has not started them."""
+        ends = self._cancellation.ends(processor) or {}
+        back: list[RunTask] = []
+        for task in tasks:
+            end = ends.pop(run_of(task), None)
+            if end is None:
+                back.append(task)
+            else:
+                self._answers.end([task], end)
+        self._queue.put_back(back)
+        logger.debug("%s: recalled %d tasks queued behind a long-running one", self.name, len(back))
+
+    @handles(SayRuns)
+    def _say_runs(self, say: SayRuns) -> None:
+        say.view.processes += self._processors.now(self._index, self.now())
+
+    def check(self) -> None:
+        """Audit what always holds: each run is in one place, and no room remembers a processor that is gone.
+
+        Raises:
+            AssertionError: if something does not hold.
+        """
+        self._processors.audit()
+        numbers = {processor.number for processor in self._processors}
+        for room in self._rooms:
+            room.audit(numbers)
+        runs = [run_of(task) for task in self._queue]
+        for processor in self._processors:
+            runs += map(run_of, processor.tasks())
+        assert len(runs) == len(set(runs)), "a run is in two places"

@@ -1,0 +1,118 @@
+"""Suspension: stops the process of a blocked task, and continues it.
+
+Used by the slot, with its processors; sends to these. Used only with `hard_processor_suspend`; otherwise waits are not
+numbered.
+
+    client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
+
+A stopped process receives nothing. So the scheduler decides when it may be stopped: when all items of its client have
+arrived and none is on the way to it. The scheduler also says when an item is on the way. Both arrive on one connection,
+in order.
+
+Messages may be lost. So every few seconds the process continues until it has reported again that it only waits. In that
+time it says its heartbeat and renews a lost connection.
+
+Must never: leave a process stopped whose task must end or whose wait is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scaler.executors.processes.messages import SuspendProcessor
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.message import message
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import ProcessorNews
+
+BREATH_SECONDS = 5.0
+"""The longest stop of a process; ZeroMQ closes a connection after 20 s of silence."""
+
+
+@message
+class BreathDue:
+    """A process was stopped for as long as it may be."""
+
+    number: int
+    stop: int
+
+
+class _Wait(NamedTuple):
+    """A wait in which the process may be stopped."""
+
+    number: int
+    ends_at: float
+    """in any case"""
+
+
+class Suspension:
+    """Stops and continues the processors of one slot.
+
+    Args:
+        processors: the processors of the slot.
+        now: the present, in seconds.
+        schedule: has the slot get a message after some seconds.
+    """
+
+    def __init__(
+        self, processors: Processors, now: Callable[[], float], schedule: Callable[[float, object], object]
+    ) -> None:
+        self._processors = processors
+        self._now = now
+        self._schedule = schedule
+        self._waits: dict[int, _Wait] = {}
+        """by the number of the processor"""
+        self._stopped: dict[int, int] = {}
+        """processors whose process is stopped -> the number of that stop"""
+        self._stops = 0
+        self.mail: dict[type, Callable[[Any], None]] = {Batch[ProcessorNews]: self._hear, BreathDue: self._breathe}
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._waits.pop(processor.number, None)
+        self._stopped.pop(processor.number, None)
+
+    def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
+        """The task of this processor begins to wait; 0: in a wait in which its process is not stopped."""
+        self.end(processor)
+        if wait:
+            self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)
+
+    def end(self, processor: ProcessorRecord) -> None:
+        """The task does not wait any more, or must end."""
+        self._waits.pop(processor.number, None)
+        self._continue(processor)
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these, and only processes that wait are stopped."""
+        assert self._stopped.keys() <= self._waits.keys() <= numbers, "a process is stopped that does not wait"
+
+    def _hear(self, batch: Batch[ProcessorNews]) -> None:
+        """The scheduler says whether anything is on the way to these processes."""
+        for news in batch:
+            wait = self._waits.get(news.processor)
+            processor = self._processors.get(news.processor)
+            if wait is None or processor is None or wait.number != news.wait:
+                continue  # of another wait
+            if news.has_news:
+                self._continue(processor)
+            elif processor.number not in self._stopped and self._now() < wait.ends_at:
+                self._stop(processor, wait)
+
+    def _stop(self, processor: ProcessorRecord, wait: _Wait) -> None:
+        self._stops += 1
+        self._stopped[processor.number] = self._stops
+        processor.proxy.send(SuspendProcessor(processor.number, True))
+        seconds = min(BREATH_SECONDS, wait.ends_at - self._now())
+        self._schedule(seconds, BreathDue(processor.number, self._stops))
+
+    def _breathe(self, due: BreathDue) -> None:
+        """It was stopped for long enough, or its wait ends by itself."""
+        processor = self._processors.get(due.number)
+        if processor is not None and self._stopped.get(due.number) == due.stop:
+            self._continue(processor)
+
+    def _continue(self, processor: ProcessorRecord) -> None:
+        if self._stopped.pop(processor.number, None) is not None:
+            processor.proxy.send(SuspendProcessor(processor.number, False))

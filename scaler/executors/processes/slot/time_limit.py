@@ -1,0 +1,123 @@
+"""TimeLimit: ends tasks that run for too long, including their waits for other tasks.
+
+Used by the slot, with its processors. It reads the start of a task in the progress page.
+
+Must never: end a task before its time, or one that is behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.executors.processes.slot.answers import End
+from scaler.executors.processes.slot.processor_states import KILLED
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.task_queue import RunKey, run_of
+from scaler.message import message
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
+
+LOOK_LEAST_SECONDS = 0.01
+"""The shortest time between two looks at one processor."""
+
+
+@message
+class LimitDue:
+    """A task of this processor may have run for too long."""
+
+    number: int
+
+
+class TimeLimit:
+    """Watches the processors of one slot.
+
+    Args:
+        limit_seconds: how long a task may run whose options do not say less; 0: for any time.
+        name: of the worker, for errors.
+        processors: the processors of the slot.
+        now: the present, in seconds.
+        schedule: has the slot get a message after some seconds.
+        end: ends runs that a processor holds.
+    """
+
+    def __init__(
+        self,
+        limit_seconds: float,
+        name: str,
+        processors: Processors,
+        *,
+        now: Callable[[], float],
+        schedule: Callable[[float, object], object],
+        end: Callable[[ProcessorRecord, dict[RunKey, End]], None],
+    ) -> None:
+        self._limit_seconds = limit_seconds
+        self._name = name
+        self._processors = processors
+        self._now = now
+        self._schedule = schedule
+        self._end = end
+        self._due_at: dict[int, float] = {}
+        """when a processor is looked at next"""
+        self.mail: dict[type, Callable[[Any], None]] = {LimitDue: self._due}
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._due_at.pop(processor.number, None)
+
+    def watch(self, processor: ProcessorRecord, tasks: Iterable[RunTask]) -> None:
+        """Watch this processor from now on: it was handed these tasks."""
+        seconds = self._shortest(tasks)
+        if seconds < math.inf and self._now() + seconds < self._due_at.get(processor.number, math.inf):
+            self._look_in(processor.number, seconds)
+
+    def _look_in(self, number: int, seconds: float) -> None:
+        seconds = max(seconds, LOOK_LEAST_SECONDS)
+        self._due_at[number] = self._now() + seconds
+        self._schedule(seconds, LimitDue(number))
+
+    def _shortest(self, tasks: Iterable[RunTask]) -> float:
+        """Return the shortest limit of any of these tasks."""
+        shortest = self._limit_seconds or math.inf
+        for task in tasks:
+            if task.options:
+                shortest = min(shortest, _own_limit(task))
+        return shortest
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these."""
+        assert self._due_at.keys() <= numbers, "the time limit watches a processor that is gone"
+
+    def _due(self, due: LimitDue) -> None:
+        """End the task if it is overdue. Check again when it, or one behind it, could be."""
+        if self._now() < self._due_at.get(due.number, math.inf):
+            return  # it was looked at, or is to be looked at later
+        del self._due_at[due.number]
+        processor = self._processors.get(due.number)
+        if processor is None or not processor.held or processor.state in KILLED:
+            return
+        executing = processor.progress.executing
+        ran_seconds = processor.progress.ran_seconds(executing, self._now())
+        task = processor.task_at(executing)
+        left_seconds = math.inf if task is None else self._shortest([task]) - ran_seconds
+        next_seconds = self._shortest(each for each in processor.tasks() if each is not task)
+        if left_seconds > 0:
+            next_seconds = min(next_seconds, left_seconds)
+        if next_seconds < math.inf:
+            self._look_in(due.number, next_seconds)
+        if task is not None and left_seconds <= 0:
+            self._end(processor, {run_of(task): self._overdue(task, ran_seconds)})
+
+    def _overdue(self, task: RunTask, ran_seconds: float) -> End:
+        own = _own_limit(task)
+        ran = f"it ran for {ran_seconds:.3g} s on worker {self._name}"
+        if own < (self._limit_seconds or math.inf):
+            return End(TaskStatus.TIMED_OUT, f"{ran}, longer than its limit of {own:g} s (its option timeout)")
+        limit = f"where no task may run for longer than {self._limit_seconds:g} s (task_timeout_seconds)"
+        return End(TaskStatus.TIMED_OUT, f"{ran}, {limit}")
+
+
+def _own_limit(task: RunTask) -> float:
+    return RunOptions.decode(task.options).timeout_ms / 1000 or math.inf

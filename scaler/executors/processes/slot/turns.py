@@ -1,0 +1,190 @@
+"""Turns: decides which processor of a worker holds the slot, and when a blocked task may continue.
+
+Used by the slot; sends to the processors, and reports blocked runs. A worker runs one task at a time. When its task
+waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task could
+continue, it asks, and waits until the slot is free.
+
+    running --block--> blocked --ask--> asking --get slot--> running
+                          +--go on without the slot--> loose --finish--> idle
+
+Asking tasks continue one after the other, the greatest priority first, before all tasks in the queue. `loose`: runs
+without holding the slot (cancelled, or resumed from another thread). No tasks are dispatched until it ends.
+
+Must never: hand out tasks while a loose processor runs, or one that was killed may still run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from scaler.executors.processes.messages import ResumeProcessor, TaskAsks, TaskBlocks, TaskUnblocks
+from scaler.executors.processes.slot.answers import Answers
+from scaler.executors.processes.slot.cancellation import Cancellation
+from scaler.executors.processes.slot.processor_states import (
+    ASKING,
+    BLOCKED,
+    DISTRUSTED,
+    DOOMED,
+    FINISH,
+    GO_ON,
+    IDLE,
+    KILLED,
+    LOOSE,
+)
+from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.recall import Recall
+from scaler.executors.processes.slot.reserve import Reserve
+from scaler.executors.processes.slot.suspension import Suspension
+from scaler.executors.task_queue import TaskQueue, run_of
+
+
+class Turns:
+    """The turns of the processors of one slot.
+
+    Args:
+        processors: the processors of the slot.
+        queue: its tasks.
+        answers: tell the scheduler of runs that are blocked.
+        reserve, cancellation, recall, suspension: the rooms that a blocked task concerns.
+    """
+
+    def __init__(
+        self,
+        processors: Processors,
+        queue: TaskQueue,
+        answers: Answers,
+        *,
+        reserve: Reserve,
+        cancellation: Cancellation,
+        recall: Recall,
+        suspension: Suspension,
+    ) -> None:
+        self._processors = processors
+        self._queue = queue
+        self._answers = answers
+        self._reserve = reserve
+        self._cancellation = cancellation
+        self._recall = recall
+        self._suspension = suspension
+        self._asking = processors.place(ASKING)
+        self._idle = processors.place(IDLE)
+        self._obstacles = processors.place(LOOSE), processors.place(DOOMED), processors.place(DISTRUSTED)
+        """processors that run, or may run, besides the one that holds the slot"""
+        self.mail: dict[type, Callable[[Any], None]] = {
+            TaskBlocks: self._block,
+            TaskAsks: self._ask,
+            TaskUnblocks: self._unblock,
+        }
+
+    def next(self) -> ProcessorRecord | None:
+        """Return the processor that gets the next tasks, if any may. Let a task go on instead, if one may."""
+        active = self._processors.active
+        if active is not None and self._processors.is_usual:
+            return active
+        loose, doomed, distrusted = self._obstacles
+        if loose or doomed or distrusted or (self._asking and active is not None and active.held):
+            return None
+        if self._asking:
+            self._permit(self._processors.next_to_go_on())
+            return None
+        if active is None:
+            if self._idle:
+                active = self._idle[next(reversed(self._idle))]
+                self._processors.give_slot(active)
+            if active is not None or self._queue.first_row():
+                self._reserve.fill()
+        return active
+
+    def let_end(self, processor: ProcessorRecord) -> None:
+        """Runs of this processor must end. If its task asks, it continues at once, without the slot."""
+        if processor.state is ASKING:
+            self._go_on_loose(processor)
+
+    def results_came(self, processor: ProcessorRecord) -> None:
+        """A processor without the slot has given results, and so its blocked task, if it had one, has ended."""
+        self._suspension.end(processor)
+        if not processor.held:
+            self._processors.apply(processor, FINISH)
+            self._reserve.watch()
+        elif processor.state in (BLOCKED, ASKING):
+            self._processors.apply(processor, GO_ON)
+            self._recall.watch(processor)
+
+    def _block(self, blocks: TaskBlocks) -> None:
+        """A task waits for others: its place is free."""
+        processor = self._processors.get(blocks.number)
+        task = processor.executed_task(blocks.task) if processor is not None else None
+        if processor is None or task is None or processor.state in KILLED:
+            return
+        self._processors.block(processor, task)
+        # A task that must end is not stopped while it waits.
+        wait = 0 if self._cancellation.ends(processor) else blocks.wait
+        self._suspension.begin(processor, wait, blocks.timeout_seconds)
+        self._answers.blocked(task)
+        if len(processor.held) > 1:
+            withhold = self._recall.withhold_stuck if blocks.is_stuck else self._recall.withhold
+            withhold(processor, blocks.task)
+        processor.held_us = inf
+        self._reserve.fill()
+
+    def _ask(self, asks: TaskAsks) -> None:
+        """What a task waited for is there."""
+        processor = self._waiting_one(asks)
+        if processor is None:
+            return
+        self._suspension.end(processor)
+        if self._cancellation.ends(processor):
+            self._go_on_loose(processor)
+        else:
+            self._processors.ask(processor)
+
+    def _unblock(self, unblocks: TaskUnblocks) -> None:
+        """A task goes on without having asked."""
+        processor = self._waiting_one(unblocks)
+        if processor is None:
+            return
+        self._say_unblocked(processor)
+        active = self._processors.active
+        if active is None or not active.held:
+            self._give_slot(processor)
+        else:
+            self._processors.apply(processor, GO_ON)
+        self._recall.watch(processor)
+
+    def _waiting_one(self, news: TaskAsks | TaskUnblocks) -> ProcessorRecord | None:
+        """Return the processor of the news, if the task that they are about waits."""
+        processor = self._processors.get(news.number)
+        if processor is None:
+            return None
+        task = processor.executed_task(news.task)
+        return processor if task is not None and task is self._processors.blocked_task(processor) else None
+
+    def _permit(self, processor: ProcessorRecord) -> None:
+        """Let a task go on that asked: no other one runs."""
+        self._say_unblocked(processor)
+        self._give_slot(processor)
+        self._send_resume(processor)
+
+    def _give_slot(self, processor: ProcessorRecord) -> None:
+        """Let this one have the slot; the one that had it is idle now."""
+        self._processors.give_slot(processor)
+        self._reserve.watch()
+
+    def _go_on_loose(self, processor: ProcessorRecord) -> None:
+        """Let a task continue although another one may run, because it must end."""
+        self._say_unblocked(processor)
+        self._processors.apply(processor, GO_ON)
+        self._send_resume(processor)
+
+    def _send_resume(self, processor: ProcessorRecord) -> None:
+        processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
+
+    def _say_unblocked(self, processor: ProcessorRecord) -> None:
+        """Tell the scheduler, unless the task goes on only to end: then its end is the next news."""
+        self._suspension.end(processor)
+        task = self._processors.blocked_task(processor)
+        ends = self._cancellation.ends(processor)
+        if task is not None and not (ends and run_of(task) in ends):
+            self._answers.unblocked(task)

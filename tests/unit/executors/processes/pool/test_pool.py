@@ -1,0 +1,163 @@
+"""The processors of a node, real ones: how many there are, and which ends of them are failures."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scaler.executors.processes.messages import AddProcessor, ProcessorUp
+from scaler.executors.processes.pool import fork_server_proxy
+from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.settings.functions import initializer_text
+from scaler.wire.messages.common import TaskStatus
+from tests.support.node import Node
+from tests.support.processes import alive, open_descriptors
+
+pytestmark = pytest.mark.processes
+
+
+def test_tasks_run_in_processes_of_their_own(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    assert node.statuses() == [TaskStatus.SUCCESS]
+    assert len(node.processes()) == 1
+
+
+def test_an_extra_processor_is_there_until_it_ends(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    [first] = node.processes()
+    node.pool.send(AddProcessor(0))
+    node.until(lambda: len(list(node.slot()._processors)) == 2)
+    [extra] = set(node.processes()) - {first}
+    os.kill(extra, signal.SIGKILL)
+    node.until(lambda: len(list(node.slot()._processors)) == 1)
+    os.kill(first, signal.SIGKILL)
+    node.until(lambda: not alive(first) and len(list(node.slot()._processors)) == 1 and len(node.processes()) == 1)
+    assert {first, extra}.isdisjoint(node.processes())
+
+
+def test_deaths_after_the_start_cost_no_budget(node: Node) -> None:
+    tasks = [node.task(lambda: os._exit(1)) for _ in range(30)]
+    node.run(*tasks)
+    node.until(lambda: len(node.results) == 30)
+    assert node.statuses() == [TaskStatus.PROCESSOR_DIED] * 30
+    assert node.shell.exit_code == 0
+
+
+def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garbage(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    before = open_descriptors()
+    gc.disable()
+    try:
+        node.run(*(node.task(lambda: os._exit(1)) for _ in range(100)))
+        node.until(lambda: len(node.results) == 101)
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 102)
+        assert open_descriptors() <= before + 20  # not one for each; what other tests have left may open some
+    finally:
+        gc.enable()
+
+
+def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server_proxy, "PROGRAM", "import_fails_here")
+    node = Node()
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.exit_code == 70
+        assert not any(isinstance(message, ProcessorUp) for message in node.link.messages)
+    finally:
+        node.close()
+
+
+def test_a_module_that_cannot_be_preloaded_ends_the_agent_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(preload=("no_such_module",))
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.exit_code == FAILED_EXIT_CODE
+        assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [
+            "the cluster ends: it cannot preload a module; the line before this one in the log says which, and why"
+        ]
+    finally:
+        node.close()
+
+
+def fails() -> None:
+    raise OSError("no table")
+
+
+@pytest.mark.parametrize(
+    ("initializer", "why"),
+    [
+        ("no_such_module:f", "its initializer cannot be found or imported; the log says why"),
+        (initializer_text(fails), "its initializer has failed 4 times and never succeeded; the log says why"),
+    ],
+)
+def test_an_initializer_that_never_succeeds_ends_the_agent_without_a_traceback(
+    initializer: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(initializer=initializer)
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.exit_code == FAILED_EXIT_CODE
+        said = [record for record in caplog.records if record.levelno > logging.INFO]
+        assert [record.getMessage() for record in said if record.levelno > logging.WARNING] == [
+            f"the cluster ends: {why}"
+        ]
+        assert not any(record.exc_info for record in said)
+        assert {record.getMessage().partition(" in ")[0] for record in said[:-1]} <= {"restarting processor-0"}
+    finally:
+        node.close()
+
+
+def test_a_node_that_has_worked_tries_again_when_its_initializer_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mark = str(tmp_path / "mark")
+
+    def needs_the_mark() -> None:
+        Path(mark).stat()
+
+    Path(mark).touch()
+    node = Node(initializer=initializer_text(needs_the_mark))
+    try:
+        node.run(node.task(int))
+        node.until(lambda: node.results)
+        Path(mark).unlink()
+        node.run(node.task(lambda: os._exit(1)))
+        node.until(lambda: caplog.text.count("its initializer failed; the log of the process says why") > 5)
+        Path(mark).touch()
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 3)
+        assert node.shell.exit_code == 0
+    finally:
+        node.close()
+
+
+def test_a_node_that_has_worked_tries_again_when_a_module_cannot_be_preloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "preloaded_sometimes.py"
+    module.touch()
+    node = Node(preload=(module.stem,))
+    try:
+        node.run(node.task(int))
+        node.until(lambda: node.results)
+        module.unlink()
+        [fork_server] = psutil.Process().children()
+        fork_server.kill()
+        node.until(lambda: "it cannot preload a module" in caplog.text)
+        module.touch()
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 2)
+        assert node.shell.exit_code == 0
+    finally:
+        node.close()

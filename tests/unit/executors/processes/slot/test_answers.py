@@ -1,0 +1,54 @@
+"""Answers: what the link hears of runs that do not end by a result."""
+
+from __future__ import annotations
+
+from scaler.executors.messages import RunsNotHere
+from scaler.executors.processes.slot.answers import Answers, End
+from scaler.executors.task_queue import run_of
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunResult,
+    RunUnblocked,
+)
+from tests.support.room_bench import RoomBench
+
+
+def test_an_end_is_a_result_with_its_text_and_where_the_task_was() -> None:
+    bench = RoomBench()
+    answers, task = Answers(bench.link_ref), bench.task()
+    answers.end([task], End(TaskStatus.TIMED_OUT, "too long"), b"in f", b"profile")
+    answers.end([task], End(TaskStatus.CANCELED), b"in f")
+    answers.end([], End(TaskStatus.CANCELED))
+    assert [list(batch) for batch in bench.told(Batch[RunResult])] == [
+        [RunResult(task.task_id, 0, 1, TaskStatus.TIMED_OUT, b"too long\nin f", 0, (), b"profile")],
+        [RunResult(task.task_id, 0, 1, TaskStatus.CANCELED, b"", 0, ())],
+    ]
+
+
+def test_what_is_given_back_blocked_and_unblocked_names_the_run() -> None:
+    bench = RoomBench()
+    answers, task = Answers(bench.link_ref), bench.task()
+    answers.given_back([task])
+    answers.given_back([])
+    answers.blocked(task)
+    answers.unblocked(task)
+    bench.dispatcher.run()
+    assert bench.link.messages == [
+        [RecallResponse(task.task_id, 0, 1)],
+        [RunBlocked(task.task_id, 0, 1)],
+        [RunUnblocked(task.task_id, 0, 1)],
+    ]
+
+
+def test_only_runs_that_are_not_here_are_told_as_such() -> None:
+    bench = RoomBench()
+    answers, task, other = Answers(bench.link_ref), bench.task(), bench.task()
+    cancels = [RunCancel(each.task_id, 0, 1) for each in (task, other)]
+    answers.not_here(cancels, {run_of(task)})
+    answers.not_here([RecallRequest(task.task_id, 0, 1)], {run_of(task)})
+    assert bench.told(RunsNotHere) == [RunsNotHere(cancels[1:])]

@@ -1,0 +1,271 @@
+"""Cancellation: cancels of what the processor holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.messages import ObjectFound, StoredObject
+from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
+from scaler.executors.processes.slot.answers import End
+from scaler.executors.processes.slot.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED, Cancellation
+from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
+from scaler.executors.processes.slot.processors import ProcessorRecord
+from scaler.executors.processes.slot.recall import SETTLE_SECONDS
+from scaler.executors.task_queue import run_of
+from scaler.wire.messages.common import TaskStatus
+from tests.support.room_bench import RoomBench, finish
+from tests.support.slot_bench import FUNCTION, SlotBench
+
+
+@pytest.fixture
+def bench() -> SlotBench:
+    return SlotBench().with_function()
+
+
+def test_cancel_of_the_executing_task_interrupts_it_and_nothing_else(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(first)
+    assert bench.processor.take(InterruptProcessor) == [InterruptProcessor(1)]
+    assert list(bench.progress.words[1:4]) == [0, 0, 2]
+    assert bench.answers() == []  # its place is taken until it has ended
+    bench.progress.words[3] = 0  # by the processor
+    bench.finish(first, status=STOPPED)
+    bench.finish(second, third)
+    assert bench.answers() == [
+        (first.task_id, TaskStatus.CANCELED),
+        (second.task_id, TaskStatus.SUCCESS),
+        (third.task_id, TaskStatus.SUCCESS),
+    ]
+    bench.wait(2 * GRACE_SECONDS)
+    assert bench.processor.messages == []
+    assert bench.dispatcher.next_deadline() is None
+
+
+def test_the_processor_is_asked_until_it_has_interrupted_the_task(bench: SlotBench) -> None:
+    first, *_ = bench.hold_and_execute()
+    bench.cancel(first)
+    bench.wait(INSIST_SECONDS)
+    assert len(bench.processor.take(InterruptProcessor)) == 2
+    bench.progress.words[3] = 0
+    for _ in range(5):
+        bench.wait(INSIST_SECONDS)
+    assert bench.processor.take(InterruptProcessor) == []
+
+
+def test_a_task_that_does_not_end_is_killed_after_the_grace_and_the_others_run_again(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    late = bench.task()
+    bench.run(late)
+    bench.handed()
+    bench.cancel(first)
+    bench.progress.words[3] = 0
+    for _ in range(round(GRACE_SECONDS / INSIST_SECONDS) - 1):
+        bench.wait(INSIST_SECONDS)
+        assert bench.processor.take(KillProcessor) == []
+    bench.wait(2 * INSIST_SECONDS)
+    assert len(bench.processor.take(KillProcessor)) == 1
+    bench.die(executing=2)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [second, third, late]
+
+
+def test_a_death_in_the_grace_ends_the_canceled_task_and_marks_nobody(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(first)
+    bench.die(executing=2)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [second, third]
+
+
+def test_cancel_of_a_held_task_keeps_it_from_being_started(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(second)
+    assert list(bench.progress.words[1:4]) == [2, 4, 0]
+    assert bench.processor.take(InterruptProcessor) == []
+    bench.finish(first)
+    bench.finish(second, third, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.CANCELED)]
+    assert bench.handed() == [third]
+
+
+def test_cancel_of_a_held_task_behind_a_long_one_is_answered_at_once(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(second)
+    bench.wait(SETTLE_SECONDS)
+    assert bench.answers() == [(second.task_id, TaskStatus.CANCELED)]
+    bench.finish(first)
+    bench.finish(second, third, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS)]
+    assert bench.handed() == [third]
+
+
+def test_a_held_task_that_started_in_spite_of_its_cancel_is_interrupted(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(second)
+    bench.progress.words[0] = 3  # it did not see the new words in time
+    bench.finish(first)
+    bench.wait(INSIST_SECONDS)
+    assert len(bench.processor.take(InterruptProcessor)) == 1
+    bench.finish(second, status=STOPPED)
+    bench.finish(third, status=STOPPED)  # withheld
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.CANCELED)]
+    assert bench.handed() == [third]
+
+
+def test_cancel_between_two_messages_waits_for_what_the_processor_says(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.progress.words[0] = 0
+    bench.cancel(second)
+    assert list(bench.progress.words[1:3]) == [1, 4]
+    bench.wait(SETTLE_SECONDS)
+    assert bench.answers() == []
+    bench.finish(first)  # had ended before
+    bench.finish(second, third, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.CANCELED)]
+    assert bench.handed() == [third]
+
+
+def test_cancel_of_all_held_tasks_answers_each_once(bench: SlotBench) -> None:
+    tasks = bench.hold_and_execute()
+    bench.cancel(*tasks)
+    assert len(bench.processor.take(InterruptProcessor)) == 1
+    bench.wait(SETTLE_SECONDS)
+    bench.finish(*tasks, status=STOPPED)
+    assert sorted(bench.answers()) == sorted((task.task_id, TaskStatus.CANCELED) for task in tasks)
+    following = bench.task()
+    bench.run(following)
+    assert bench.handed() == [following]
+
+
+def test_a_cancel_that_is_said_twice_is_answered_once(bench: SlotBench) -> None:
+    first, *_ = bench.hold_and_execute()
+    bench.cancel(first)
+    bench.cancel(first)
+    bench.finish(first, status=STOPPED)
+    bench.cancel(first)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
+
+
+def test_a_result_that_was_read_stands_against_a_cancel(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.cancel(task)
+    bench.finish(task)
+    bench.die(executing=0)
+    assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
+
+
+def test_nothing_is_handed_behind_a_task_that_shall_end(bench: SlotBench) -> None:
+    first, following = bench.task(), bench.task()
+    bench.run(first)
+    bench.handed()
+    bench.cancel(first)
+    bench.run(following)
+    assert bench.handed() == []
+    bench.finish(first, status=STOPPED)
+    assert bench.handed() == [following]
+
+
+# Alone
+
+
+CANCELED, TIMED_OUT = End(TaskStatus.CANCELED), End(TaskStatus.TIMED_OUT, "too long")
+
+
+class CancellationBench(RoomBench):
+    def __init__(self) -> None:
+        super().__init__()
+        self.withheld: list[int] = []
+        self.cancellation = Cancellation(self.processors, self.now, self.schedule, self.withhold)
+
+    def withhold(self, processor: ProcessorRecord, executing: int) -> None:
+        self.withheld.append(executing)
+        processor.progress.withhold(after=executing, to=processor.results_seen + len(processor.held))
+
+    def stop(self, processor: ProcessorRecord, *indexes: int, end: End = CANCELED) -> None:
+        tasks = processor.tasks()
+        self.cancellation.stop(processor, {run_of(tasks[index]): end for index in indexes})
+        self.audit(self.cancellation)
+
+    def end_first(self, processor: ProcessorRecord) -> End | None:
+        """The processor answers for its first task. Returns how that ends."""
+        ends = self.cancellation.ends(processor)
+        end = ends.pop(run_of(processor.tasks()[0]), None) if ends else None
+        finish(processor)
+        return end
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.wait(self.cancellation, seconds)
+
+
+def test_the_executed_task_is_interrupted_and_one_behind_it_withheld() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.stop(processor, 1)
+    assert (bench.withheld, bench.take(InterruptProcessor)) == ([1], [])
+    bench.stop(processor, 0)
+    assert bench.take(InterruptProcessor) == [InterruptProcessor(1)]
+    assert processor.progress.words[3] == 1
+    assert bench.withheld == [1]  # still so
+
+
+def test_insisting_ends_when_all_have_ended_and_begins_again_with_the_next() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.stop(processor, 0)
+    bench.pass_seconds(3 * INSIST_SECONDS)
+    assert len(bench.take(InterruptProcessor)) == 4
+    assert bench.end_first(processor) == CANCELED
+    assert bench.cancellation.ends(processor) is None
+    bench.execute(processor, 2)
+    bench.stop(processor, 0)
+    assert len(bench.timers) == 1  # the one that was there
+    assert bench.end_first(processor) == CANCELED
+    bench.pass_seconds(2 * INSIST_SECONDS)
+    assert bench.timers == []
+    bench.execute(processor, 3)
+    bench.stop(processor, 0)
+    assert len(bench.timers) == 1
+
+
+def test_it_ends_as_was_said_first() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=1, executing=1)
+    bench.stop(processor, 0)
+    bench.stop(processor, 0, end=TIMED_OUT)
+    assert bench.end_first(processor) == CANCELED
+
+
+def test_a_task_that_resists_is_killed_after_its_grace_and_each_has_its_own() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=2, executing=1)
+    bench.stop(processor, 0, 1)
+    bench.pass_seconds(GRACE_SECONDS / 2)
+    bench.end_first(processor)
+    bench.execute(processor, 2)
+    bench.pass_seconds(GRACE_SECONDS * 0.9)
+    assert bench.take(KillProcessor) == []
+    bench.pass_seconds(GRACE_SECONDS * 0.2)
+    (kill,) = bench.take(KillProcessor)
+    assert (processor.state, bench.cancellation.why_killed(processor)) == (DOOMED, kill.reason)
+    assert bench.cancellation.ends(processor) == {run_of(processor.tasks()[0]): CANCELED}
+    bench.pass_seconds(2 * INSIST_SECONDS)
+    assert bench.timers == []
+
+
+def test_what_is_said_of_one_that_was_killed_is_kept_until_it_is_gone() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=2, executing=1)
+    bench.cancellation.distrust(processor, "a wrong result")
+    bench.stop(processor, 0)
+    assert bench.take(InterruptProcessor) == []
+    assert (processor.state, bench.cancellation.why_killed(processor)) == (DISTRUSTED, "a wrong result")
+    assert bench.cancellation.ends(processor) is not None
+    bench.processors.leave(processor)
+    bench.cancellation.leave(processor)
+    bench.pass_seconds(INSIST_SECONDS)
+    assert bench.timers == []

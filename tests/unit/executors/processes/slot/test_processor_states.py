@@ -1,0 +1,76 @@
+"""The table of a processor's states: what is in it happens, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.processes.slot.processor_states import (
+    ASK,
+    ASKING,
+    BLOCK,
+    BLOCKED,
+    COMING,
+    DIE,
+    DISMISS,
+    DISTRUST,
+    DISTRUSTED,
+    DOOMED,
+    FINAL,
+    GET_SLOT,
+    GO_ON,
+    GONE,
+    IDLE,
+    IGNORED,
+    KILL,
+    KILLED,
+    LOOSE,
+    READY,
+    RUNNING,
+    TRANSITIONS,
+    Event,
+    IllegalTransitionError,
+    State,
+    next_state,
+)
+
+
+def test_a_life_without_waiting() -> None:
+    state = COMING
+    for event, following in ((READY, IDLE), (GET_SLOT, RUNNING), (DIE, GONE)):
+        assert next_state(state, event) == following
+        state = following
+
+
+def test_a_task_that_waits_comes_back_by_asking_or_without() -> None:
+    assert next_state(RUNNING, BLOCK) == BLOCKED
+    assert next_state(BLOCKED, ASK) == ASKING
+    assert next_state(ASKING, GET_SLOT) == RUNNING
+    assert next_state(BLOCKED, GO_ON) == LOOSE
+    assert next_state(LOOSE, BLOCK) == BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("state", "event"), [(IDLE, BLOCK), (RUNNING, DISMISS), (RUNNING, ASK), (DOOMED, GET_SLOT), (GONE, DIE)]
+)
+def test_what_cannot_happen_raises(state: State, event: Event) -> None:
+    with pytest.raises(IllegalTransitionError, match=f"a processor that is {state} cannot {event}"):
+        next_state(state, event)
+
+
+def test_what_is_late_and_lawful_is_ignored() -> None:
+    for state, event in IGNORED:
+        assert next_state(state, event) is None
+        assert event not in TRANSITIONS[state]
+
+
+def test_whatever_is_up_may_die_and_can_be_distrusted_once() -> None:
+    for state, row in TRANSITIONS.items():
+        assert row[DIE] == GONE
+        assert (row.get(DISTRUST) == DISTRUSTED) is (state not in (COMING, DISTRUSTED))
+
+
+def test_who_was_killed_never_gets_tasks_again() -> None:
+    assert {DOOMED, DISTRUSTED} == KILLED
+    for state in KILLED:
+        assert set(TRANSITIONS[state].values()) <= KILLED | FINAL
+    assert {state for state, row in TRANSITIONS.items() if KILL in row} == {RUNNING, BLOCKED, ASKING, LOOSE}

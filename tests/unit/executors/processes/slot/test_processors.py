@@ -1,0 +1,131 @@
+"""Processors: which processor of a worker is in which state."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.processes.slot.processor_states import (
+    ASKING,
+    BLOCKED,
+    DISMISS,
+    FINISH,
+    GO_ON,
+    IDLE,
+    KILL,
+    LOOSE,
+    RUNNING,
+    IllegalTransitionError,
+)
+from tests.support.pages import new_page
+from tests.support.room_bench import RoomBench, finish
+
+
+@pytest.fixture
+def bench() -> RoomBench:
+    return RoomBench()
+
+
+def test_who_loses_the_slot_is_idle_and_the_last_of_those(bench: RoomBench) -> None:
+    first, second, third = bench.idle(), bench.idle(), bench.idle()
+    bench.processors.give_slot(first)
+    bench.processors.give_slot(second)
+    assert bench.processors.active is second
+    assert list(bench.processors.place(IDLE).values()) == [third, first]
+    bench.processors.audit()
+
+
+def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) -> None:
+    shallow, first, second = (bench.blocked(priority) for priority in (1, 3, 3))
+    for processor in (shallow, first, second):
+        bench.processors.ask(processor)
+    assert bench.processors.next_to_go_on() is first
+    bench.processors.give_slot(first)
+    assert bench.processors.next_to_go_on() is second
+    bench.processors.audit()
+
+
+def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
+    processor = bench.blocked()
+    task = processor.executed_task(1)
+    assert (bench.processors.active, bench.processors.has_blocked) == (None, True)
+    for event in (bench.processors.ask, lambda processor: bench.processors.apply(processor, GO_ON)):
+        assert bench.processors.blocked_task(processor) is task
+        event(processor)
+    assert (processor.state, bench.processors.blocked_task(processor)) == (LOOSE, None)
+    assert bench.processors.has_blocked
+    finish(processor)
+    bench.processors.apply(processor, FINISH)
+    assert not bench.processors.has_blocked
+    bench.processors.audit()
+
+
+def test_the_dead_are_nowhere(bench: RoomBench) -> None:
+    members = [bench.idle(), bench.blocked(), bench.running(1)]
+    bench.processors.ask(members[1])
+    for processor in members:
+        bench.processors.leave(processor)
+        assert bench.processors.get(processor.number) is None
+    assert bench.processors.active is None
+    assert [bench.processors.place(state) for state in (IDLE, RUNNING, BLOCKED, ASKING)] == [{}, {}, {}, {}]
+    assert list(bench.processors) == []
+    bench.processors.audit()
+
+
+def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
+    with pytest.raises(IllegalTransitionError):
+        bench.processors.join(7, bench.proxy, new_page(), False)
+    bench.processors.expect(7)
+    assert bench.processors.coming() == 1
+    bench.processors.join(7, bench.proxy, new_page(), False)
+    assert bench.processors.coming() == 0
+    bench.processors.audit()
+
+
+def test_an_illegal_event_changes_nothing(bench: RoomBench) -> None:
+    processor = bench.running(2)
+    with pytest.raises(IllegalTransitionError):
+        bench.processors.apply(processor, DISMISS)
+    assert (processor.state, bench.processors.active) == (RUNNING, processor)
+    bench.processors.audit()
+
+
+@pytest.mark.parametrize("fault", ["two places", "wrong state", "idle with a task", "lost block"])
+def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
+    blocked, idle = bench.blocked(), bench.idle()
+    bench.processors.audit()
+    if fault == "two places":
+        bench.processors.place(LOOSE)[idle.number] = idle
+    elif fault == "wrong state":
+        idle.state = RUNNING
+    elif fault == "idle with a task":
+        idle.held.append((bench.task(), 1.0))
+    else:
+        blocked.held.clear()
+    with pytest.raises(AssertionError):
+        bench.processors.audit()
+
+
+def test_only_the_task_that_is_executed_can_wait(bench: RoomBench) -> None:
+    processor = bench.running(6)
+    finish(processor, 4)
+    first, second = processor.tasks()
+    assert [processor.executed_task(number) for number in (4, 5, 6)] == [None, first, None]
+    processor.held[0] = None
+    assert processor.executed_task(5) is None
+    assert processor.task_at(6) is second
+
+
+def test_tasks_are_numbered_behind_the_results(bench: RoomBench) -> None:
+    processor = bench.running(7)
+    finish(processor, 4)
+    tasks = processor.tasks()
+    processor.held[1] = None
+    numbers = (0, 4, 5, 6, 7, 8)
+    assert [processor.task_at(number) for number in numbers] == [None, None, tasks[0], None, tasks[2], None]
+
+
+def test_one_that_was_killed_holds_the_slot_no_more(bench: RoomBench) -> None:
+    processor = bench.running(1)
+    bench.processors.apply(processor, KILL)
+    assert bench.processors.active is None
+    bench.processors.audit()

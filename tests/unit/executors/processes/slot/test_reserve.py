@@ -1,0 +1,168 @@
+"""Reserve: how many processors there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.processes.messages import (
+    AddProcessor,
+    DismissProcessor,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
+)
+from scaler.executors.processes.slot.processor_states import DISMISSED, IDLE
+from scaler.executors.processes.slot.reserve import READY_AHEAD, SPARE_KEPT, SPARE_SECONDS, Reserve
+from scaler.wire.messages.common import TaskStatus
+from tests.support.room_bench import RoomBench
+from tests.support.slot_bench import WaitingBench
+
+
+@pytest.fixture
+def bench() -> WaitingBench:
+    return WaitingBench()
+
+
+def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: WaitingBench) -> None:
+    bench.run(*(bench.task() for _ in range(5)))
+    assert bench.pool.messages == []
+
+
+@pytest.mark.parametrize(
+    "news", [ProcessorNotComing(50, is_extra=True, is_tried_again=False), ProcessorDown(50, 0, "died")]
+)
+def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench, news: object) -> None:
+    bench.run(bench.task())
+    bench.wait_for_others(1)
+    assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * READY_AHEAD
+    bench.tell(ProcessorComing(50, True))
+    bench.tell(news)
+    bench.run(bench.task())
+    assert bench.pool.take(AddProcessor) == [AddProcessor(3)]
+
+
+def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> None:
+    parent = bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    for _ in range(SPARE_KEPT + 3):
+        bench.up()
+    bench.ask(1)
+    bench.end(1, parent)
+    for _ in range(2):
+        bench.wait(SPARE_SECONDS)
+    dismissed = [dismiss.number for dismiss in bench.processor.take(DismissProcessor)]
+    assert len(dismissed) == 3
+    assert 1 not in dismissed
+    bench.tell(ProcessorStays(dismissed[0]))
+    bench.tell(ProcessorDown(dismissed[1], 0, "ended"))
+    assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
+
+
+def test_those_that_lost_the_slot_to_one_that_asked_end_as_well(bench: WaitingBench) -> None:
+    depth = SPARE_KEPT + 3
+    chain = [bench.task(priority=priority) for priority in range(depth)]
+    for task in chain:
+        bench.run(task)
+        if task is not chain[-1]:
+            bench.wait_for_others(bench.number)
+            bench.up()
+    bench.end(depth, chain[-1])
+    for number in range(depth - 1, 0, -1):
+        bench.ask(number)
+        bench.end(number, chain[number - 1])
+    for _ in range(2):
+        bench.wait(SPARE_SECONDS)
+    extra = depth - 1
+    assert len(bench.processor.take(DismissProcessor)) == extra - SPARE_KEPT
+
+
+# Alone
+
+
+class ReserveBench(RoomBench):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.reserve = Reserve(self.processors, self.add, self.schedule)
+
+    def add(self) -> None:
+        self.asked += 1
+
+    def hear(self, message: object) -> None:
+        self.reserve.mail[type(message)](message)
+        self.audit(self.reserve)
+
+
+def test_one_is_asked_for_if_none_has_the_slot_and_some_if_a_task_is_blocked() -> None:
+    bench = ReserveBench()
+    bench.reserve.fill()
+    bench.reserve.fill()
+    assert bench.asked == 1
+    bench.hear(ProcessorComing(50, True))
+    bench.reserve.fill()
+    assert (bench.asked, bench.reserve.count()) == (1, 1)
+    bench.hear(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
+    bench.blocked()
+    bench.reserve.fill()
+    assert (bench.asked, bench.reserve.count()) == (1 + READY_AHEAD, READY_AHEAD)
+
+
+def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
+    bench = ReserveBench()
+    bench.blocked()
+    bench.reserve.fill()
+    bench.hear(ProcessorComing(50, False))
+    assert bench.reserve.count() == READY_AHEAD + 1
+    bench.hear(ProcessorComing(51, False, pool=2))
+    assert bench.reserve.count() == 2
+    for number in (50, 51):
+        bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=False))
+    assert bench.reserve.count() == 0
+
+
+def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
+    bench = ReserveBench()
+    bench.blocked()
+    bench.reserve.fill()
+    assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD)
+    bench.hear(ProcessorComing(50, False))
+    bench.hear(ProcessorComing(51, True))
+    for number in range(50, 70, 2):  # both fail, again and again
+        bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=True))
+        bench.hear(ProcessorNotComing(number + 1, is_extra=True, is_tried_again=True))
+        bench.reserve.fill()
+        assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD + 1)
+        bench.hear(ProcessorComing(number + 2, False))
+        bench.hear(ProcessorComing(number + 3, True))
+
+
+def test_of_the_usual_processor_the_next_one_is_expected_by_itself() -> None:
+    bench = ReserveBench()
+    for is_extra, count in ((True, 0), (False, 1)):
+        processor = bench.idle(is_extra)
+        bench.processors.leave(processor)
+        bench.reserve.leave(processor)
+        assert bench.reserve.count() == count
+
+
+def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_for_some() -> None:
+    bench = ReserveBench()
+    usual = bench.idle(is_extra=False)
+    extra = [bench.idle() for _ in range(SPARE_KEPT + 2)]
+    bench.reserve.watch()
+    bench.reserve.watch()
+    assert len(bench.timers) == 1
+    bench.wait(bench.reserve, SPARE_SECONDS)
+    assert bench.take(DismissProcessor) == []  # nothing is known of the time before
+    extra[0].results_seen += 1  # it has done something meanwhile, and is idle again
+    bench.wait(bench.reserve, SPARE_SECONDS)
+    assert bench.take(DismissProcessor) == [DismissProcessor(extra[1].number)]
+    bench.wait(bench.reserve, SPARE_SECONDS)
+    assert bench.take(DismissProcessor) == [DismissProcessor(extra[0].number)]
+    assert (usual.state, extra[0].state) == (IDLE, DISMISSED)
+    bench.wait(bench.reserve, 10 * SPARE_SECONDS)
+    assert (bench.take(DismissProcessor), bench.timers) == ([], [])
+    bench.hear(ProcessorStays(extra[0].number))
+    assert extra[0].state == IDLE

@@ -1,0 +1,182 @@
+"""Slot: its queue, answers, cancels, and deaths of its processor."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
+from scaler.executors.processes.messages import KillProcessor, ProcessorDown, TasksFinished, TasksSaid
+from scaler.executors.processes.slot.slot import Slot
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.processor import TaskOutput
+from scaler.wire.messages.worker import RunOutput, RunResult, RunTask
+from tests.support.slot_bench import FUNCTION, SlotBench
+
+
+@pytest.fixture
+def bench() -> SlotBench:
+    return SlotBench().with_function()
+
+
+def test_results_go_to_the_link(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.finish(task)
+    assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
+
+
+def test_tasks_wait_for_a_processor() -> None:
+    bench = SlotBench()
+    task = bench.task()
+    bench.run(task)
+    assert bench.objects.messages == []
+    bench.processor_up()
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot, is_function=True)]
+
+
+def test_queued_task_is_cancelled_at_once(bench: SlotBench) -> None:
+    first, second = bench.task(), bench.task()
+    bench.run(first, second)
+    bench.cancel(second)
+    assert bench.answers() == [(second.task_id, TaskStatus.CANCELED)]
+    assert bench.processor.take(KillProcessor) == []
+
+
+def test_tasks_that_wait_are_given_back_and_what_the_processor_has_stays(bench: SlotBench) -> None:
+    running, first, second = bench.task(), bench.task(), bench.task(priority=1)
+    bench.run(running)
+    bench.run(first, second)
+    assert bench.handed() == [running]
+    assert bench.ask_back(running, first, second) == [second.task_id, first.task_id]
+    assert bench.processor.take(KillProcessor) == []
+    bench.finish(running)
+    assert bench.handed() == []
+    assert bench.answers() == [(running.task_id, TaskStatus.SUCCESS)]
+
+
+def test_a_request_for_another_attempt_or_for_nothing_that_is_here_is_not_answered(bench: SlotBench) -> None:
+    running, waiting = bench.task(), bench.task()
+    bench.run(running, waiting)
+    older = RunTask(waiting.task_id, 0, 7, FUNCTION, b"", b"")
+    assert bench.ask_back(older, bench.task()) == []
+    bench.finish(running)
+    assert bench.handed() == [running, waiting]
+
+
+def test_a_run_that_is_nowhere_is_told_to_the_link_and_has_no_result(bench: SlotBench) -> None:
+    held, waiting, ended = (bench.task() for _ in range(3))
+    bench.run(ended)
+    bench.finish(ended)
+    bench.run(held, waiting)
+    bench.answers()
+    bench.ask_back(held, waiting, ended)
+    bench.cancel(held, ended)
+    told = [[run.task_id for run in news.runs] for news in bench.link.take(RunsNotHere)]
+    assert told == [[ended.task_id], [ended.task_id]]
+    assert bench.answers() == []
+
+
+def test_only_the_executing_task_is_marked_by_a_death(bench: SlotBench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(4)]
+    bench.run(*tasks)
+    bench.handed()
+    bench.finish(tasks[0])
+    bench.answers()
+    bench.die(executing=4)  # the first one was number 1; tasks[1] had finished, and its result was lost
+    assert bench.answers() == [(tasks[2].task_id, TaskStatus.PROCESSOR_DIED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [tasks[1], tasks[3]]
+
+
+def test_a_death_between_tasks_marks_nobody(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.handed()
+    bench.die(executing=0)
+    assert bench.answers() == []
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [task]
+
+
+def test_news_of_an_older_processor_is_ignored(bench: SlotBench) -> None:
+    bench.processor_up()
+    bench.tell(ProcessorDown(1, 1, "died"))
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    task = bench.task()
+    bench.run(task)
+    assert bench.handed() == [task]
+
+
+def test_more_results_than_tasks_kill_the_processor(bench: SlotBench) -> None:
+    bench.finish(bench.task())
+    assert len(bench.processor.take(KillProcessor)) == 1
+    assert bench.answers() == []
+
+
+@pytest.mark.parametrize("attempt", [1, 2], ids=["another task", "another attempt"])
+def test_a_result_at_the_place_of_another_run_ends_the_processor_and_loses_nothing(
+    bench: SlotBench, attempt: int
+) -> None:
+    first, second, third = bench.hold_and_execute()
+    wrong = RunResult(third.task_id if attempt == 1 else second.task_id, 0, attempt, TaskStatus.SUCCESS, b"", 0, ())
+    right = RunResult(first.task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, ())
+    bench.tell(TasksFinished(bench.number, Batch[RunResult]([right, wrong])))
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS)]
+    (kill,) = bench.processor.take(KillProcessor)
+    assert "result of another task" in kill.reason
+    bench.finish(second, third)  # too late: nothing more is believed
+    assert bench.answers() == []
+    bench.die(executing=3)
+    (results,) = bench.link.take(Batch[RunResult])
+    assert [(result.task_id, result.status) for result in results] == [(second.task_id, TaskStatus.PROCESSOR_DIED)]
+    assert kill.reason in results[0].payload.decode()
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [third]
+
+
+def test_a_processor_with_a_wrong_result_marks_nobody_if_it_executes_nothing(bench: SlotBench) -> None:
+    tasks = bench.hold()
+    bench.finish(tasks[2])
+    bench.die(executing=0)
+    assert bench.answers() == []
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == tasks
+
+
+def test_a_cancelled_run_of_a_processor_with_a_wrong_result_is_cancelled(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(second)
+    bench.finish(third)
+    bench.die(executing=2)
+    assert bench.answers() == [(first.task_id, TaskStatus.PROCESSOR_DIED), (second.task_id, TaskStatus.CANCELED)]
+
+
+def test_the_mail_of_all_rooms_is_passed_on(bench: SlotBench) -> None:
+    """What a room hears arrives at the slot, and nothing is passed on that no room hears."""
+    passed_on = {kind for kind, handler in Slot.handlers.items() if handler is Slot._mail_of_a_room}
+    assert passed_on == set(bench.actor._readers)
+
+
+def test_a_run_in_two_places_is_found(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.actor._queue.add([task])
+    with pytest.raises(AssertionError, match="two places"):
+        bench.actor.check()
+
+
+def test_what_a_task_writes_goes_to_the_link_with_its_run_if_the_task_is_here(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    lines = [TaskOutput(number, OutputStream.STANDARD_ERROR, 7, 1, f"of {number}") for number in (1, 2)]
+    for processor in (bench.number, bench.number + 1):
+        bench.tell(TasksSaid(processor, Batch[TaskOutput](lines)))
+    assert bench.link.take(Batch[RunOutput]) == [
+        [RunOutput(task.task_id, task.worker, task.attempt, OutputStream.STANDARD_ERROR, 7, 1, "of 1")]
+    ]

@@ -1,0 +1,310 @@
+"""Supplies: objects are asked for, handed, lost, and dropped when nobody needs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
+from scaler.executors.processes.messages import CleanProcessor, DropObjects, HandObject, HandTasks
+from scaler.executors.processes.slot.processors import ProcessorRecord
+from scaler.executors.processes.slot.supplies import AWAITED_OBJECTS, Supplies
+from scaler.executors.task_queue import run_of
+from scaler.ids import ObjectId
+from scaler.wire.messages.common import TaskStatus
+from tests.support.room_bench import RoomBench, finish
+from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
+
+
+@pytest.fixture
+def bench() -> SlotBench:
+    return SlotBench().with_function()
+
+
+def test_object_goes_to_the_processor_before_the_task() -> None:
+    bench = SlotBench()
+    bench.processor_up()
+    task = bench.task()
+    bench.run(task, bench.task())
+    assert len(bench.objects.take(NeedObject)) == 1
+    stored = StoredObject(FUNCTION, [b"x"], None)
+    bench.tell(ObjectFound(stored))
+    assert bench.processor.messages == [HandObject(1, stored), HandTasks(1, [task])]
+
+
+def test_a_task_with_missing_objects_fails_and_others_go_on(bench: SlotBench) -> None:
+    lost = ObjectId(b"o" * 16)
+    broken, whole = bench.task(object_ids=lost), bench.task()
+    bench.run(broken, whole)
+    assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
+    assert bench.handed() == [whole]
+    bench.tell(ObjectLost(lost))
+    assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
+    assert bench.answers() == []
+    bench.tell(ObjectLost(lost))
+    assert bench.answers() == [(broken.task_id, TaskStatus.MISSING_OBJECTS)]
+    assert bench.objects.take(NeedObject) == []
+
+
+def test_a_task_that_came_with_its_object_is_not_failed_by_the_answer_to_an_earlier_question(bench: SlotBench) -> None:
+    of_one_that_left, of_another = bench.task(OTHER), bench.task(OTHER)
+    bench.run(of_one_that_left)
+    assert bench.objects.take(NeedObject) == [NeedObject(OTHER, bench.slot, is_function=True)]
+    bench.run(of_another)
+    bench.cancel(of_one_that_left)
+    bench.answers()
+    bench.tell(ObjectLost(OTHER))
+    assert bench.answers() == []
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.handed() == [of_another]
+
+
+def test_of_tasks_that_come_between_the_two_questions_nobody_knows_yet(bench: SlotBench) -> None:
+    first, second = bench.task(OTHER), bench.task(OTHER)
+    bench.run(first)
+    bench.tell(ObjectLost(OTHER))
+    bench.run(second)
+    bench.tell(ObjectLost(OTHER))
+    assert bench.answers() == [(first.task_id, TaskStatus.MISSING_OBJECTS)]
+    bench.tell(ObjectLost(OTHER))
+    bench.tell(ObjectLost(OTHER))
+    assert bench.answers() == [(second.task_id, TaskStatus.MISSING_OBJECTS)]
+
+
+def test_tasks_that_wait_for_objects_do_not_hold_up_those_behind_them(bench: SlotBench) -> None:
+    bench.know()
+    first, second = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
+    waiting = [bench.task(object_ids=first), bench.task(object_ids=second), bench.task(object_ids=first)]
+    behind = [bench.task() for _ in range(3)]
+    bench.run(*waiting, *behind)
+    assert bench.objects.take(NeedObject) == [NeedObject(first, bench.slot), NeedObject(second, bench.slot)]
+    assert bench.handed() == behind
+    bench.finish(*behind)
+    late = bench.task()
+    bench.tell(ObjectFound(StoredObject(first, [b"x"], None)))
+    bench.run(late)
+    assert bench.handed() == [waiting[0], waiting[2], late]
+    assert bench.ask_back(waiting[1]) == [waiting[1].task_id]
+
+
+def test_only_a_few_objects_are_asked_for_before_their_tasks_are_waited_for(bench: SlotBench) -> None:
+    bench.know()
+    tasks = [bench.task(object_ids=bytes([n]) * 16) for n in range(1, 100)]
+    last = bench.task()
+    bench.run(*tasks, last)
+    assert len(bench.objects.take(NeedObject)) == AWAITED_OBJECTS + 1
+    assert bench.handed() == []
+    bench.tell(ObjectFound(StoredObject(ObjectId(b"\x02" * 16), [b"x"], None)))
+    assert bench.handed() == [tasks[1]]
+    assert len(bench.objects.take(NeedObject)) == 1
+
+
+def test_tasks_that_wait_for_objects_can_be_cancelled_and_outlive_the_processor(bench: SlotBench) -> None:
+    lost = ObjectId(b"o" * 16)
+    cancelled, other = bench.task(object_ids=lost), bench.task(object_ids=lost)
+    bench.run(cancelled, other)
+    bench.objects.take(NeedObject)
+    bench.cancel(cancelled)
+    assert bench.answers() == [(cancelled.task_id, TaskStatus.CANCELED)]
+    bench.die(executing=0)
+    bench.processor_up()
+    assert bench.objects.take(NeedObject) == [
+        NeedObject(FUNCTION, bench.slot, is_function=True),
+        NeedObject(lost, bench.slot),
+    ]
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(StoredObject(lost, [b"x"], None)))
+    assert bench.handed() == [other]
+
+
+def test_deleted_objects_are_dropped_and_asked_for_again(bench: SlotBench) -> None:
+    bench.tell(ForgetObjects([FUNCTION, OTHER]))
+    assert bench.processor.take(DropObjects) == [DropObjects(1, (FUNCTION,))]
+    bench.run(bench.task())
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot, is_function=True)]
+
+
+def dropped(bench: SlotBench) -> list[ObjectId]:
+    """What the processor was told to forget at the last collection; an error if it was not told to collect."""
+    drops = [object_id for drop in bench.processor.take(DropObjects) for object_id in drop.object_ids]
+    assert bench.processor.take(CleanProcessor) == [CleanProcessor(bench.number)]
+    return sorted(drops)
+
+
+def test_what_no_task_used_since_the_last_collection_is_dropped() -> None:
+    bench = SlotBench().with_function(FUNCTION, OTHER)
+    for function in (FUNCTION, OTHER):
+        bench.know(function=function)
+    bench.tell(CollectionDue())
+    assert dropped(bench) == []
+    bench.know()
+    bench.tell(CollectionDue())
+    assert dropped(bench) == [OTHER]
+    bench.tell(CollectionDue())
+    assert dropped(bench) == [FUNCTION]
+
+
+def test_what_was_deleted_under_a_running_task_is_fetched_for_the_next_one(bench: SlotBench) -> None:
+    bench.know()
+    running, after = bench.task(), bench.task()
+    bench.run(running)
+    assert bench.handed() == [running]
+    bench.tell(ForgetObjects([FUNCTION]))
+    bench.tell(CollectionDue())
+    bench.finish(running)
+    bench.run(after)
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot, is_function=True)]
+    assert bench.handed() == []
+
+
+def test_a_processor_that_did_nothing_since_the_last_collection_is_left_alone(bench: SlotBench) -> None:
+    bench.know()
+    for _ in range(2):
+        bench.tell(CollectionDue())
+        dropped(bench)
+    for _ in range(3):
+        bench.tell(CollectionDue())
+    assert bench.processor.messages == []
+
+
+def test_arguments_are_dropped_as_well_and_fetched_again_when_needed(bench: SlotBench) -> None:
+    task = bench.task(object_ids=OTHER)
+    bench.run(task)
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.handed() == [task]
+    bench.finish(task)
+    bench.know()
+    bench.tell(CollectionDue())
+    bench.know()
+    bench.processor.messages.clear()
+    bench.tell(CollectionDue())
+    assert dropped(bench) == [OTHER]
+    bench.objects.messages.clear()
+    again = bench.task(object_ids=OTHER)
+    bench.run(again)
+    assert [need.object_id for need in bench.objects.take(NeedObject)] == [OTHER]
+    assert bench.handed() == []
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.handed() == [again]
+
+
+def test_what_a_running_task_uses_is_not_dropped_however_long_it_takes(bench: SlotBench) -> None:
+    bench.run(bench.task())
+    bench.handed()
+    bench.processor.messages.clear()
+    for _ in range(5):
+        bench.tell(CollectionDue())
+    assert bench.processor.messages == []
+
+
+def test_collections_do_not_pile_up_behind_a_long_task(bench: SlotBench) -> None:
+    bench.know()
+    bench.run(bench.task())
+    bench.processor.messages.clear()
+    for _ in range(5):
+        bench.tell(CollectionDue())
+    assert dropped(bench) == []
+
+
+def test_a_collection_without_a_processor_does_nothing(bench: SlotBench) -> None:
+    bench.die(0)
+    bench.tell(CollectionDue())
+    assert bench.processor.messages == []
+
+
+# Alone
+
+
+class SuppliesBench(RoomBench):
+    """One processor, which has nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[ObjectId] = []
+        self.supplies = Supplies(self.processors, lambda object_id, is_function: self.asked.append(object_id))
+        self.processor = self.joined()
+
+    def joined(self) -> ProcessorRecord:
+        processor = self.running()
+        self.supplies.join(processor)
+        self.audit(self.supplies)
+        return processor
+
+    def find(self, *object_ids: ObjectId) -> list[HandObject]:
+        for object_id in object_ids:
+            self.supplies.found(StoredObject(object_id, [b"x"], None), self.processors.active)
+        self.audit(self.supplies)
+        return self.take(HandObject)
+
+    def collect(self) -> list[ObjectId]:
+        self.supplies.mail[CollectionDue](CollectionDue())
+        self.audit(self.supplies)
+        return [object_id for drop in self.take(DropObjects) for object_id in drop.object_ids]
+
+
+def test_what_is_missing_is_asked_for_once_and_handed_once() -> None:
+    bench = SuppliesBench()
+    task = bench.task(object_ids=OTHER)
+    assert not bench.supplies.has_all(bench.processor, task)
+    assert not bench.supplies.has_all(bench.processor, task)
+    assert bench.asked == [FUNCTION, OTHER]
+    assert [hand.stored.object_id for hand in bench.find(FUNCTION, OTHER, OTHER)] == [FUNCTION, OTHER]
+    assert bench.supplies.has_all(bench.processor, task)
+    assert bench.supplies.used_by(bench.processor) == {FUNCTION, OTHER}
+
+
+def test_a_new_processor_has_nothing_and_asks_again() -> None:
+    bench = SuppliesBench()
+    bench.supplies.has_all(bench.processor, bench.task())
+    new = bench.joined()
+    bench.supplies.has_all(new, bench.task())
+    assert bench.asked == [FUNCTION, FUNCTION]
+    assert [hand.number for hand in bench.find(FUNCTION)] == [new.number]
+
+
+def test_without_a_processor_an_object_is_nobodys() -> None:
+    bench = SuppliesBench()
+    bench.processors.leave(bench.processor)
+    bench.supplies.leave(bench.processor)
+    assert bench.find(FUNCTION) == []
+
+
+def test_only_who_waited_at_the_second_question_fails() -> None:
+    bench = SuppliesBench()
+    first, second = bench.task(), bench.task()
+    bench.supplies.has_all(bench.processor, first)
+    assert bench.supplies.lost(FUNCTION, [first]) == set()
+    assert bench.asked == [FUNCTION, FUNCTION]
+    assert bench.supplies.lost(FUNCTION, [first, second]) == {run_of(first)}
+    assert bench.supplies.lost(OTHER, [first]) == set()
+    assert bench.asked == [FUNCTION, FUNCTION]
+
+
+def test_a_function_holds_up_those_behind_and_an_object_does_not_until_there_are_many() -> None:
+    bench = SuppliesBench()
+    assert bench.supplies.holds_up(bench.processor, bench.task())
+    bench.find(FUNCTION)
+    for number in range(AWAITED_OBJECTS + 1):
+        task = bench.task(object_ids=bytes([number + 1]) * 16)
+        bench.supplies.has_all(bench.processor, task)
+        assert bench.supplies.holds_up(bench.processor, task) is (number == AWAITED_OBJECTS)
+
+
+def test_a_collection_drops_what_was_not_used_and_keeps_what_is_held() -> None:
+    bench = SuppliesBench()
+    bench.find(FUNCTION, OTHER)
+    bench.processor.held.append((bench.task(), 1.0))
+    bench.supplies.has_all(bench.processor, bench.task())
+    assert bench.collect() == [OTHER]
+    assert bench.collect() == []
+    finish(bench.processor)
+    assert bench.collect() == []  # it was used when the last collection was
+    assert bench.collect() == [FUNCTION]
+
+
+def test_deleted_objects_are_dropped_everywhere() -> None:
+    bench = SuppliesBench()
+    bench.find(FUNCTION)
+    bench.joined()
+    bench.find(FUNCTION, OTHER)
+    bench.supplies.forget([FUNCTION])
+    assert [drop.number for drop in bench.take(DropObjects)] == [1, 2]

@@ -1,0 +1,333 @@
+"""Turns: whose turn it is when tasks wait for others, and what the scheduler hears."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.executors.processes.messages import (
+    AddProcessor,
+    InterruptProcessor,
+    ProcessorDown,
+    ResumeProcessor,
+    TaskAsks,
+    TaskBlocks,
+    TaskUnblocks,
+)
+from scaler.executors.processes.slot.answers import Answers, End
+from scaler.executors.processes.slot.cancellation import Cancellation
+from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, IDLE, KILL, LOOSE, RUNNING
+from scaler.executors.processes.slot.processors import ProcessorRecord
+from scaler.executors.processes.slot.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
+from scaler.executors.processes.slot.reserve import READY_AHEAD, Reserve
+from scaler.executors.processes.slot.suspension import Suspension
+from scaler.executors.processes.slot.turns import Turns
+from scaler.executors.task_queue import TaskQueue, run_of
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunBlocked, RunUnblocked
+from tests.support.room_bench import RoomBench, finish
+from tests.support.slot_bench import WaitingBench
+
+
+@pytest.fixture
+def bench() -> WaitingBench:
+    return WaitingBench()
+
+
+def test_a_task_that_waits_makes_room_for_the_next_one(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task(priority=1)
+    bench.run(parent, child)
+    assert bench.handed_to() == [(1, [child])]
+    bench.wait_for_others(1)
+    assert bench.suspended() == [child.task_id]
+    assert bench.handed_to() == []
+    assert len(bench.pool.take(AddProcessor)) == READY_AHEAD
+    bench.up()
+    assert bench.handed_to() == [(2, [parent])]
+
+
+def test_it_goes_on_in_its_own_processor_before_anything_else(bench: WaitingBench) -> None:
+    parent, child, other = bench.task(), bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child, other)
+    assert bench.handed_to() == [(1, [parent]), (2, [child])]
+    bench.ask(1)
+    assert bench.permitted() == []
+    bench.end(2, child)
+    assert (bench.permitted(), bench.resumed()) == ([1], [parent.task_id])
+    assert bench.handed_to() == []
+    bench.end(1, parent)
+    assert bench.handed_to() == [(1, [other])]
+    assert bench.answers() == [(child.task_id, TaskStatus.SUCCESS), (parent.task_id, TaskStatus.SUCCESS)]
+
+
+def test_it_goes_on_at_once_when_nothing_runs(bench: WaitingBench) -> None:
+    parent = bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.ask(1)
+    assert bench.permitted() == [1]
+
+
+def test_of_those_that_ask_the_deepest_goes_on_first(bench: WaitingBench) -> None:
+    tasks = [bench.task(priority=priority) for priority in range(3)]
+    for task in tasks:
+        bench.run(task)
+        bench.wait_for_others(bench.number)
+        bench.up()
+    busy = bench.task(priority=9)
+    bench.run(busy)
+    for number in (1, 2, 3):
+        bench.ask(number)
+    assert bench.permitted() == []
+    for number, task in ((4, busy), (3, tasks[2]), (2, tasks[1])):
+        bench.end(number, task)
+    assert bench.permitted() == [3, 2, 1]
+
+
+def test_tasks_behind_a_waiting_one_go_to_another_processor(bench: WaitingBench) -> None:
+    bench.know()
+    bench.results_of[1] = 1
+    parent, second, third = bench.task(), bench.task(), bench.task()
+    bench.run(parent, second, third)
+    assert bench.handed_to() == [(1, [parent, second, third])]
+    bench.wait_for_others(1)
+    assert (bench.pages[1].words[1], bench.pages[1].words[2]) == (2, 4)
+    bench.up()
+    assert bench.handed_to() == [(2, [second, third])]
+
+
+def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> None:
+    parent, child, other = bench.task(), bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1, is_stuck=False)
+    bench.up()
+    bench.run(child, other)
+    bench.handed_to()
+    bench.tell(TaskUnblocks(1, 1))
+    assert bench.resumed() == [parent.task_id]
+    bench.end(2, child)
+    assert bench.handed_to() == []  # the place is taken
+    bench.end(1, parent)
+    assert [tasks for _, tasks in bench.handed_to()] == [[other]]
+
+
+def test_one_that_ends_while_a_thread_of_it_waits_is_over(bench: WaitingBench) -> None:
+    parent, other = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1, is_stuck=False)
+    bench.end(1, parent)
+    assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
+    bench.handed_to()
+    bench.run(other)
+    assert bench.handed_to() == [(1, [other])]
+
+
+def test_a_cancelled_one_that_asks_goes_on_at_once_to_end(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child)
+    bench.cancel(parent)
+    assert [interrupt.number for interrupt in bench.processor.take(InterruptProcessor)] == [1]
+    bench.ask(1)
+    assert bench.permitted() == [1]
+    bench.end(1, parent, TaskStatus.CANCELED)
+    assert bench.answers() == [(parent.task_id, TaskStatus.CANCELED)]
+
+
+def test_one_that_is_cancelled_while_it_asks_goes_on_at_once(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child)
+    bench.ask(1)
+    bench.cancel(parent)
+    assert bench.permitted() == [1]
+    assert bench.resumed() == []  # its end will be the news; another scheduler may have a run that looks the same
+
+
+def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child)
+    bench.handed_to()
+    bench.tell(ProcessorDown(1, 1, "died: signal SIGKILL"))
+    assert bench.answers() == [(parent.task_id, TaskStatus.PROCESSOR_DIED)]
+    bench.end(2, child)
+    assert bench.answers() == [(child.task_id, TaskStatus.SUCCESS)]
+
+
+def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    for news in (TaskBlocks(1, 2, True), TaskBlocks(9, 1, True), TaskAsks(1, 1), TaskUnblocks(1, 1)):
+        bench.tell(news)
+    assert (bench.suspended(), bench.resumed(), bench.permitted()) == ([], [], [])
+
+
+def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:
+    parent = bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    assert bench.link.take(Batch[RunBlocked]) == [Batch[RunBlocked]([RunBlocked(parent.task_id, 0, 1)])]
+    bench.ask(1)
+    assert bench.link.take(Batch[RunUnblocked]) == [Batch[RunUnblocked]([RunUnblocked(parent.task_id, 0, 1)])]
+
+
+# Alone: between the rooms that a blocked task concerns, without a slot
+
+
+class TurnsBench(RoomBench):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.queue = TaskQueue()
+        self.recall = Recall(self.processors, self.schedule, lambda _processor, tasks: self.queue.put_back(tasks))
+        self.cancellation = Cancellation(self.processors, self.now, self.schedule, self.recall.withhold)
+        self.turns = Turns(
+            self.processors,
+            self.queue,
+            Answers(self.link_ref),
+            reserve=Reserve(self.processors, self.add, self.schedule),
+            cancellation=self.cancellation,
+            recall=self.recall,
+            suspension=Suspension(self.processors, self.now, self.schedule),
+        )
+
+    def add(self) -> None:
+        self.asked += 1
+
+    def hear(self, news: TaskBlocks | TaskAsks | TaskUnblocks) -> None:
+        self.turns.mail[type(news)](news)
+        self.processors.audit()
+
+    def block(self, processor: ProcessorRecord, is_stuck: bool = True) -> None:
+        self.hear(TaskBlocks(processor.number, processor.results_seen + 1, is_stuck))
+
+    def ask(self, processor: ProcessorRecord) -> None:
+        self.hear(TaskAsks(processor.number, processor.results_seen + 1))
+
+    def end(self, processor: ProcessorRecord) -> None:
+        """The processor gives the result of its first task."""
+        finish(processor)
+        if processor is not self.processors.active:
+            self.turns.results_came(processor)
+        self.processors.audit()
+
+    def resumed(self) -> list[int]:
+        return [resume.number for resume in self.take(ResumeProcessor)]
+
+
+def test_the_one_that_became_idle_last_gets_the_slot() -> None:
+    bench = TurnsBench()
+    first, second = bench.idle(), bench.idle()
+    assert bench.turns.next() is second
+    assert bench.turns.next() is second
+    bench.processors.leave(second)
+    assert bench.turns.next() is first
+
+
+def test_without_a_processor_one_is_asked_for_when_there_are_tasks() -> None:
+    bench = TurnsBench()
+    assert (bench.turns.next(), bench.asked) == (None, 0)
+    bench.queue.add([bench.task()])
+    assert (bench.turns.next(), bench.turns.next(), bench.asked) == (None, None, 1)
+
+
+def test_a_task_asks_and_waits_until_the_slot_is_free() -> None:
+    bench = TurnsBench()
+    parent = bench.running(tasks=1, executing=1)
+    bench.block(parent)
+    child = bench.running(tasks=1)
+    bench.ask(parent)
+    assert (bench.turns.next(), parent.state) == (None, ASKING)
+    bench.end(child)
+    assert (bench.turns.next(), parent.state, child.state) == (None, RUNNING, IDLE)
+    assert bench.resumed() == [parent.number]
+    assert bench.turns.next() is parent
+
+
+def test_a_task_that_shall_end_does_not_wait_for_the_slot() -> None:
+    bench = TurnsBench()
+    first, second = bench.running(tasks=1, executing=1), None
+    bench.block(first)
+    second = bench.running(tasks=1, executing=1)
+    bench.block(second)
+    bench.running(tasks=1)
+    bench.ask(first)
+    for processor in (first, second):
+        bench.cancellation.stop(processor, {run_of(processor.tasks()[0]): End(TaskStatus.CANCELED)})
+        bench.turns.let_end(processor)
+    assert (first.state, second.state) == (LOOSE, BLOCKED)
+    bench.ask(second)
+    assert (second.state, bench.resumed()) == (LOOSE, [first.number, second.number])
+    assert bench.told(Batch[RunUnblocked]) == []  # their ends are the next news
+
+
+def test_nothing_is_handed_out_while_a_loose_or_a_killed_one_runs() -> None:
+    bench = TurnsBench()
+    parent = bench.running(tasks=1, executing=1)
+    bench.block(parent, is_stuck=False)
+    child = bench.running(tasks=1)
+    bench.hear(TaskUnblocks(parent.number, 1))
+    bench.end(child)
+    assert (parent.state, bench.turns.next()) == (LOOSE, None)
+    bench.processors.apply(parent, KILL)
+    assert bench.turns.next() is None
+    bench.processors.leave(parent)
+    assert bench.turns.next() is child
+
+
+def test_one_that_goes_on_unasked_gets_the_slot_if_nothing_runs() -> None:
+    bench = TurnsBench()
+    parent = bench.running(tasks=1, executing=1)
+    bench.block(parent, is_stuck=False)
+    other = bench.running()
+    bench.hear(TaskUnblocks(parent.number, 1))
+    assert (parent.state, other.state) == (RUNNING, IDLE)
+
+
+def test_one_whose_blocked_task_has_ended_is_loose_while_it_holds_others() -> None:
+    bench = TurnsBench()
+    parent = bench.running(tasks=2)  # the page says that no task is executed: nothing is taken back
+    bench.block(parent, is_stuck=False)
+    assert parent.state == BLOCKED
+    bench.end(parent)
+    assert (parent.state, bench.turns.next()) == (LOOSE, None)
+    bench.end(parent)
+    assert parent.state == IDLE
+
+
+@pytest.mark.parametrize("news", ["result", "unblocks"])
+def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
+    """It had gone on already when the agent learned that it waits, so the next task began before it was withheld."""
+    bench = TurnsBench()
+    parent = bench.running(tasks=4, executing=2)
+    behind = parent.tasks()[2:]
+    bench.block(parent, is_stuck=False)
+    bench.wait(bench.recall, SETTLE_SECONDS + STUCK_SECONDS)
+    if news == "unblocks":
+        bench.hear(TaskUnblocks(parent.number, 1))
+        finish(parent)
+    else:
+        bench.end(parent)
+    assert list(bench.queue) == []
+    bench.wait(bench.recall, SETTLE_SECONDS + 2 * STUCK_SECONDS)
+    assert list(bench.queue) == behind
+
+
+def test_a_killed_one_has_no_say() -> None:
+    bench = TurnsBench()
+    processor = bench.running(tasks=1, executing=1)
+    bench.processors.apply(processor, KILL)
+    bench.block(processor)
+    bench.ask(processor)
+    assert bench.told(Batch[RunBlocked]) == []
+    assert bench.turns.next() is None

@@ -22,7 +22,7 @@ REPORT_CHARACTERS = 200
 """So many characters of the text of a report travel."""
 
 
-class Voice(Protocol):
+class WaitReporter(Protocol):
     """The part of a client that a wait uses."""
 
     address: str
@@ -111,7 +111,7 @@ class TaskContext:
 
     def wait(
         self,
-        voice: Voice | None = None,  # noqa: ARG002
+        reporter: WaitReporter | None = None,  # noqa: ARG002
         is_over: Callable[[], bool] | None = None,  # noqa: ARG002
         seconds: float | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
@@ -119,17 +119,17 @@ class TaskContext:
         free slot.
 
         Args:
-            voice: the client whose scheduler ends the wait. Without one the process is not stopped.
+            reporter: the client whose scheduler ends the wait. Without one the process is not stopped.
             is_over: whether the wait is over.
             seconds: the longest wait; None: no limit.
         """
         return _NOTHING_HAPPENS
 
-    def expect(self, voice: Voice | None = None) -> Callable[[], None]:  # noqa: ARG002
+    def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:  # noqa: ARG002
         """Report that a part of this task may wait for other tasks, such as a callback.
 
         Args:
-            voice: the client of that wait.
+            reporter: the client of that wait.
 
         Returns: a function to call when the wait is over; further calls do nothing.
         """

@@ -32,7 +32,7 @@ from scaler.processor.preparation import initialize
 from scaler.processor.processor import Processor
 from scaler.processor.progress_page import Progress
 from scaler.processor.streams import TaskStreams
-from scaler.processor.task_context import Birth
+from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
 
 
@@ -46,11 +46,11 @@ class Bootstrap:
         if config.authentication_key:
             multiprocessing.current_process().authkey = bytes.fromhex(config.authentication_key)
 
-    def run(self, connection: socket.socket, progress_descriptor: int, birth: Birth) -> None:
+    def run(self, connection: socket.socket, progress_descriptor: int, spec: ProcessorSpec) -> None:
         """Be a processor, in a process that was just forked for this. Returns when it has left."""
         config = self._config
         os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
-        streams = self._streams or _streams(config, birth.worker)
+        streams = self._streams or _streams(config, spec.worker)
         with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
             faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
         streams.enter()
@@ -61,7 +61,7 @@ class Bootstrap:
         connection.setblocking(True)
         progress = Progress(progress_descriptor)
         os.close(progress_descriptor)
-        processor = Processor(Channel(connection, remembers_blocks=True), progress, birth, config)
+        processor = Processor(Channel(connection, remembers_blocks=True), progress, spec, config)
         after_task = _after_task(processor, streams, config.task_output_in_log)
         os.register_at_fork(after_in_child=streams.forked)
         os.register_at_fork(after_in_child=processor.forked)

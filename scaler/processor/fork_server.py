@@ -34,7 +34,7 @@ from scaler.process.logs import set_up_logging
 from scaler.processor.bootstrap import Bootstrap
 from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
-from scaler.processor.task_context import Birth
+from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import prepare
 from scaler.wire.codec.usual import OF_PROCESSORS, preparing
@@ -160,35 +160,35 @@ class ForkServer:
         if kind == END:
             raise _AgentEndsError
         if kind == START:
-            birth = Birth(number, agent_token, is_extra, self._workers[worker])
-            self._start(birth, descriptors, not_for_children)
+            spec = ProcessorSpec(number, agent_token, is_extra, self._workers[worker])
+            self._start(spec, descriptors, not_for_children)
         elif number in self._pids:  # only reaped here, so the id cannot belong to another process
             if kind == KILL:
                 strays.kill_group(self._pids[number])
             else:
                 os.kill(self._pids[number], SIGNALS[kind])
 
-    def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
+    def _start(self, spec: ProcessorSpec, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
         channel, progress = descriptors
         for descriptor in descriptors:  # for the processor, and not for the programs that its tasks start
             os.set_inheritable(descriptor, False)
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_processor(birth, channel, progress, not_for_children)
+                self._become_processor(spec, channel, progress, not_for_children)
         except OSError as error:  # a limit is reached, which is nothing to the processors that are there
-            self._report(NOT_STARTED, birth.number, error.errno or 0)
+            self._report(NOT_STARTED, spec.number, error.errno or 0)
             return
         finally:
             os.close(channel)
             os.close(progress)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # the child does so too; the first one counts
-        self._pids[birth.number] = pid
-        self._report(STARTED, birth.number, pid)
+        self._pids[spec.number] = pid
+        self._report(STARTED, spec.number, pid)
 
     def _become_processor(
-        self, birth: Birth, channel: int, progress: int, not_for_children: tuple[int, ...]
+        self, spec: ProcessorSpec, channel: int, progress: int, not_for_children: tuple[int, ...]
     ) -> NoReturn:
         code = 1
         try:
@@ -204,10 +204,10 @@ class ForkServer:
             _die_with_parent(self._pid)
             _go_first_when_memory_is_short()
             os.environ[strays.MARK] = str(os.getpid())
-            self._bootstrap.run(socket.socket(fileno=channel), progress, birth)
+            self._bootstrap.run(socket.socket(fileno=channel), progress, spec)
             code = 0
         except BaseException:  # nothing may return into the loop
-            logging.getLogger(__name__).exception("worker %s: its processor ends because of an error", birth.worker)
+            logging.getLogger(__name__).exception("worker %s: its processor ends because of an error", spec.worker)
         finally:
             os._exit(code)
 

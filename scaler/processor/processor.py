@@ -50,7 +50,7 @@ from scaler.processor.meter import Meter
 from scaler.processor.outputs import TaskOutputs
 from scaler.processor.preparation import finder
 from scaler.processor.progress_page import Progress
-from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.uplink import Uplink
 from scaler.processor.values import Values
 from scaler.settings import ClusterConfig
@@ -70,15 +70,15 @@ _IMPORTS = "<frozen importlib._bootstrap>"
 class Processor:
     """The main loop."""
 
-    def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
+    def __init__(self, channel: Channel, progress: Progress, spec: ProcessorSpec, config: ClusterConfig) -> None:
         self._words = progress.words
         uplink = self._uplink = Uplink(channel)
         puts, per_second = (uplink.put_line, uplink.put_report), config.task_output_lines_per_second
         self.outputs = TaskOutputs(progress.words, *puts, per_second)
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
-        self.waiting = ProcessorTaskContext(birth, config.address, progress.words, *ways, limit_seconds=limit_seconds)
-        self._worker, self._is_extra = birth.worker, birth.is_extra
+        self.waiting = ProcessorTaskContext(spec, config.address, progress.words, *ways, limit_seconds=limit_seconds)
+        self._worker, self._is_extra = spec.worker, spec.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
         self._devices = VisibleDevices()
@@ -106,7 +106,7 @@ class Processor:
         """where the last task was that was interrupted, as text"""
         self._is_forked = False
         self._write: Callable[[Serializer, Any], Frames] = result_to_frames
-        self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=birth.worker)
+        self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=spec.worker)
 
     def run(self, after_task: Callable[[], None], connect: Callable[[], object]) -> None:
         """Serve until the agent closes the channel.

@@ -9,7 +9,7 @@ too. We cannot see who joins such a thread. If it had to wait for a slot, the sl
 deadlock. For the same reason a task waits as long as any of its threads does.
 
 With hard suspension the process is stopped while only its main thread waits. Its client asks the scheduler for that
-when it has sent everything (`Voice.rest`), and again whenever the process was continued.
+when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
 Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or report about a
 task that has ended.
@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.task_context import CurrentTask, TaskContext, Voice
+from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
@@ -44,7 +44,7 @@ def _to_nobody(_line: str) -> None:
     """Say nothing: nobody could hear it."""
 
 
-class Birth(NamedTuple):
+class ProcessorSpec(NamedTuple):
     """What a process is told when it is made a processor."""
 
     number: int
@@ -71,7 +71,7 @@ class ProcessorTaskContext(TaskContext):
 
     def __init__(
         self,
-        birth: Birth,
+        spec: ProcessorSpec,
         address: str,
         words: Sequence[int],
         say: Callable[[list[Any]], None],
@@ -80,7 +80,7 @@ class ProcessorTaskContext(TaskContext):
         thread: threading.Thread | None = None,
         limit_seconds: float = 0,
     ) -> None:
-        self.processor, self.agent_token = birth.number, birth.agent_token
+        self.processor, self.agent_token = spec.number, spec.agent_token
         self.address = address
         self._words = words
         self._say = say
@@ -88,7 +88,7 @@ class ProcessorTaskContext(TaskContext):
         self._is_hard = is_hard
         self._main = thread or threading.main_thread()
         self._limit_seconds = limit_seconds
-        self._worker = birth.worker
+        self._worker = spec.worker
         self.run = _NO_RUN
         """of the task that is executed"""
         self.name_of: Callable[[RunTask], str] = _said_name
@@ -136,19 +136,22 @@ class ProcessorTaskContext(TaskContext):
             self.say_report(line)
 
     def wait(
-        self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None
+        self,
+        reporter: WaitReporter | None = None,
+        is_over: Callable[[], bool] | None = None,
+        seconds: float | None = None,
     ) -> AbstractContextManager[None]:
         if threading.current_thread() is not self._main:
             return _OtherWait(self)
         if self._is_main_waiting:
             return _IN_A_WAIT_ALREADY
         rest = None
-        if self._is_hard and voice is not None and is_over is not None:
+        if self._is_hard and reporter is not None and is_over is not None:
             self._waits += 1
-            rest = _Rest(self._waits, voice, is_over, seconds)
+            rest = _Rest(self._waits, reporter, is_over, seconds)
         return _MainWait(self, is_over, rest)
 
-    def expect(self, voice: Voice | None = None) -> Callable[[], None]:  # noqa: ARG002
+    def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:  # noqa: ARG002
         with self._lock:
             number = self._catch_up()
             if number:
@@ -231,12 +234,12 @@ class ProcessorTaskContext(TaskContext):
         """Have the client say that this process only waits. Also the handler of the signal that continues it."""
         rest = self._rest
         if rest is not None:
-            rest.voice.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
+            rest.reporter.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
 
     def end_main_wait(self, is_given_up: bool) -> None:
         rest, self._rest = self._rest, None
         if rest is not None:
-            rest.voice.rest(0, bool)
+            rest.reporter.rest(0, bool)
         with self._lock:
             number = self._catch_up()
             self._is_main_waiting = False
@@ -264,7 +267,7 @@ class _Rest(NamedTuple):
 
     wait: int
     """its number, from 1"""
-    voice: Voice
+    reporter: WaitReporter
     is_over: Callable[[], bool]
     seconds: float | None
 

@@ -42,7 +42,7 @@ from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
 from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
 from scaler.processor.failure import describe_failure
 from scaler.processor.progress_page import Progress
-from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
@@ -159,10 +159,10 @@ class ProcessorModel(Party):
         self._is_over: Callable[[], bool] = bool
         self._then: Action = self._go_on
         self.user: User | None = None
-        birth = Birth(number, agent.node.agent_token, is_extra, agent.name)
+        spec = ProcessorSpec(number, agent.node.agent_token, is_extra, agent.name)
         config = agent.node.config
         self.context = self._context = ProcessorTaskContext(
-            birth,
+            spec,
             config.address,
             self.page.words,  # type: ignore[arg-type]
             self._say,

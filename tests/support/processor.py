@@ -40,10 +40,10 @@ PROGRAM = """
 import socket, sys
 from scaler.settings import ClusterConfig
 from scaler.processor.bootstrap import Bootstrap
-from scaler.processor.task_context import Birth
-birth = Birth(7, bytes(16), worker="w")
+from scaler.processor.task_context import ProcessorSpec
+spec = ProcessorSpec(7, bytes(16), worker="w")
 bootstrap = Bootstrap(ClusterConfig.from_json(sys.argv[3]))
-bootstrap.run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth)
+bootstrap.run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), spec)
 """
 
 

@@ -173,7 +173,7 @@ class AsyncLink:
         self._put(partial(self._work.release, object_id))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler that the process only waits, see `task_context.Voice`. For all threads."""
+        """Tell the scheduler that the process only waits, see `task_context.WaitReporter`. For all threads."""
         if self.is_nested:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 

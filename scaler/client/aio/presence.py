@@ -21,12 +21,12 @@ from scaler.client.insight.presence import (
 )
 from scaler.client.link.advice import Advice
 from scaler.client.link.inquiries import Inquiry
-from scaler.task_context import Voice
+from scaler.task_context import WaitReporter
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
 
 
-class PresenceLink(Voice, Protocol):
+class PresenceLink(WaitReporter, Protocol):
     """The part of the link that is needed here."""
 
     loop: asyncio.AbstractEventLoop

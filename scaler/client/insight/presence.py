@@ -17,7 +17,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.client.link.advice import Advice
 from scaler.client.link.inquiries import Inquiry
 from scaler.config import ConfigError, check_number, check_whole_number
-from scaler.task_context import Voice
+from scaler.task_context import WaitReporter
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
@@ -67,7 +67,7 @@ class WorkerInfo:
     capabilities: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
-class PresenceLink(Voice, Protocol):
+class PresenceLink(WaitReporter, Protocol):
     """The part of the link that is needed here."""
 
     advice: Advice

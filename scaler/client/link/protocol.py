@@ -263,7 +263,7 @@ class ClientProtocol:
         self._work.out.append(item)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler from now on that the process only waits, see `task_context.Voice`."""
+        """Tell the scheduler from now on that the process only waits, see `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
         self._is_rest_sent = False
 

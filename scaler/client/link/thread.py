@@ -212,7 +212,7 @@ class LinkThread:
         self._inbox.put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler that the process only waits, see `task_context.Voice`."""
+        """Tell the scheduler that the process only waits, see `task_context.WaitReporter`."""
         if self.is_nested:
             self._inbox.put(partial(self._protocol.set_wait, wait, is_over))
 

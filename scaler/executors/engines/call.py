@@ -18,7 +18,7 @@ from scaler.executors.inline.task_context import by_thread
 from scaler.ids import ObjectId
 from scaler.processor.one_call import run_call
 from scaler.processor.values import Values
-from scaler.task_context import CurrentTask, TaskContext, Voice
+from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.priority import of_child
@@ -39,7 +39,7 @@ class EngineCall(NamedTuple):
     """what these clients show the scheduler"""
 
     @property
-    def place(self) -> int:
+    def processor(self) -> int:
         """A number that no other task of the agent has: where its clients are, in the words of the protocol."""
         return self.task.attempt
 
@@ -48,7 +48,7 @@ class CallContext(TaskContext):
     """What clients find around them in one task of an engine."""
 
     def __init__(self, call: EngineCall) -> None:
-        self.address, self.agent_token, self.processor = call.address, call.agent_token, call.place
+        self.address, self.agent_token, self.processor = call.address, call.agent_token, call.processor
         self.account = call.task.account
         self._task = call.task
         self.values = Values()
@@ -74,46 +74,46 @@ class CallContext(TaskContext):
 
     def wait(
         self,
-        voice: Voice | None = None,
+        reporter: WaitReporter | None = None,
         is_over: Callable[[], bool] | None = None,
         seconds: float | None = None,  # noqa: ARG002 - it is the caller who gives up
     ) -> AbstractContextManager[None]:
-        if voice is None or is_over is None or self._is_waiting:
+        if reporter is None or is_over is None or self._is_waiting:
             return _NO_WAIT
-        return _Wait(self, voice, is_over)
+        return _Wait(self, reporter, is_over)
 
-    def begin_wait(self, voice: Voice, is_over: Callable[[], bool]) -> None:
+    def begin_wait(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
         """Have the scheduler tell the agent that this task waits, which frees its slot."""
         self._is_waiting = True
         self._waits += 1
-        voice.rest(self._waits, is_over)
+        reporter.rest(self._waits, is_over)
 
-    def end_wait(self, voice: Voice) -> None:
+    def end_wait(self, reporter: WaitReporter) -> None:
         self._is_waiting = False
-        voice.rest(0, bool)
+        reporter.rest(0, bool)
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:  # noqa: ARG002
         if close is not None:
             self._closers.append(close)
 
     def end(self) -> None:
-        """End the connections that were made in the task: the next task in this process is at another place."""
+        """End the connections that were made in the task: the next task in this process is at another processor."""
         closers, self._closers = self._closers, []
         for close in closers:
             close()
 
 
 class _Wait(AbstractContextManager[None]):
-    def __init__(self, context: CallContext, voice: Voice, is_over: Callable[[], bool]) -> None:
+    def __init__(self, context: CallContext, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
         self._context = context
-        self._voice = voice
+        self._reporter = reporter
         self._is_over = is_over
 
     def __enter__(self) -> None:
-        self._context.begin_wait(self._voice, self._is_over)
+        self._context.begin_wait(self._reporter, self._is_over)
 
     def __exit__(self, *_error: object) -> None:
-        self._context.end_wait(self._voice)
+        self._context.end_wait(self._reporter)
 
 
 def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:

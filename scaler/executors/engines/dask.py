@@ -25,7 +25,7 @@ from distributed.client import FutureCancelledError
 from scaler.config import ConfigError
 from scaler.executors.engines.call import CallContext, EngineCall, run
 from scaler.executors.engines.engine import EngineLostError
-from scaler.task_context import Voice
+from scaler.task_context import WaitReporter
 from scaler.wire.messages.worker import RunResult
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
@@ -43,13 +43,13 @@ _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 class DaskContext(CallContext):
     """What clients find around them in a task at a Dask worker, whose thread others get while it waits."""
 
-    def begin_wait(self, voice: Voice, is_over: Callable[[], bool]) -> None:
+    def begin_wait(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
         distributed.secede()
-        super().begin_wait(voice, is_over)
+        super().begin_wait(reporter, is_over)
 
-    def end_wait(self, voice: Voice) -> None:
+    def end_wait(self, reporter: WaitReporter) -> None:
         distributed.rejoin()
-        super().end_wait(voice)
+        super().end_wait(reporter)
 
 
 def run_here(call: EngineCall) -> RunResult:

@@ -11,7 +11,7 @@ Must never: hand the engine more than that, because an engine knows no prioritie
 from __future__ import annotations
 
 from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
-from scaler.executors.inline.thread import Job, Runner, TaskGoesOn, TaskWaits
+from scaler.executors.inline.thread import PreparedTask, Runner, TaskGoesOn, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef, handles
@@ -27,10 +27,10 @@ class EngineRunner:
         self._host = host
         self._task: RunTask | None = None
 
-    def hand(self, job: Job) -> None:
+    def hand(self, prepared: PreparedTask) -> None:
         """Run a task; the one before has ended."""
-        self._task = job.task
-        self._host.send(HandRun(self, self._worker, job.task, job.values))
+        self._task = prepared.task
+        self._host.send(HandRun(self, self._worker, prepared.task, prepared.values))
 
     def cancel(self) -> None:
         """The result of the task is not wanted any more. Engines that can, stop it."""

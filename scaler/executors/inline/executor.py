@@ -16,7 +16,7 @@ from scaler.executors.inline.thread import TaskThread
 from scaler.executors.inline.worker import InlineWorker
 from scaler.kit import ActorRef, ChildSpec, Peers
 from scaler.processor.preparation import finder
-from scaler.processor.task_context import Birth
+from scaler.processor.task_context import ProcessorSpec
 
 AGENT_PROCESS = 1
 """The number of the process where all tasks of the node are: it is never gone before its agent."""
@@ -35,11 +35,11 @@ class LocalThreads:
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers."""
         named = finder(node.config.functions)
-        contexts, birth = by_thread(), Birth(AGENT_PROCESS, node.agent_token)
+        contexts, processor = by_thread(), ProcessorSpec(AGENT_PROCESS, node.agent_token)
 
         def spec(index: int, name: str) -> ChildSpec:
             def new_thread(worker: ActorRef) -> TaskThread:
-                return TaskThread(name, worker, birth, node.config.address, contexts)
+                return TaskThread(name, worker, processor, node.config.address, contexts)
 
             def worker(peers: Peers) -> InlineWorker:
                 return InlineWorker(peers[LINK], peers[OBJECTS], new_thread, named)

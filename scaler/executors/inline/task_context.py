@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from scaler import task_context
 from scaler.ids import TaskId
 from scaler.processor.task_context import ProcessorTaskContext
-from scaler.task_context import CurrentTask, TaskContext, Voice
+from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 
 InlineTaskContext = ProcessorTaskContext
 """Of one thread: it is to a worker here what a processor is to another."""
@@ -93,17 +93,20 @@ class ByThread(TaskContext):
         return self._here().child_priority
 
     def wait(
-        self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None
+        self,
+        reporter: WaitReporter | None = None,
+        is_over: Callable[[], bool] | None = None,
+        seconds: float | None = None,
     ) -> AbstractContextManager[None]:
-        concerned = self._concerned(voice)
+        concerned = self._concerned(reporter)
         if concerned is not None:
             return _Expecting(concerned)
-        return self._here().wait(voice, is_over, seconds)
+        return self._here().wait(reporter, is_over, seconds)
 
-    def expect(self, voice: Voice | None = None) -> Callable[[], None]:
-        concerned = self._concerned(voice)
+    def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:
+        concerned = self._concerned(reporter)
         if concerned is None:
-            return self._here().expect(voice)
+            return self._here().expect(reporter)
         expecting = _Expecting(concerned)
         expecting.__enter__()
         return expecting.__exit__
@@ -114,11 +117,11 @@ class ByThread(TaskContext):
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
         self._here().keep_while(is_needed, close)
 
-    def _concerned(self, voice: Voice | None) -> list[InlineTaskContext] | None:
+    def _concerned(self, reporter: WaitReporter | None) -> list[InlineTaskContext] | None:
         """Return the contexts whose tasks may wait, if this is an unknown thread with a client that only tasks have."""
-        if self._mine.context is not None or voice is None or not voice.is_nested:
+        if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
-        concerned = [context for context in list(self._inline) if context.address == voice.address]
+        concerned = [context for context in list(self._inline) if context.address == reporter.address]
         return concerned or None
 
 

@@ -21,7 +21,7 @@ from scaler.executors.inline.task_context import ByThread, InlineTaskContext
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.processor.one_call import run_call
-from scaler.processor.task_context import Birth
+from scaler.processor.task_context import ProcessorSpec
 from scaler.processor.values import Values
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunResult, RunTask
@@ -79,7 +79,7 @@ class TaskReports:
 class Runner(Protocol):
     """What a worker hands its tasks to, one at a time: a thread here, a place in an engine elsewhere."""
 
-    def hand(self, job: Job) -> None:
+    def hand(self, prepared: PreparedTask) -> None:
         """Run a task; the one before has ended."""
 
     def cancel(self) -> None:
@@ -95,7 +95,7 @@ class Runner(Protocol):
         """Wait for the end; for a runner that runs no task."""
 
 
-class Job(NamedTuple):
+class PreparedTask(NamedTuple):
     """A task with what it needs."""
 
     number: int
@@ -119,15 +119,15 @@ class TaskThread:
         contexts: where clients look up what this thread does.
     """
 
-    def __init__(self, name: str, worker: ActorRef, birth: Birth, address: str, contexts: ByThread) -> None:
+    def __init__(self, name: str, worker: ActorRef, spec: ProcessorSpec, address: str, contexts: ByThread) -> None:
         self._worker = worker
         self._contexts = contexts
         self._words = [0] * 5
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._prepared: SimpleQueue[PreparedTask | None] = SimpleQueue()
         self._permissions: SimpleQueue[int] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"scaler-task-{name}", daemon=True)
         self.context = InlineTaskContext(
-            birth, address, self._words, self._say, self._await_permission, thread=self._thread
+            spec, address, self._words, self._say, self._await_permission, thread=self._thread
         )
         self.context.say_report = self._report
         self._reports: deque[tuple[int, str]] = deque(maxlen=1)
@@ -136,9 +136,9 @@ class TaskThread:
 
     # For the worker
 
-    def hand(self, job: Job) -> None:
+    def hand(self, prepared: PreparedTask) -> None:
         """Run a task; the one before has ended."""
-        self._jobs.put(job)
+        self._prepared.put(prepared)
 
     def cancel(self) -> None:
         """The result is not wanted any more. Nothing stops the task, but what it has submitted is cancelled."""
@@ -156,7 +156,7 @@ class TaskThread:
     def end(self) -> None:
         """End the thread, after the task that it runs."""
         self._permissions.put(_EVERYTHING)
-        self._jobs.put(None)
+        self._prepared.put(None)
 
     def join(self) -> None:
         """Wait for the end; for a thread that runs no task."""
@@ -167,14 +167,14 @@ class TaskThread:
     def _serve(self) -> None:
         self._contexts.enter(self.context)
         try:
-            while (job := self._jobs.get()) is not None:
+            while (prepared := self._prepared.get()) is not None:
                 self._words[4] = time.monotonic_ns()
-                self._words[0] = job.number
-                self.context.run, self.context.name_of = job.task, job.values.name_of
-                result = run_call(job.task, job.values)
+                self._words[0] = prepared.number
+                self.context.run, self.context.name_of = prepared.task, prepared.values.name_of
+                result = run_call(prepared.task, prepared.values)
                 self._words[0] = 0
                 self.context.forget_children()
-                del job
+                del prepared
                 self._tell(TaskEnded(self, result))
                 del result
         finally:

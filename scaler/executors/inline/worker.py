@@ -23,7 +23,7 @@ from itertools import count
 from scaler.executors.inline.backlog import Backlog, run_of
 from scaler.executors.inline.objects import Objects
 from scaler.executors.inline.thread import (
-    Job,
+    PreparedTask,
     Runner,
     TaskAsks,
     TaskEnded,
@@ -285,7 +285,7 @@ class InlineWorker(Actor):
             thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)
             number = self._next_number()
             self._runs[thread] = _Run(task, number, thread, self.now())
-            thread.hand(Job(number, task, self._objects.values))
+            thread.hand(PreparedTask(number, task, self._objects.values))
             if task.options:
                 self._limit(thread, number, RunOptions.decode(task.options).timeout_ms / 1000)
 

@@ -35,7 +35,7 @@ from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.limits import LOOK_BYTES
 from scaler.processor.processor import Processor
 from scaler.processor.progress_page import Progress, new_progress_page
-from scaler.processor.task_context import Birth
+from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode
 from scaler.wire.codec.structs import RunOptions
@@ -686,8 +686,8 @@ def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
     progress = Progress(page)
-    birth = Birth(7, bytes(16), worker="w")
-    processor = Processor(Channel(theirs), progress, birth, ClusterConfig("tcp://127.0.0.1:1", 1))
+    spec = ProcessorSpec(7, bytes(16), worker="w")
+    processor = Processor(Channel(theirs), progress, spec, ClusterConfig("tcp://127.0.0.1:1", 1))
     frames = function_to_frames(DEFAULT, function)
     function_id = content_id(frames)
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
@@ -706,8 +706,8 @@ def test_a_result_leaves_before_the_last_task_of_those_that_were_handed_begins()
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
     progress = Progress(page)
-    birth = Birth(7, bytes(16), worker="w")
-    processor = Processor(Channel(theirs), progress, birth, ClusterConfig("tcp://127.0.0.1:1", 1))
+    spec = ProcessorSpec(7, bytes(16), worker="w")
+    processor = Processor(Channel(theirs), progress, spec, ClusterConfig("tcp://127.0.0.1:1", 1))
     frames = function_to_frames(DEFAULT, partial(time.sleep, 0.009))
     function_id = content_id(frames)
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))

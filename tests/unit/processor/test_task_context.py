@@ -10,14 +10,14 @@ import pytest
 
 from scaler import task_context
 from scaler.ids import ObjectId, TaskId
-from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.task_context import CurrentTask, current_task
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import of_child, with_wish
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunTask
 
-BIRTH = Birth(7, b"n" * 16, worker="ws/3")
+SPEC = ProcessorSpec(7, b"n" * 16, worker="ws/3")
 
 
 class Bench:
@@ -29,7 +29,7 @@ class Bench:
         self.asked: list[int] = []
         self.meanwhile: list[Any] = []
         self.waiting = ProcessorTaskContext(
-            BIRTH, "tcp://127.0.0.1:1", self.words, self.said.extend, self._await_permission
+            SPEC, "tcp://127.0.0.1:1", self.words, self.said.extend, self._await_permission
         )
 
     def _await_permission(self, number: int) -> None:
@@ -175,7 +175,7 @@ def test_a_task_is_described_while_it_runs(bench: Bench) -> None:
 )
 def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float | None) -> None:
     words = [1, 0, 0, 0, 100 * 10**9]
-    waiting = ProcessorTaskContext(BIRTH, "tcp://127.0.0.1:1", words, list, print, limit_seconds=of_worker)
+    waiting = ProcessorTaskContext(SPEC, "tcp://127.0.0.1:1", words, list, print, limit_seconds=of_worker)
     waiting.run = run_task(options=RunOptions(timeout_ms=1000 * of_task).encode())
     described = waiting.describe_task()
     assert described is not None
@@ -223,7 +223,7 @@ def test_a_process_is_needed_while_any_client_in_it_says_so(bench: Bench) -> Non
     assert bench.waiting.is_needed()
 
 
-class Voice:
+class WaitReporter:
     """A client: notes what it is to say of the wait."""
 
     def __init__(self) -> None:
@@ -240,37 +240,37 @@ class Voice:
 
 def hard(bench: Bench) -> ProcessorTaskContext:
     return ProcessorTaskContext(
-        BIRTH, "tcp://127.0.0.1:1", bench.words, bench.said.extend, bench._await_permission, is_hard=True
+        SPEC, "tcp://127.0.0.1:1", bench.words, bench.said.extend, bench._await_permission, is_hard=True
     )
 
 
 def test_with_hard_suspension_the_client_says_that_the_process_only_waits(bench: Bench) -> None:
-    waiting, voice, is_over = hard(bench), Voice(), False
-    with waiting.wait(voice, lambda: is_over):
+    waiting, reporter, is_over = hard(bench), WaitReporter(), False
+    with waiting.wait(reporter, lambda: is_over):
         assert bench.take() == [TaskBlocked(1, True, 1)]
-        assert voice.take() == [(1, False)]
+        assert reporter.take() == [(1, False)]
         waiting.continued()
         is_over = True
-        assert voice.take() == [(1, True)]
-    assert voice.take() == [(0, False)]
-    with waiting.wait(voice, lambda: False, 0.0105):
+        assert reporter.take() == [(1, True)]
+    assert reporter.take() == [(0, False)]
+    with waiting.wait(reporter, lambda: False, 0.0105):
         assert bench.take() == [ResumeRequest(1), TaskBlocked(1, True, 2, 11)]
-    voice.take()
+    reporter.take()
     waiting.continued()
-    assert voice.take() == []  # it does not wait
+    assert reporter.take() == []  # it does not wait
 
 
 def test_a_process_is_not_stopped_while_another_thread_of_it_waits(bench: Bench) -> None:
-    waiting, voice = hard(bench), Voice()
-    with waiting.wait(voice, lambda: False):
-        voice.take()
+    waiting, reporter = hard(bench), WaitReporter()
+    with waiting.wait(reporter, lambda: False):
+        reporter.take()
         end = waiting.expect()
         waiting.continued()
-        assert voice.take() == [(1, True)]
+        assert reporter.take() == [(1, True)]
         end()
     end = waiting.expect()
     bench.take()
-    with waiting.wait(voice, lambda: False):
+    with waiting.wait(reporter, lambda: False):
         assert bench.take() == []  # the agent knows no number of this wait
     end()
 
@@ -281,7 +281,7 @@ def test_no_process_is_stopped_that_waits_for_what_no_client_hears(bench: Bench)
 
 
 def test_without_hard_suspension_no_process_is_stopped(bench: Bench) -> None:
-    voice = Voice()
-    with bench.waiting.wait(voice, lambda: False, 1.0):
+    reporter = WaitReporter()
+    with bench.waiting.wait(reporter, lambda: False, 1.0):
         assert bench.take() == [TaskBlocked(1, True)]
-    assert voice.take() == []
+    assert reporter.take() == []

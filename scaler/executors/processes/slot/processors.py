@@ -95,8 +95,8 @@ class Processors:
 
     def __init__(self) -> None:
         self._members: dict[int, ProcessorRecord] = {}
-        self._places: dict[State, dict[int, ProcessorRecord]] = {state: {} for state in TRANSITIONS}
-        self._unusual = [self._places[state] for state in _UNUSUAL]
+        self._by_state: dict[State, dict[int, ProcessorRecord]] = {state: {} for state in TRANSITIONS}
+        self._unusual = [self._by_state[state] for state in _UNUSUAL]
         self._coming: set[int] = set()
         self._blocked: dict[int, RunTask] = {}
         self.active: ProcessorRecord | None = None
@@ -113,9 +113,9 @@ class Processors:
         """Return the processor with this number, if it is up."""
         return self._members.get(number)
 
-    def place(self, state: State) -> dict[int, ProcessorRecord]:
+    def in_state(self, state: State) -> dict[int, ProcessorRecord]:
         """Return the processors in this state, by number; the one that came last is the last. It stays up to date."""
-        return self._places[state]
+        return self._by_state[state]
 
     def coming(self) -> int:
         """Return how many processes are being started."""
@@ -147,7 +147,7 @@ class Processors:
         state = TRANSITIONS[COMING][READY]
         processor = ProcessorRecord(number, proxy, progress, is_extra, state, pid=pid)
         self._members[number] = processor
-        self._places[state][number] = processor
+        self._by_state[state][number] = processor
         return processor
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -167,9 +167,9 @@ class Processors:
         following = next_state(before, event)
         if following is None:
             return
-        del self._places[before][processor.number]
+        del self._by_state[before][processor.number]
         if following is not GONE:
-            self._places[following][processor.number] = processor
+            self._by_state[following][processor.number] = processor
         if following not in (BLOCKED, ASKING):
             self._blocked.pop(processor.number, None)
         self._look_for_unusual()
@@ -202,7 +202,7 @@ class Processors:
     def next_to_go_on(self) -> ProcessorRecord:
         """Return the processor that asks for the task of the greatest priority; of several the one that asked first."""
         blocked = self._blocked
-        return max(self._places[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
+        return max(self._by_state[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
 
     def now(self, worker: int, now: float) -> Iterator[ProcessNow]:
         """Return what each of them executes."""
@@ -219,15 +219,17 @@ class Processors:
         Raises:
             AssertionError: if it does not.
         """
-        places = {number: state for state, place in self._places.items() for number in place}
-        assert sum(map(len, self._places.values())) == len(places), "a processor is in two places"
-        assert places == {number: processor.state for number, processor in self._members.items()}, "states and places"
+        states = {number: state for state, members in self._by_state.items() for number in members}
+        assert sum(map(len, self._by_state.values())) == len(states), "a processor is in two states"
+        assert states == {number: processor.state for number, processor in self._members.items()}, (
+            "states of the processors"
+        )
         assert not self._coming & self._members.keys(), "a processor is up and coming"
-        running = list(self._places[RUNNING].values())
+        running = list(self._by_state[RUNNING].values())
         assert running == ([] if self.active is None else [self.active]), "who holds the slot"
-        assert self._blocked.keys() == self._places[BLOCKED].keys() | self._places[ASKING].keys(), "blocked tasks"
-        assert self.has_blocked == any(self._places[state] for state in _UNUSUAL[:3]), "whether a task waits"
-        assert self.is_usual != any(self._places[state] for state in _UNUSUAL), "whether all is as usual"
+        assert self._blocked.keys() == self._by_state[BLOCKED].keys() | self._by_state[ASKING].keys(), "blocked tasks"
+        assert self.has_blocked == any(self._by_state[state] for state in _UNUSUAL[:3]), "whether a task waits"
+        assert self.is_usual != any(self._by_state[state] for state in _UNUSUAL), "whether all is as usual"
         for processor in self:
             first = processor.held[0] if processor.held else None
             blocked = self._blocked.get(processor.number)

@@ -52,7 +52,7 @@ class Renewal:
         processors, active = self._processors, self._processors.active
         if active is not None and active.number in self.old and not active.held:
             processors.apply(active, LOSE_SLOT)
-        for processor in list(processors.place(IDLE).values()):
+        for processor in list(processors.in_state(IDLE).values()):
             if processor.number in self.old:
                 self.old.discard(processor.number)
                 processors.apply(processor, DISMISS)

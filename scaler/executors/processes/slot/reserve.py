@@ -77,8 +77,8 @@ class Reserve:
     def count(self) -> int:
         """Return how many processors are idle or on their way, or end and are replaced at once."""
         processors = self._processors
-        replaced = sum(not each.is_extra for each in processors.place(DISMISSED).values())
-        return len(processors.place(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
+        replaced = sum(not each.is_extra for each in processors.in_state(DISMISSED).values())
+        return len(processors.in_state(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
 
     def watch(self) -> None:
         """A processor is idle: if there are too many, check after a while whether they are needed."""
@@ -126,4 +126,4 @@ class Reserve:
         self.watch()
 
     def _extra(self) -> list[ProcessorRecord]:
-        return [processor for processor in self._processors.place(IDLE).values() if processor.is_extra]
+        return [processor for processor in self._processors.in_state(IDLE).values() if processor.is_extra]

@@ -68,9 +68,9 @@ class Turns:
         self._cancellation = cancellation
         self._recall = recall
         self._suspension = suspension
-        self._asking = processors.place(ASKING)
-        self._idle = processors.place(IDLE)
-        self._obstacles = processors.place(LOOSE), processors.place(DOOMED), processors.place(DISTRUSTED)
+        self._asking = processors.in_state(ASKING)
+        self._idle = processors.in_state(IDLE)
+        self._obstacles = processors.in_state(LOOSE), processors.in_state(DOOMED), processors.in_state(DISTRUSTED)
         """processors that run, or may run, besides the one that holds the slot"""
         self.mail: dict[type, Callable[[Any], None]] = {
             TaskBlocks: self._block,

@@ -12,10 +12,10 @@ import pykka
 import pytest
 
 from scaler.executors.inline.task_context import ByThread
-from scaler.executors.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.ids import TaskId, content_id
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
-from scaler.processor.task_context import Birth
+from scaler.processor.task_context import ProcessorSpec
 from scaler.processor.values import Values
 from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
@@ -40,7 +40,9 @@ class Worker:
 class Bench:
     def __init__(self) -> None:
         self.worker, self.contexts = Worker(), ByThread(TaskContext())
-        self.thread = TaskThread("w", cast("Any", self.worker), Birth(1, b"n" * 16), "inproc://a", self.contexts)
+        self.thread = TaskThread(
+            "w", cast("Any", self.worker), ProcessorSpec(1, b"n" * 16), "inproc://a", self.contexts
+        )
         self.number = 0
 
     def hand(self, function: Callable[[], Any], options: bytes = b"") -> None:
@@ -49,7 +51,7 @@ class Bench:
         values.store(content_id(frames), frames)
         self.number += 1
         task = RunTask(TaskId(b"t" * 16), 5, 6, content_id(frames), b"", b"", 2, "", options)
-        self.thread.hand(Job(self.number, task, values))
+        self.thread.hand(PreparedTask(self.number, task, values))
 
     def hear(self) -> Any:
         return self.worker.heard.get(timeout=10)

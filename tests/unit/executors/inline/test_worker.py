@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.executors.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
 from scaler.executors.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
@@ -23,13 +23,13 @@ class Thread:
     """A thread that does as the test says."""
 
     def __init__(self) -> None:
-        self.job: Job | None = None
+        self.prepared: PreparedTask | None = None
         self.permitted: list[int] = []
         self.done: list[str] = []
 
-    def hand(self, job: Job) -> None:
-        assert self.job is None
-        self.job = job
+    def hand(self, prepared: PreparedTask) -> None:
+        assert self.prepared is None
+        self.prepared = prepared
 
     def permit(self, number: int) -> None:
         self.permitted.append(number)
@@ -74,20 +74,20 @@ class Bench:
         self.tell(Batch[RunCancel]([RunCancel(task.task_id, task.worker, task.attempt)]))
 
     def of(self, task: RunTask) -> Thread:
-        [thread] = [each for each in self.threads if each.job is not None and each.job.task is task]
+        [thread] = [each for each in self.threads if each.prepared is not None and each.prepared.task is task]
         return thread
 
     def runs(self, task: RunTask) -> bool:
-        return any(each.job is not None and each.job.task is task for each in self.threads)
+        return any(each.prepared is not None and each.prepared.task is task for each in self.threads)
 
     def say(self, kind: Any, task: RunTask) -> None:
         thread = self.of(task)
-        assert thread.job is not None
-        self.tell(kind(thread, thread.job.number))
+        assert thread.prepared is not None
+        self.tell(kind(thread, thread.prepared.number))
 
     def finish(self, task: RunTask) -> None:
-        thread, thread_job = self.of(task), None
-        thread.job = thread_job
+        thread, prepared = self.of(task), None
+        thread.prepared = prepared
         result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, ())
         self.tell(TaskEnded(cast("TaskThread", thread), result))
 

@@ -30,7 +30,7 @@ def test_who_loses_the_slot_is_idle_and_the_last_of_those(bench: RoomBench) -> N
     bench.processors.give_slot(first)
     bench.processors.give_slot(second)
     assert bench.processors.active is second
-    assert list(bench.processors.place(IDLE).values()) == [third, first]
+    assert list(bench.processors.in_state(IDLE).values()) == [third, first]
     bench.processors.audit()
 
 
@@ -66,7 +66,7 @@ def test_the_dead_are_nowhere(bench: RoomBench) -> None:
         bench.processors.leave(processor)
         assert bench.processors.get(processor.number) is None
     assert bench.processors.active is None
-    assert [bench.processors.place(state) for state in (IDLE, RUNNING, BLOCKED, ASKING)] == [{}, {}, {}, {}]
+    assert [bench.processors.in_state(state) for state in (IDLE, RUNNING, BLOCKED, ASKING)] == [{}, {}, {}, {}]
     assert list(bench.processors) == []
     bench.processors.audit()
 
@@ -94,7 +94,7 @@ def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
     blocked, idle = bench.blocked(), bench.idle()
     bench.processors.audit()
     if fault == "two places":
-        bench.processors.place(LOOSE)[idle.number] = idle
+        bench.processors.in_state(LOOSE)[idle.number] = idle
     elif fault == "wrong state":
         idle.state = RUNNING
     elif fault == "idle with a task":

@@ -10,7 +10,7 @@ import time
 from scaler.amounts import read_amounts
 from scaler.cli import options
 from scaler.config import ConfigError, check_address
-from scaler.monitor.demand import TARGET_SECONDS
+from scaler.monitor.model.remaining import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
 from scaler.scaling.owner import Owner

@@ -11,7 +11,7 @@ from scaler.cli import options
 from scaler.config import ConfigError
 from scaler.monitor.record import record, told
 from scaler.monitor.subscriber import Subscriber
-from scaler.monitor.top.advice import silence_advice
+from scaler.monitor.top.frame import silence_advice
 from scaler.monitor.top.print_once import as_json, listen, page
 from scaler.monitor.top.program import TOPICS, Program
 from scaler.monitor.top.screen import Screen, can_show

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scaler.monitor.demand import wanted_by_capabilities
 from scaler.monitor.model.model import Model
+from scaler.monitor.model.remaining import wanted_by_capabilities
 from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -109,7 +109,7 @@ def _of_scheduler(scheduler: StateScheduler) -> Iterator[Metric]:
 def _of_tasks(model: Model, scheduler: StateScheduler) -> Iterator[Metric]:
     yield _gauge("scaler_tasks_waiting", "Tasks that no worker has", scheduler.waiting)
     yield _gauge("scaler_tasks_running", "Tasks that workers have", scheduler.running)
-    wanted = [([asked], number) for asked, number in wanted_by_capabilities(model).items()]
+    wanted = [([asked], number) for asked, number in wanted_by_capabilities(model.waiting).items()]
     text = "How many workers the open tasks could use, by what they ask for"
     yield _gauges("scaler_wanted_workers", text, ["capabilities"], wanted)
     reasons = [([reason], amount) for reason, amount in model.reasons.items()]

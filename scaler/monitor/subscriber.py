@@ -19,7 +19,7 @@ from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.monitor.discovery import find
-from scaler.monitor.news import News
+from scaler.monitor.model.model import News
 from scaler.transport.lookup import Lookup
 from scaler.transport.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
 from scaler.wire.codec.codec import decode, numbers

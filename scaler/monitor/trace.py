@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from scaler.monitor.news import News
+from scaler.monitor.model.model import News
 from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 
 TASKS_MOST = 100_000

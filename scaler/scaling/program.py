@@ -7,8 +7,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from scaler.monitor.demand import wanted_by_capabilities
 from scaler.monitor.model.model import Model
+from scaler.monitor.model.remaining import wanted_by_capabilities
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
 from scaler.scaling.plan import Bounds, Cluster, Plan
@@ -133,7 +133,7 @@ class Program:
     def _decide(self, now: float) -> None:
         model = self._model
         staying = self._clusters.staying(model.workers)
-        wanted, there = self._pool.look(wanted_by_capabilities(model, self._target_seconds), staying)
+        wanted, there = self._pool.look(wanted_by_capabilities(model.waiting, self._target_seconds), staying)
         clusters = self._clusters.look(staying)
         self._say_who_waits(now, clusters)
         decision = self._plan.decide(now, wanted, there, clusters)

@@ -10,7 +10,7 @@ from typing import Any
 
 import zmq
 
-from scaler.monitor.news import News
+from scaler.monitor.model.model import News
 from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import (

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from scaler.monitor.model.model import Model
-from scaler.monitor.news import News
+from scaler.monitor.model.model import Model, News
 from scaler.wire.messages.monitor import (
     PROCESSOR_ROW,
     StateClient,

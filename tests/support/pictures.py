@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaler.monitor.news import News
+from scaler.monitor.model.model import News
 from scaler.monitor.top.frame import Moment, draw
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.view import Target, View

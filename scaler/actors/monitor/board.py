@@ -1,4 +1,4 @@
-"""Board: the monitor's door to its viewers, and to the clock and the meters of its process.
+"""Board: where the monitor shows what it has built, and what it reads of the scheduler and of its process.
 
 The edge of the monitor stream implements it (`scaler/scheduler/monitor_edge.py`). Must never: raise because of a
 viewer.
@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from scaler.actors.insight.events import Events
+from scaler.actors.insight.output_table import OutputTable
+from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.peers.directory import Directory
+from scaler.ids import SchedulerId, public_id
+from scaler.kit import ActorRef
+from scaler.wire.session.traffic import Traffic
 
 Shown: TypeAlias = tuple[Sequence[Any], int, int]
 """Items, how many things of the topic they are, and how many of these there are."""
@@ -34,6 +42,25 @@ class Gauges(NamedTuple):
     free_bytes: int = 0
     lag_us: int = 0
     lag_most_us: int = 0
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The parts of the scheduler that the monitor sees."""
+
+    scheduler_id: SchedulerId
+    directory: Directory
+    objects: ObjectTable
+    events: Events
+    sent: Traffic
+    received: Traffic
+    balancer: ActorRef
+    outputs: OutputTable
+
+    @property
+    def short_id(self) -> bytes:
+        """The short id of this run of the scheduler."""
+        return public_id(self.scheduler_id)
 
 
 class Board(Protocol):

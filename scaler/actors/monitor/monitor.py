@@ -41,18 +41,15 @@ from scaler.actors.messages.monitor import (
 )
 from scaler.actors.monitor import topics
 from scaler.actors.monitor.agents import Agents
-from scaler.actors.monitor.board import Board, Shown
+from scaler.actors.monitor.board import Board, Shown, Sources
 from scaler.actors.monitor.event_log import EventLog, PeerEvent
 from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.functions import Functions
 from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.names import Names
-from scaler.actors.monitor.objects import Objects
-from scaler.actors.monitor.outputs import Outputs
-from scaler.actors.monitor.overview import client_items, scheduler_items
+from scaler.actors.monitor.overview import Objects, client_items, scheduler_items
 from scaler.actors.monitor.sampler import Sampler
-from scaler.actors.monitor.sources import Sources
-from scaler.actors.monitor.tasks import Tasks
+from scaler.actors.monitor.tasks import Outputs, Tasks
 from scaler.actors.monitor.topics import TICKS, Subscriptions
 from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles

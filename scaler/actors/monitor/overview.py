@@ -1,4 +1,4 @@
-"""Overview: the topics `scheduler` and `clients`: the scheduler as a whole, its counters, and its clients.
+"""Overview: the topics `scheduler`, `clients` and `objects`: the scheduler as a whole, its clients, its objects.
 
 Used by the monitor. All of it is counted anyway: here it is only read. Must never: go through tasks.
 """
@@ -6,20 +6,22 @@ Used by the monitor. All of it is counted anyway: here it is only read. Must nev
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import nlargest
 from typing import Any
 
 from scaler.actors.insight.explanations import OF_NODES, in_the_queue
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.monitor.board import Board
+from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import Functions
-from scaler.actors.monitor.sources import Sources
-from scaler.ids import ClientId, public_id
+from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.ids import ClientId, ObjectId, public_id
 from scaler.wire.messages.monitor import (
     ENDED,
     RECEIVED,
     SENT,
     StateClient,
     StateCount,
+    StateObject,
     StateScheduler,
     StateWaiting,
 )
@@ -27,6 +29,9 @@ from scaler.wire.messages.outcomes import OUTCOMES
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""
+
+OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
+"""The largest objects are shown; of more objects in a second, the list is made less often."""
 
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
@@ -99,3 +104,33 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
             )
         )
     return items, len(clients)
+
+
+class Objects:
+    """The largest objects."""
+
+    def __init__(self, table: ObjectTable) -> None:
+        self._table = table
+        self._items: list[StateObject] = []
+        self._next_at = 0.0
+
+    def items(self, now: float) -> tuple[list[StateObject], int]:
+        """Return what the topic shows, and how many objects there are."""
+        objects = self._table.objects
+        if now >= self._next_at:
+            self._next_at = now + len(objects) / OBJECTS_PER_SECOND
+            largest = nlargest(OBJECTS_MOST, objects.items(), key=lambda each: each[1].size_bytes)
+            self._items = [self._item(*each) for each in largest]
+        return self._items, len(objects)
+
+    def _item(self, object_id: ObjectId, stored: StoredObject) -> StateObject:
+        owner = next(iter(stored.owners), None)
+        return StateObject(
+            public_id(object_id),
+            stored.name,
+            b"" if owner is None else public_id(owner),
+            min(_UINT64_MOST, stored.size_bytes),
+            len(self._table.copies.hosts.get(object_id, ())),
+            min(_UINT32_MOST, self._table.users.get(object_id, 0)),
+            int(bool(stored.location)),
+        )

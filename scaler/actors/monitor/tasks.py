@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 
 from scaler.actors.insight.events import SUBMITTED, TaskMoved
+from scaler.actors.insight.output_table import KeptLine, OutputTable
 from scaler.actors.messages.monitor import AskedNode
 from scaler.actors.messages.tasks import ExplainNode, ExplainTask
 from scaler.actors.monitor.names import Names
@@ -21,7 +22,7 @@ from scaler.ids import ClientId, GraphId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.common import PROFILE
-from scaler.wire.messages.monitor import StateMove, StateTask
+from scaler.wire.messages.monitor import StateLine, StateMove, StateTask
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
@@ -29,6 +30,9 @@ KEPT_MOST = 5000
 
 SHOWN_MOST = 500
 """So many are said at once: those that did not succeed come first."""
+
+LINES_MOST = 200
+"""So many lines that a task has written are said at once: the last ones."""
 
 MOVES_MOST = 1000
 """So many moves of a task that was asked for are kept until they are said."""
@@ -251,3 +255,33 @@ class Tasks:
             record.peak_bytes,
             record.reason,
         )
+
+
+class Outputs:
+    """The lines that tasks have written, of those that viewers look at."""
+
+    def __init__(self, table: OutputTable) -> None:
+        self._table = table
+        self._said: dict[bytes, int] = {}
+        """short id -> the number of the last line that was said"""
+
+    def keep_only(self, short_ids: Collection[bytes]) -> None:
+        """Viewers look at these, and at no others."""
+        self._said = {short_id: number for short_id, number in self._said.items() if short_id in short_ids}
+
+    def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
+        """Return the lines of a task that are new, or at first the last ones."""
+        task_id = self._table.id_of(short_id)
+        if task_id is None:
+            return []
+        lines = self._table.after(task_id, 0 if is_first else self._said.get(short_id, 0))
+        if not lines:
+            return []
+        self._said[short_id] = lines[-1].number
+        skipped = lines[:-LINES_MOST]
+        dropped = len(skipped) + sum(line.dropped for line in skipped)
+        return [_line(short_id, line, 0 if place else dropped) for place, line in enumerate(lines[-LINES_MOST:])]
+
+
+def _line(short_id: bytes, line: KeptLine, dropped: int) -> StateLine:
+    return StateLine(short_id, line.number, line.time_us, line.stream, dropped + line.dropped, line.worker, line.text)

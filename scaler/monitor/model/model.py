@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.monitor.model.rates import HISTORY_SECONDS, History, Rates, by_outcome
 from scaler.monitor.model.remaining import Left
 from scaler.monitor.model.workers import Processor, Stuck, Worker, processors_of, workers_of
-from scaler.monitor.news import News
 from scaler.texts import signature
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream
@@ -51,6 +50,17 @@ LINES_MOST, OUTPUTS_MOST = 500, 20
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
 """Whether a worker executes a task at one moment says little where tasks are short."""
+
+
+class News(NamedTuple):
+    """One message of the stream."""
+
+    topic: str
+    head: StateHead
+    batches: list[Batch[Any]]
+    """the items after the head"""
+    missed: int
+    """how many messages of this topic are missing before this one"""
 
 
 class Model:

@@ -1,13 +1,16 @@
-"""How long the open tasks will still take, from the durations of those of their functions that have ended."""
+"""What is left to do: how long the open tasks will take, and how many workers could be used for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from scaler.monitor import units
 from scaler.wire.messages.monitor import StateWaiting
-from scaler.wire.messages.reasons import NOT_ABLE
+from scaler.wire.messages.reasons import INPUTS, NOT_ABLE
 
+TARGET_SECONDS = 5.0
+"""In what time the open work should be done. Less means more workers for a short time."""
 _UNKNOWN_PART = 0.05
 """So few tasks of an unknown duration, for each other one, change no estimate of one digit."""
 
@@ -54,3 +57,18 @@ class Left:
         if self.seconds is None:
             return f"never, {self.never}" if self.never else ""
         return units.about(self.seconds)
+
+
+def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
+    """Return how many workers would do the open tasks in this time, by what the tasks ask for, such as `gpu=1`; an
+    empty text is for those that ask for nothing. A worker of `gpu=1` is a place where a task has that.
+
+    There is at most one for each task. Tasks of a function that nobody has measured yet count as long ones.
+    """
+    wanted = {}
+    for each in waiting:
+        if each.waits_for != INPUTS:
+            tasks = each.waiting + each.running
+            seconds = each.work_us / 1e6 + each.unmeasured * target_seconds
+            wanted[each.asks] = max(0, min(tasks, math.ceil(round(seconds / target_seconds, 6))))
+    return wanted

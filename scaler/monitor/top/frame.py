@@ -9,17 +9,16 @@ import re
 from dataclasses import dataclass
 from textwrap import wrap
 
+from scaler.endpoint import Endpoint
 from scaler.monitor import units
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
 from scaler.monitor.top import grid
-from scaler.monitor.top.advice import silence_advice
 from scaler.monitor.top.details import details_of
 from scaler.monitor.top.grid import Grid
-from scaler.monitor.top.help import HELP
+from scaler.monitor.top.keys import HELP
 from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
-from scaler.monitor.top.side import draw_side
-from scaler.monitor.top.tables import Table, draw_table, scrolled_to, table_of
+from scaler.monitor.top.tables import Table, draw_side, draw_table, scrolled_to, table_of
 from scaler.monitor.top.text import fit, wrapped
 from scaler.monitor.top.view import FAILURES, VIEWS, View
 
@@ -49,6 +48,25 @@ class Moment:
     """whether the frame is printed, and nobody presses keys"""
     is_late: bool = False
     """whether the first news should have come by now"""
+
+
+def silence_advice(address: str, problem: str = "") -> list[str]:
+    """Return lines that say what to check."""
+    if problem:
+        return [problem]
+    lines = [
+        "Is scaler_scheduler running? It prints its monitor address when it starts:",
+        f"is {address} that one?",
+    ]
+    endpoint = Endpoint.parse(address)
+    if endpoint.file is not None:
+        if endpoint.file.exists():
+            lines.append("Its socket is there: the scheduler may have died, or be stopped.")
+        else:
+            lines.append(f"There is no socket {endpoint.file}. May you enter that folder?")
+    else:
+        lines.append(f"Does a firewall let you reach port {endpoint.port} of {endpoint.host}?")
+    return lines
 
 
 def draw(model: Model, view: View, width: int, height: int, moment: Moment) -> Grid:

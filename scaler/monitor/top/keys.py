@@ -1,4 +1,4 @@
-"""What each key does to the view. None of them changes anything in the cluster."""
+"""Keys: what each does to the view, and the page of help. None of them changes anything in the cluster."""
 
 from __future__ import annotations
 
@@ -15,6 +15,32 @@ _ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
 _CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
 """Keys that only close the page of help."""
 _KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event"), strict=True))
+
+
+HELP = (
+    "scaler_top shows what a cluster does. It changes nothing there.   (Esc closes this)",
+    "",
+    "1-6, Tab    workers, functions, clients, failures, hosts, events",
+    "arrows k j  move; PgUp PgDn Home End; Left Right scroll the columns",
+    "Enter       details: processes of a worker, traceback of a failure; Esc goes back",
+    "/           filter by a part of a name, host or function; !part leaves those out",
+    "sort        the letter in brackets: worker[n] agt_cpu[C] ..; again: other way round",
+    "Space       pause      t  totals or per second      g  workers by host",
+    "+ -         how often it is drawn, 0.5 to 5 s       q  quit",
+    "",
+    "bound by    what more of would help: workers; clients (they submit no faster);",
+    "            inputs (tasks wait for others); scheduler; round trips (tiny tasks)",
+    "left        open tasks x their mean duration / workers: an estimate",
+    "unassigned  tasks that no worker has;  running  at a worker, queued or executed",
+    "busy        workers that execute a task;  *  looks stuck (key *: go to the next)",
+    "agt_        the agent: the process that starts the workers of a host",
+    "cpu rss     of the worker's processes; 100% is one core; k m g t are of 1024",
+    "rss_free    memory that the host has left;     free  room for so many tasks",
+    "sent        tasks that a worker has;           queued  those that wait there",
+    "suspended   tasks stopped so that others run",
+    "lag         a message to the agent and back;   (12s)  not heard for so long",
+    "ITL         1 or 0: initialized, has a task, its task waits for others (lock)",
+)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from scaler.monitor.model.model import EVENTS_MOST, FAILURES_MOST, Model
+from scaler.monitor.model.model import EVENTS_MOST, FAILURES_MOST, Model, News
 from scaler.monitor.model.workers import Worker
-from scaler.monitor.news import News
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.bins import Bins
 from scaler.monitor.ui.history import History, sample_of

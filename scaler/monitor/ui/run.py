@@ -19,7 +19,6 @@ from scaler.config import ConfigError
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.gate import Gate, read_or_make_token, token_file
-from scaler.monitor.ui.metrics import add_metrics
 from scaler.monitor.ui.server import make_app
 from scaler.monitor.ui.store import Store
 from scaler.settings.ui import UiConfig
@@ -124,7 +123,6 @@ async def _serve(
 
         loop.add_reader(lifeline, look)
     app = make_app(feed, Gate(place.token, config.host, config.names), not config.metrics_only, end.set)
-    add_metrics(app)
     spoken: set[Any] = set()
 
     async def note(request: web.Request, _response: web.StreamResponse) -> None:

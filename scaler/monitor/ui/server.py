@@ -1,18 +1,17 @@
-"""Server: answers browsers: the page, its files, its socket. All of it behind the gate, none of it changes the cluster.
-
-`make_app` is all that is served; further routes are added to what it returns, and are behind the same gate.
-"""
+"""Server: answers browsers and Prometheus, all of it behind the gate. None of it changes the cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
+from scaler.monitor.metrics import CONTENT_TYPE, exposition
 from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.gate import HEADERS, Gate
@@ -42,12 +41,13 @@ def make_app(
     Args:
         feed: what is shown.
         gate: who may look.
-        has_page: whether there is a page, or only what is added.
+        has_page: whether there is a page, or only its metrics.
         has_failed: called when nothing is heard any more because of an error, which the end of the application raises.
     """
     app = web.Application(middlewares=[_guard], client_max_size=1024)
     app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()
     app.router.add_get("/healthz", _healthz)
+    app.router.add_get("/metrics", _metrics)
     if has_page:
         app.router.add_get("/", _index)
         app.router.add_get("/socket", _socket)
@@ -100,6 +100,11 @@ def _refusal(request: web.Request) -> web.Response | None:
 
 async def _healthz(_request: web.Request) -> web.Response:
     return web.Response(text="ok\n")
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    text = exposition(request.app[FEED].state.model, time.monotonic())
+    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def _index(request: web.Request) -> web.StreamResponse:

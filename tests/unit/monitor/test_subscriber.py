@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.monitor.news import News
+from scaler.monitor.model.model import News
 from scaler.monitor.subscriber import Subscriber
 from scaler.wire.messages.monitor import StateClient, StateEvent
 from tests.support.monitored import Publisher, scheduler

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.failures import failures
 from scaler.monitor.ui.views.graphs import graphs
 from scaler.monitor.ui.views.live import live
 from scaler.monitor.ui.views.memory import memory
-from scaler.monitor.ui.views.processors import processors
 from scaler.monitor.ui.views.strip import band, strip
-from scaler.monitor.ui.views.tasks import function, task, tasks
+from scaler.monitor.ui.views.tasks import failures, function, task, tasks
 from scaler.monitor.ui.views.timeline import stream
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
-from scaler.monitor.ui.views.workers import worker
+from scaler.monitor.ui.views.workers import processors, worker
 
 View = Callable[[State, Wish, Sent, float], dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""Tasks: the sample of single tasks, one task with its history, and all tasks of one function."""
+"""Tasks: the sample of single tasks, one task with its history, all tasks of one function, and what failed."""
 
 from __future__ import annotations
 
@@ -89,3 +89,19 @@ def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
         "failures": [failure_row(each) for each in model.failures.values() if each.function == one.function],
         "tasks": [task_row(model, task) for task in recent[:FUNCTION_TASKS_MOST]],
     }
+
+
+def failures(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page."""
+    model = state.model
+    wanted = wish.text("filter")
+    everything = {**state.old_failures, **model.failures}
+    rows = [
+        each
+        for each in everything.values()
+        if matches(wanted, (each.type, each.message, each.function_name, each.worker))
+    ]
+    rows.sort(key=lambda each: -each.last_us)
+    shown, total = model.shown_and_total("failures")
+    page = page_of(rows, wish, lambda each: failure_row(each) | {"old": each.failure not in model.failures})
+    return page | {"shown": shown, "all": max(total, len(model.failures)), "failed": model.failed}

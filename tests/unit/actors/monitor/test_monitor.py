@@ -13,7 +13,7 @@ from scaler.actors.insight.events import EVERY_TASK
 from scaler.actors.insight.explanations import STEPS_MOST
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
-from scaler.actors.monitor.outputs import SHOWN_MOST
+from scaler.actors.monitor.tasks import LINES_MOST
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages import reasons
@@ -363,12 +363,12 @@ def test_what_a_task_has_written_is_said_to_who_looks_at_it(simulation: Simulati
         agent.say(*(RunOutput(task_id, 0, run.attempt, OutputStream.LOGGING, 7, 0, text) for text in texts))
         simulation.advance(1.2)
 
-    write(*map(str, range(SHOWN_MOST + 5)))
+    write(*map(str, range(LINES_MOST + 5)))
     assert board.take(StateLine) == []
     board.want(f"task/{public_id(task_id).hex()}")
     simulation.advance(0.2)
     lines = board.take(StateLine)
-    assert (len(lines), lines[0].text, lines[0].dropped) == (SHOWN_MOST, "5", 5)
+    assert (len(lines), lines[0].text, lines[0].dropped) == (LINES_MOST, "5", 5)
     assert (lines[-1].task, lines[-1].worker) == (public_id(task_id), f"{agent.agent_id[-1]}-0")
     write("new")
     assert [(line.text, line.dropped) for line in board.take(StateLine)] == [("new", 0)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler.monitor.model.remaining import Left
+from scaler.monitor.model.remaining import Left, wanted_by_capabilities
 from tests.support.monitored import waiting
 
 SECOND_US = 1_000_000
@@ -58,3 +58,32 @@ def test_a_few_tasks_of_unknown_duration_do_not_matter() -> None:
     assert left.text == "~1 min"
     left.see([waiting(120, places=2, mean_us=SECOND_US), waiting(7, asks="gpu=1")], 2)
     assert left.text == ""
+
+
+def test_nothing_is_wanted_without_work_or_without_news() -> None:
+    assert wanted_by_capabilities([]) == {}
+    assert wanted_by_capabilities([waiting(0)]) == {"": 0}
+
+
+def test_work_is_to_be_done_within_the_target() -> None:
+    work = [waiting(900, running=100, mean_us=50_000)]
+    assert wanted_by_capabilities(work) == {"": 10}
+    assert wanted_by_capabilities(work, target_seconds=1) == {"": 50}
+
+
+def test_there_is_at_most_one_worker_for_a_task() -> None:
+    assert wanted_by_capabilities([waiting(2, running=1, mean_us=3_600_000_000)]) == {"": 3}
+
+
+def test_a_task_of_unknown_length_wants_a_worker_of_its_own() -> None:
+    assert wanted_by_capabilities([waiting(7, running=1)]) == {"": 8}
+
+
+def test_nodes_that_wait_for_others_want_none() -> None:
+    assert wanted_by_capabilities([waiting(1), waiting(90, "inputs")]) == {"": 1}
+
+
+def test_tasks_that_ask_for_something_are_counted_apart() -> None:
+    groups = waiting(20, running=10, mean_us=1_000_000), waiting(6, asks="gpu=1", running=4, mean_us=1_000_000)
+    work = [*groups, waiting(1, "no worker can take it", "licence=1")]
+    assert wanted_by_capabilities(work) == {"": 6, "gpu=1": 2, "licence=1": 1}

@@ -12,7 +12,6 @@ from scaler.monitor.metrics import CONTENT_TYPE
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.gate import Gate
-from scaler.monitor.ui.metrics import add_metrics
 from scaler.monitor.ui.server import make_app
 from tests.support import monitored
 from tests.support.monitored import Publisher
@@ -27,7 +26,6 @@ def test_metrics_need_the_token_and_health_does_not(tmp_path: Path, has_page: bo
 
     async def main() -> None:
         app = make_app(Feed(Subscriber(address)), Gate(TOKEN, "127.0.0.1"), has_page)
-        add_metrics(app)
         async with TestClient(TestServer(app)) as client:
             assert (await client.get("/metrics")).status == 403
             assert (await client.get("/metrics", headers={"Authorization": "Bearer wrong"})).status == 403

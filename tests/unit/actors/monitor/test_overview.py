@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.monitor.objects import Objects
+from scaler.actors.monitor.overview import Objects
 from scaler.actors.objects.object_store import ObjectTable, StoredObject
 from scaler.ids import ObjectId
 
@@ -12,7 +12,7 @@ def store(table: ObjectTable, number: int, size: int) -> None:
 
 
 def test_of_very_many_objects_the_list_is_made_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.actors.monitor.objects.OBJECTS_PER_SECOND", 1)
+    monkeypatch.setattr("scaler.actors.monitor.overview.OBJECTS_PER_SECOND", 1)
     table = ObjectTable()
     objects = Objects(table)
     for number in range(3):

@@ -25,17 +25,17 @@ from collections.abc import Callable, Mapping
 
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
-from scaler.actors.insight.task_outputs import Desk, TaskOutputs
-from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.objects.object_store import ObjectStore, ObjectTable
 from scaler.actors.peers.acceptor import Acceptor, Limits
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Lines, NewLine
+from scaler.actors.peers.peer import NewPipe, PipeFactory
 from scaler.actors.policy import make_policy
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
-from scaler.actors.tasks.home import Options
+from scaler.actors.tasks.client_context import Options
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
@@ -58,7 +58,7 @@ class SchedulerTree:
     Args:
         shut_down: called when an authorised client asks for the end of the scheduler.
         read_options: returns what the bytes of a task's options ask for.
-        new_line: makes the pipe of a session.
+        new_pipe: makes the pipe of a session.
         paused_since: returns for how many seconds the scheduler itself was stopped since a time of its clock.
         board: where the monitor shows what it builds; None: there is no monitor.
     """
@@ -71,7 +71,7 @@ class SchedulerTree:
         limits: Limits,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
-        new_line: NewLine,
+        new_pipe: NewPipe,
         paused_since: Callable[[float], float] = _was_never_paused,
         board: Board | None = None,
     ) -> None:
@@ -79,11 +79,11 @@ class SchedulerTree:
         self.sent, self.received = Traffic(), Traffic()
         self.limits = limits
         self.clock = dispatcher.clock
-        lines = Lines(new_line, limits.window_bytes, self.sent.items, limits.value_bytes)
+        pipes = PipeFactory(new_pipe, limits.window_bytes, self.sent.items, limits.value_bytes)
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
-        self.outputs = Desk(limits.task_output_retention_seconds)
+        self.outputs = OutputState(limits.task_output_retention_seconds)
         self.events = Events()
 
         def acceptor(peers: Mapping[str, ActorRef]) -> Acceptor:
@@ -93,7 +93,7 @@ class SchedulerTree:
                 limits=limits,
                 directory=self.directory,
                 outbox=self.outbox,
-                lines=lines,
+                pipes=pipes,
                 balancer=peers[BALANCER],
                 object_store=peers[OBJECT_STORE],
                 adoption=peers[ADOPTION],
@@ -171,7 +171,7 @@ class SchedulerTree:
         """
         report = Report()
         for part in self.supervisor.children.values():
-            part.notify(SayStatistics(report))
+            part.notify(ReportStatistics(report))
         return report
 
     def statistics(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, NewsSaid
+from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, ItemsWaiting
 from scaler.actors.peers.outbox import Parcel
 from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
@@ -217,7 +217,7 @@ class SchedulerEdge:
         pipe, connection = peer.pipe, peer.connection
         if peer.is_awaited and pipe.has_unsaid:
             peer.is_awaited = False
-            peer.session.send(NewsSaid())
+            peer.session.send(ItemsWaiting())
         if not connection:
             self._check_kept(peer)
             return
@@ -225,7 +225,7 @@ class SchedulerEdge:
             return
         said, left = pipe.said, peer.left
         try:
-            before = _uncounted(peer) if peer.alone or peer.again else ()
+            before = _uncounted(peer) if peer.alone or peer.resends else ()
             taken = pipe.take()
         except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
             self._give_up(peer, error)
@@ -349,7 +349,7 @@ def _uncounted(peer: Peer) -> list[Message]:
     if peer.alone:
         alone, peer.alone = peer.alone, []
         messages.append(peer.pipe.unnumbered(alone))
-    if peer.again:
-        messages += peer.again
-        peer.again = []
+    if peer.resends:
+        messages += peer.resends
+        peer.resends = []
     return messages

@@ -1,4 +1,4 @@
-"""Places against a model that simply looks at all workers; what is said about durations."""
+"""WorkerLoads against a model that simply looks at all workers; what is said about durations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scaler.actors.policy.placement import FUNCTIONS_REMEMBERED
-from scaler.actors.policy.places import WORK_AHEAD_US, Places, tasks_to_recall
+from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads, tasks_to_recall
 from scaler.durations import Durations, moving_mean
 from scaler.ids import ObjectId
 
@@ -30,40 +30,40 @@ operations = st.one_of(
 def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
     story: list[tuple[str, int, list[int], int]],
 ) -> None:
-    places: Places[int] = Places()
+    loads: WorkerLoads[int] = WorkerLoads()
     model: Model = {}
     held: set[int] = set()
     for name, worker, works, number in story:
         if name == "join":
-            places.join(worker, number, len(works), sum(works), host=worker % 2)
+            loads.join(worker, number, len(works), sum(works), host=worker % 2)
             model[worker] = (number, list(works))
             held.discard(worker)
         elif name == "leave":
-            places.leave(worker)
+            loads.leave(worker)
             model.pop(worker, None)
             held.discard(worker)
         elif name == "free":
             _, tasks = model.get(worker, (0, []))
             ended, tasks[:number] = tasks[:number], []
-            places.free(worker, len(ended), sum(ended))
+            loads.free(worker, len(ended), sum(ended))
             held.discard(worker)
         elif name == "give back":
             _, tasks = model.get(worker, (0, []))
             given, tasks[1:] = tasks[1:], []
-            places.give_back(worker, len(given), sum(given))
+            loads.give_back(worker, len(given), sum(given))
         elif name == "level":
-            held |= places.level({}).keys()
+            held |= loads.level({}).keys()
         else:
             free = with_room(model, held)
             beside = {each: tasks for each, tasks in free.items() if each % 2 == worker % 2}
             if name == "take near" and worker in model and beside:
                 free = beside
-            assert bool(places.with_room) == bool(free)
+            assert bool(loads.with_room) == bool(free)
             if free:
-                taken = places.take_near(worker, works[0]) if name == "take near" else places.take(works[0])
+                taken = loads.take_near(worker, works[0]) if name == "take near" else loads.take(works[0])
                 assert free[taken] == min(free.values())
                 model[taken][1].append(works[0])
-        check(places, model, held)
+        check(loads, model, held)
 
 
 def with_room(model: Model, held: set[int]) -> dict[int, int]:
@@ -75,18 +75,18 @@ def with_room(model: Model, held: set[int]) -> dict[int, int]:
     }
 
 
-def check(places: Places[int], model: Model, held: set[int]) -> None:
-    assert len(places) == len(model)
-    loads = {worker: (len(works), sum(works)) for worker, (_, works) in model.items()}
-    assert {worker: places.load(worker) for worker in model} == loads
-    listed = {worker: level for level, members in enumerate(places._levels) for worker in members}
+def check(loads: WorkerLoads[int], model: Model, held: set[int]) -> None:
+    assert len(loads) == len(model)
+    expected = {worker: (len(works), sum(works)) for worker, (_, works) in model.items()}
+    assert {worker: loads.load(worker) for worker in model} == expected
+    listed = {worker: level for level, members in enumerate(loads._levels) for worker in members}
     assert listed == with_room(model, held)
-    assert sum(map(len, places._levels)) == len(listed) == places.with_room
-    assert places._lowest <= min(listed.values(), default=places._lowest)
-    counts = [tasks for tasks, _ in loads.values()]
-    assert places.has_waiting() == any(tasks > 1 for tasks in counts)
-    assert places.is_uneven() == (0 in counts and any(tasks > 1 for tasks in counts))
-    assert places.free_places() == sum(max(0, size - len(works)) for size, works in model.values())
+    assert sum(map(len, loads._levels)) == len(listed) == loads.with_room
+    assert loads._lowest <= min(listed.values(), default=loads._lowest)
+    counts = [tasks for tasks, _ in expected.values()]
+    assert loads.has_waiting() == any(tasks > 1 for tasks in counts)
+    assert loads.is_uneven() == (0 in counts and any(tasks > 1 for tasks in counts))
+    assert loads.free_places() == sum(max(0, size - len(works)) for size, works in model.values())
 
 
 loads = st.lists(st.tuples(st.integers(0, 50) | st.sampled_from((0, 3, 4, 1000)), st.booleans()), max_size=12)

@@ -24,7 +24,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.peers.attempt_times import AttemptTimes
 from scaler.actors.tasks import task_states
-from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import (
     FINAL,
@@ -90,7 +90,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, worker = bench.recorder()
     _, adoption = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    home = Home(
+    context = ClientContext(
         session_ref,
         balancer,
         store,
@@ -104,7 +104,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
         0,
         adoption,
     )
-    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b"", options=RETRIES), home)
+    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b"", options=RETRIES), context)
     logging.disable(logging.CRITICAL)
     try:
         ref = bench.dispatcher.spawn(actor, session_ref)

@@ -24,7 +24,7 @@ from scaler.actors.policy import FIFO, Rules, make_policy
 from scaler.actors.sessions import client_session
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers.runs import RunRecord, order_of
-from scaler.actors.workers.worker_proxy import Membership, WorkerProxy
+from scaler.actors.workers.worker_proxy import InBalancer, WorkerProxy
 from scaler.client.link.large_results import LargeResults
 from scaler.client.link.unread_results import UnreadResults
 from scaler.kit import ActorRef
@@ -59,9 +59,9 @@ def _attempts_of_each_task() -> AbstractContextManager[None]:
     first_of: dict[ActorRef, int] = {}
     init = TaskActor.__init__
 
-    def start(self: TaskActor, spec: Any, home: Any, *others: Any, **more: Any) -> None:
-        init(self, spec, home, *others, **more)
-        self._attempt = first_of.setdefault(home.balancer, 1_000_000 * (len(first_of) + 1))
+    def start(self: TaskActor, spec: Any, context: Any, *others: Any, **more: Any) -> None:
+        init(self, spec, context, *others, **more)
+        self._attempt = first_of.setdefault(context.balancer, 1_000_000 * (len(first_of) + 1))
 
     def _say_ready_again(self: TaskActor, again: bool) -> None:
         self._attempt += 1
@@ -143,7 +143,7 @@ def _cut_off_workers_get_tasks() -> AbstractContextManager[Any]:
     def assign(self: WorkerProxy, assign: AssignTasks) -> None:
         for ready, expected_us in assign.tasks:
             spec, attempt = ready.spec, ready.attempt
-            if self._membership is not Membership.IN or spec.task_id in self._runs or ready.task.is_stopped():
+            if self._in_balancer is not InBalancer.IN or spec.task_id in self._runs or ready.task.is_stopped():
                 self._refuse(ready, expected_us)
                 continue
             self._runs[spec.task_id] = RunRecord(

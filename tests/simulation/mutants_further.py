@@ -58,7 +58,7 @@ def _recalled_tasks_keep_their_places() -> AbstractContextManager[Any]:
         for response in responses:
             run = self._runs.get(response.task_id)
             if run is not None:
-                run.places = run.expected_us = 0
+                run.counted = run.expected_us = 0
         recalled(self, responses)
 
     return patch.dict(WorkerProxy.handlers, {Batch[RecallResponse]: without_places})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Lines, Peer
+from scaler.actors.peers.peer import Peer, PipeFactory
 from scaler.ids import Connection
 from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
@@ -50,6 +50,6 @@ class RecordingOutbox(Outbox):
 
 def connected_peer(name: bytes) -> Peer:
     """Return an agent with a connection."""
-    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Lines(Pipe))
+    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, PipeFactory(Pipe))
     peer.connect(Connection(name))
     return peer

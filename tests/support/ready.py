@@ -28,8 +28,8 @@ class Task:
     account: int = 0
     spec: Work = field(default_factory=Work)
     attempt: int = 1
-    again: bool = False
-    near: Any = None
+    goes_first: bool = False
+    near_worker: Any = None
 
     @property
     def is_new(self) -> bool:
@@ -37,9 +37,14 @@ class Task:
 
 
 def task(
-    name: Any, account: int = 0, priority: int = 0, again: bool = False, attempt: int = 1, function_id: ObjectId = SHORT
+    name: Any,
+    account: int = 0,
+    priority: int = 0,
+    goes_first: bool = False,
+    attempt: int = 1,
+    function_id: ObjectId = SHORT,
 ) -> Task:
-    return Task(name, account, Work(function_id, priority), attempt, again)
+    return Task(name, account, Work(function_id, priority), attempt, goes_first)
 
 
 def of_map(name: Any, account: int = 0, function_id: ObjectId = SHORT, **others: Any) -> Task:

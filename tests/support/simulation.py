@@ -29,7 +29,7 @@ from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.actors.workers.balancer import Balancer
-from scaler.actors.workers.worker_proxy import Outlook, WorkerProxy
+from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
 from scaler.ids import (
     NO_CONNECTION,
     NO_ID,
@@ -500,9 +500,9 @@ class Simulation:
         balancer: Balancer | None = self.actor(BALANCER)
         if balancer is None or self.actor(ACCEPTOR) is None:
             return
-        places, most = cast("Any", balancer._policy)._places, self.limits.per_worker_queue_size
+        places, most = cast("Any", balancer._policy)._loads, self.limits.per_worker_queue_size
         connected = [proxy for proxy in proxies if proxy._peer.connection != NO_CONNECTION]
-        present = [proxy for proxy in connected if proxy._outlook is Outlook.WORK]
+        present = [proxy for proxy in connected if proxy._phase is WorkerPhase.WORK]
         loads = {proxy.actor_ref: proxy.load for proxy in present}
         assert {ref: places.load(ref) for ref in places._workers} == loads
         some_wait = any(True for _ in cast("Any", balancer._policy)._queue)
@@ -521,19 +521,19 @@ class Simulation:
     def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:
         """What is free at each node is what its runs leave, and no task waits that fits somewhere."""
         policy = cast("Any", balancer._policy)
-        nodes, places = policy._choosy._nodes, policy._places
+        nodes, places = policy._constrained._nodes, policy._loads
         taken: dict[ActorRef, Counter[str]] = defaultdict(Counter)
         for proxy in present:
             at_host = taken[proxy._host]
             for run in proxy._runs.values():
                 for name, amount in RunOptions.decode(run.spec.options).capabilities:
-                    at_host[name] += amount * (run.places - run.lent_places)
+                    at_host[name] += amount * (run.counted - run.lent)
         assert set(taken) == set(nodes.hosts())
         for host, node in nodes._nodes.items():
             for name, total in node.total.items():
                 assert node.free[name] == total - taken[host][name], f"{name} of {host}"
                 assert node.free[name] >= 0 or self.goes_on, f"more than {total} of {name} is taken"
-        for kind in policy._choosy.kinds.values():
+        for kind in policy._constrained.classes.values():
             for host, node in nodes._nodes.items():
                 has_room = any(places.has_room(worker) for worker in places._hosts[host])
                 fits = has_room and node.can_take(kind.needs)
@@ -568,7 +568,7 @@ class Simulation:
             assert table.users == users
 
     def _used_by_graphs(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[bytes]:
-        of_tasks = [cast("Any", task._home.session._actor) for task in tasks.values()]
+        of_tasks = [cast("Any", task._context.session._actor) for task in tasks.values()]
         graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
         for node in (node for graph in graphs for node in graph._nodes):
             yield from split_ids(node.object_ids)
@@ -596,7 +596,7 @@ class _Nonsense:
 
 def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
     policy = cast("Any", balancer._policy)
-    waiting = [*policy._queue, *policy._choosy]
+    waiting = [*policy._queue, *policy._constrained]
     queued = {(ready.task, ready.attempt) for ready in waiting}
     assert len(queued) == len(waiting), "a task waits twice"
     return queued

@@ -21,8 +21,8 @@ from scaler.actors.graphs.graph_node import Node, for_others, input_node
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.graphs.graph_view import find_nodes, show_graph, tell_ended
 from scaler.actors.insight.explanations import follow
-from scaler.actors.messages.monitor import SayOpen
-from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.monitor import ReportOpen
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
@@ -35,7 +35,7 @@ from scaler.actors.messages.tasks import (
     TaskDone,
 )
 from scaler.actors.slices import NextSlice, Slices
-from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.graph.positions import positions
 from scaler.graph.readiness import FAILED, READY, Readiness
@@ -54,19 +54,19 @@ class GraphActor(Actor):
     """One graph.
 
     Args:
-        home: of the client's tasks; the graph's tasks have the graph instead of the session.
+        context: of the client's tasks; the graph's tasks have the graph instead of the session.
     """
 
-    def __init__(self, spec: GraphTask, home: Home) -> None:
+    def __init__(self, spec: GraphTask, context: ClientContext) -> None:
         self._spec = spec
-        self._session = home.session
-        self._home = home
+        self._session = context.session
+        self._context = context
         self._nodes: list[Node] = []
         self._readiness = Readiness()
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
         """the nodes that are results of other tasks, and have not come"""
-        self._values = GraphValues(self._nodes, home.object_store)
+        self._values = GraphValues(self._nodes, context.object_store)
         self._open_count = 0
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
@@ -76,7 +76,7 @@ class GraphActor(Actor):
         """what concerns many nodes at once"""
 
     def on_start(self) -> None:
-        self._home = self._home.of_graph(self.actor_ref, self._spec.graph_id, self.now())
+        self._context = self._context.of_graph(self.actor_ref, self._spec.graph_id, self.now())
         self._end_if_over()  # a graph without nodes
 
     # From the client
@@ -215,9 +215,9 @@ class GraphActor(Actor):
     def _end_waiting(self, node: Node, status: TaskStatus, payload: bytes) -> None:
         options, is_call = self._spec.options, node.function_id != NO_ID  # or the result of another task
         if options and is_call and status == TaskStatus.CANCELED:
-            said = self._home.read_options(options)
+            said = self._context.read_options(options)
             if said.at_most_once and not said.was_said:  # else it is known, or may have been started before
-                self._home.unstarted.add(node.task_id)
+                self._context.unstarted.add(node.task_id)
         self._end(node, status, payload)
 
     # Its tasks
@@ -232,18 +232,18 @@ class GraphActor(Actor):
 
     def _start(self, position: int) -> None:
         node = self._nodes[position]
-        block, object_ids, near = node.block, node.object_ids, None
+        block, object_ids, near_worker = node.block, node.object_ids, None
         has_dependencies = node.dependencies != ()
         if has_dependencies:
             try:
-                block, object_ids, near = self._values.arguments(node)
+                block, object_ids, near_worker = self._values.arguments(node)
             except ValueError as error:
                 self._fail(position, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
                 return
         node.block = b""
         spec, task_id = self._spec, node.task_id
         task = Task(task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
-        self._running[task_id] = (position, self.spawn(TaskActor(task, self._home, near, has_dependencies)))
+        self._running[task_id] = (position, self.spawn(TaskActor(task, self._context, near_worker, has_dependencies)))
 
     @handles(TaskDone)
     def _done(self, done: TaskDone) -> None:
@@ -323,7 +323,7 @@ class GraphActor(Actor):
         is_canceled = self._given_up and self._given_up[0] == TaskStatus.CANCELED  # its client says no more of it
         if not (self._is_complete() or is_canceled):
             return
-        tell_ended(self._home, self._spec, self._nodes)
+        tell_ended(self._context, self._spec, self._nodes)
         self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref))
         self.stop_now()
 
@@ -347,16 +347,16 @@ class GraphActor(Actor):
 
     @handles(ExplainNode)
     def _explain(self, asked: ExplainNode) -> None:
-        follow(asked, self._nodes, self._running, self._inputs, self._session, self._home.since)
+        follow(asked, self._nodes, self._running, self._inputs, self._session, self._context.since)
 
-    @handles(SayOpen)
-    def _say_open(self, say: SayOpen) -> None:
-        show_graph(say.backlog, self._home.client_id, self._spec, self._nodes, self._running, self._open_count)
-        find_nodes(say.backlog, self.actor_ref, self._nodes, self._running)
+    @handles(ReportOpen)
+    def _report_open(self, ask: ReportOpen) -> None:
+        show_graph(ask.backlog, self._context.client_id, self._spec, self._nodes, self._running, self._open_count)
+        find_nodes(ask.backlog, self.actor_ref, self._nodes, self._running)
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("graph", self._spec.graph_id.hex(), self.statistics())
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("graph", self._spec.graph_id.hex(), self.statistics())
 
     def statistics(self) -> dict[str, int]:
         """Return counts: nodes, those that have not ended, those that are tasks now."""

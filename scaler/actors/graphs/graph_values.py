@@ -74,8 +74,8 @@ class GraphValues:
         block, more_ids = put_results(node.block, self._result)
         if len(node.object_ids) + len(more_ids) > ROWS_BYTES_MOST:
             raise ValueError("they name too many objects")
-        near = where_most_is(self._nodes, node) if more_ids else None
-        return block, node.object_ids + more_ids, near
+        near_worker = where_most_is(self._nodes, node) if more_ids else None
+        return block, node.object_ids + more_ids, near_worker
 
     def _result(self, position: int) -> tuple[int, bytes]:
         """Return a finished node's result as an argument: its kind and data."""

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from scaler.actors.messages.monitor import AskedNode, Backlog, GraphEndedFor, GraphSeen, NodeSeen
-from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task_states import READY, RUNNING, shown_state
 from scaler.ids import ClientId, ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
@@ -73,13 +73,13 @@ def find_nodes(backlog: Backlog, graph: ActorRef, nodes: Sequence[Node], running
                 backlog.asked_nodes[short_id] = AskedNode(node.task_id, node.function_id, graph, position)
 
 
-def tell_ended(home: Home, spec: GraphTask, nodes: Sequence[Node]) -> None:
+def tell_ended(context: ClientContext, spec: GraphTask, nodes: Sequence[Node]) -> None:
     """A graph has ended: tell the monitor, if it shows graphs."""
-    if home.events.of_graphs is not None:
+    if context.events.of_graphs is not None:
         statuses: Counter[int | None] = Counter(map(_STATUS, nodes))
-        seen = _seen(public_id(spec.graph_id), home.client_id, spec, statuses, 0)
+        seen = _seen(public_id(spec.graph_id), context.client_id, spec, statuses, 0)
         shown = nodes if len(nodes) <= NODES_MOST else ()
-        home.events.of_graphs.send(GraphEndedFor(seen, [_node(*each, ()) for each in enumerate(shown)]))
+        context.events.of_graphs.send(GraphEndedFor(seen, [_node(*each, ()) for each in enumerate(shown)]))
 
 
 def _seen(

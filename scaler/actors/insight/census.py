@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from scaler.actors.messages.peers import AnswerInfo, InfoAsked, SayStatistics, SessionEnded, WorkersCame
+from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Line, Peer
+from scaler.actors.peers.peer import Peer, PeerPipe
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process.report import Report
@@ -58,7 +58,7 @@ class Census(Actor):
         """in this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """for workers"""
-        self._unheard: dict[Peer, deque[tuple[Line, int]]] = {}
+        self._unheard: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
         """of descriptions: the pipe, and the number of the message in which they began"""
         self._put_off: dict[Peer, dict[int, InfoRequest]] = {}
         self._n_described = 0
@@ -162,13 +162,13 @@ class Census(Actor):
     def _count(self) -> None:
         """Urgent mail goes before all other, so all have answered when the mail to itself comes."""
         self._total = Report()
-        self._balancer.notify(SayStatistics(self._total))
+        self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)
 
     def _count_workers(self) -> None:
         self._by_agent = [(peer, Report()) for peer in self._agents()]
         for peer, report in self._by_agent:
-            peer.session.notify(SayStatistics(report))
+            peer.session.notify(ReportStatistics(report))
 
     @handles(AnswerInfo)
     def _answer_all(self, _answer: AnswerInfo) -> None:
@@ -191,6 +191,6 @@ class Census(Actor):
             tasks = (counts["tasks"], counts["blocked_tasks"])
             self._outbox.put(peer, WorkerInfo(number, name, cluster, *tasks, *of_agent))
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("census", "", {"waiting": sum(map(len, self._waiting.values()))})
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("census", "", {"waiting": sum(map(len, self._waiting.values()))})

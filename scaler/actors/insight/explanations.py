@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Protocol
 
 from scaler.actors.messages.tasks import NOT_KNOWN, ExplainInput, ExplainNode, ExplainRun, ExplainTask, Tries, age
-from scaler.actors.policy.interface import Room
+from scaler.actors.policy.interface import Capacity
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
 from scaler.ids import TaskId
 from scaler.kit import ActorRef
@@ -80,25 +80,25 @@ def not_here(question: ExplainTask) -> ExplainResponse:
     return ExplainResponse(question.task_id, "", UNKNOWN, sentence)
 
 
-def in_the_queue(room: Room) -> tuple[Reason, str]:
+def in_the_queue(found: Capacity) -> tuple[Reason, str]:
     """Return what a task in the balancer's queue waits for."""
-    if not room.workers:
+    if not found.workers:
         return NO_WORKER, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
-    if room.missing:
-        return NOT_ABLE, f"no worker can take it: {room.missing}"
-    if room.asked and not (room.has_free and room.with_room):
-        taken = "is taken by other tasks" if not room.has_free else "is at workers that have no room"
-        have = "the worker has" if room.able == 1 else f"{room.able:,} workers have"
-        return NO_ROOM if room.has_free else TAKEN, (
-            f"it asks for {room.asked}; {have} that, and all of it {taken}; it follows when some of these have ended, "
+    if found.missing:
+        return NOT_ABLE, f"no worker can take it: {found.missing}"
+    if found.asked and not (found.has_free and found.with_room):
+        taken = "is taken by other tasks" if not found.has_free else "is at workers that have no room"
+        have = "the worker has" if found.able == 1 else f"{found.able:,} workers have"
+        return NO_ROOM if found.has_free else TAKEN, (
+            f"it asks for {found.asked}; {have} that, and all of it {taken}; it follows when some of these have ended, "
             "and earlier with more such workers"
         )
-    if room.with_room:
+    if found.with_room:
         return TURN, "a worker has room for it, and it is about to be sent there"
-    are = "the one worker is" if room.workers == 1 else f"all {room.workers:,} workers are"
+    are = "the one worker is" if found.workers == 1 else f"all {found.workers:,} workers are"
     return NO_ROOM, (
-        f"{are} full, with {room.tasks:,} task{'s' * (room.tasks != 1)}; it starts when some of these have ended, and "
-        "earlier with more workers"
+        f"{are} full, with {found.tasks:,} task{'s' * (found.tasks != 1)}; it starts when some of these have ended, "
+        "and earlier with more workers"
     )
 
 
@@ -140,7 +140,7 @@ class Run(Protocol):
     """The part of a run that an explanation reads."""
 
     @property
-    def lent_places(self) -> int: ...
+    def lent(self) -> int: ...
 
     @property
     def canceled(self) -> bool: ...
@@ -163,10 +163,10 @@ def explain_run(
     state = CANCELING if run.canceled else RUNNING
     is_known = where is not None and where.standing in (Standing.RUNS, Standing.WAITS)
     seconds = where.run_ms / 1000 if where is not None and is_known else 0.0
-    if where is not None and not (is_cut or run.canceled or run.lent_places):
+    if where is not None and not (is_cut or run.canceled or run.lent):
         found = _as_the_agent_says(name, len(runs), where)
     else:
-        found = _at_worker(name, len(runs), run.lent_places > 0, run.canceled, is_cut)
+        found = _at_worker(name, len(runs), run.lent > 0, run.canceled, is_cut)
     explain(asked.question, state, found, asked.tries, name, seconds)
 
 

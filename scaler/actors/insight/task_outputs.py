@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 
 from scaler.actors.insight.output_table import KeptLine, OutputTable
-from scaler.actors.messages.outputs import OutputAsked, RunsSaid
-from scaler.actors.messages.peers import SayStatistics, SessionEnded
+from scaler.actors.messages.outputs import OutputAsked, RunsPrinted
+from scaler.actors.messages.peers import ReportStatistics, SessionEnded
 from scaler.actors.objects.object_store import ObjectTable
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
@@ -76,7 +76,7 @@ class Reader:
         self.unheard.append((number, lines))
 
 
-class Desk:
+class OutputState:
     """What outlives the actor: the table, and who reads."""
 
     def __init__(self, retention_seconds: float) -> None:
@@ -90,27 +90,27 @@ class TaskOutputs(Actor):
     """The one room for the output of tasks.
 
     Args:
-        desk: outlives it.
+        state: outlives it.
         objects: knows the names of functions.
     """
 
-    def __init__(self, desk: Desk, outbox: Outbox, objects: ObjectTable) -> None:
-        self._desk = desk
-        self._table = desk.table
+    def __init__(self, state: OutputState, outbox: Outbox, objects: ObjectTable) -> None:
+        self._state = state
+        self._table = state.table
         self._outbox = outbox
         self._objects = objects
         self._will_look = self._will_expire = False
 
     def on_start(self) -> None:
         self._expire_later()
-        if any(reader.waiting for reader in self._desk.readers.values()):
+        if any(reader.waiting for reader in self._state.readers.values()):
             self._look_later()
 
     # Lines
 
-    @handles(RunsSaid)
-    def _said(self, said: RunsSaid) -> None:
-        now, add, streams = self.now(), self._table.add, self._desk.streams
+    @handles(RunsPrinted)
+    def _said(self, said: RunsPrinted) -> None:
+        now, add, streams = self.now(), self._table.add, self._state.streams
         for line, spec, account in said.lines:
             name = self._name(spec)
             kept = add(line, account, name, said.worker, now)
@@ -148,15 +148,15 @@ class TaskOutputs(Actor):
 
     @handles(OutputAsked)
     def _asked(self, asked: OutputAsked) -> None:
-        reader = self._desk.readers.get(asked.peer)
+        reader = self._state.readers.get(asked.peer)
         if reader is None:
-            reader = self._desk.readers[asked.peer] = Reader(asked.peer)
+            reader = self._state.readers[asked.peer] = Reader(asked.peer)
         for request in asked.requests:
             if request.task_id != NO_ID:
                 reader.waiting.append((asked.accounts, request))
             elif asked.stream_of is not None:
                 reader.number = request.number
-                self._desk.streams[asked.stream_of] = reader
+                self._state.streams[asked.stream_of] = reader
         while len(reader.waiting) > WAITING_MOST:
             self._outbox.put(reader.peer, OutputResponse(reader.waiting.popleft()[1].number, 0))
         self._serve(reader)
@@ -186,20 +186,20 @@ class TaskOutputs(Actor):
     @handles(_LookAgain)
     def _look_again(self, _look: _LookAgain) -> None:
         self._will_look = False
-        for reader in self._desk.readers.values():
+        for reader in self._state.readers.values():
             self._serve(reader)
 
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
-        reader = self._desk.readers.pop(ended.peer, None)
+        reader = self._state.readers.pop(ended.peer, None)
         if reader is not None:
-            streams = self._desk.streams
-            self._desk.streams = {account: each for account, each in streams.items() if each is not reader}
+            streams = self._state.streams
+            self._state.streams = {account: each for account, each in streams.items() if each is not reader}
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        counts = {"tasks": len(self._table), "bytes": self._table.size_bytes, "readers": len(self._desk.readers)}
-        say.report.add("outputs", "", counts)
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        counts = {"tasks": len(self._table), "bytes": self._table.size_bytes, "readers": len(self._state.readers)}
+        ask.report.add("outputs", "", counts)
 
 
 def _item(number: int, task_id: TaskId, name: str, line: KeptLine) -> OutputLine:

@@ -77,7 +77,7 @@ class NodeSeen(NamedTuple):
 
 
 @message
-class SayTask:
+class ReportTask:
     """client session -> task: a viewer has asked for you: tell the listener of events how you are."""
 
 
@@ -126,7 +126,7 @@ class Backlog:
 
 
 @message
-class SayBacklog:
+class ReportBacklog:
     """monitor -> balancer, in the urgent lane: add what waits. `functions`: count the functions of what waits."""
 
     backlog: Backlog
@@ -134,7 +134,7 @@ class SayBacklog:
 
 
 @message
-class SayOpen:
+class ReportOpen:
     """monitor -> client sessions -> graphs, in the urgent lane: add your open tasks."""
 
     backlog: Backlog

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @message
-class RunsSaid:
+class RunsPrinted:
     """worker proxy -> outputs: my tasks have written lines: each with its task, and the account of its client."""
 
     worker: str

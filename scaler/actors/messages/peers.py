@@ -65,7 +65,7 @@ class NestedIn:
 
 
 @message
-class NewsSaid:
+class ItemsWaiting:
     """outbox -> session: something is on its way to your peer."""
 
 
@@ -162,7 +162,7 @@ class StopWorker:
 
 
 @message
-class SayStatistics:
+class ReportStatistics:
     """tree -> its parts -> sessions -> graphs and worker proxies, in the urgent lane: add your counts to the report."""
 
     report: Report

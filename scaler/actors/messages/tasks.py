@@ -18,23 +18,23 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
 @message
 class TaskReady:
-    """task -> balancer: I can run. `again`: a retry, or the next node of a running graph; queued ahead of new tasks.
-    `near`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was never accepted,
-    and may be refused.
+    """task -> balancer: I can run. `goes_first`: a retry, or the next node of a running graph; queued ahead of new
+    tasks. `near_worker`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was
+    never accepted, and may be refused.
     """
 
     task: ActorRef
     spec: Task
     attempt: int
-    again: bool
-    near: ActorRef | None = None
+    goes_first: bool
+    near_worker: ActorRef | None = None
     account: int = 0
     is_new: bool = False
 
 
 @message
-class ChoosyTaskReady:
-    """task -> balancer: the same, and I ask for more than a place."""
+class ConstrainedTaskReady:
+    """task -> balancer: the same, and I need more than a free worker."""
 
     ready: TaskReady
     needs: Needs
@@ -336,7 +336,7 @@ class WorkerFailed:
 
 
 @message
-class PlacesFreed:
+class LoadFreed:
     """worker proxy -> balancer: so many of my tasks ended, of so much work as you counted. `measured`: how long those
     took that ran to their end, by function: total of microseconds, and number.
     """
@@ -383,7 +383,7 @@ class TasksRecalled:
 
 
 @message
-class PlacesTaken:
+class LoadResumed:
     """worker proxy -> balancer: so many of my tasks that were freed because they waited go on, of so much work."""
 
     worker: ActorRef

@@ -162,7 +162,7 @@ class Functions:
         waits_for, asks = "", ""
         if waits:
             _, most = max(waits, key=lambda each: each[0])
-            waits_for, asks = in_the_queue(most.room)[0], most.asks
+            waits_for, asks = in_the_queue(most.capacity)[0], most.asks
         number = sum(count for count, _ in waits)
         return StateFunction(first or _REST, name, number, runs, *ends, mean_us, durations, waits_for, asks)
 

@@ -32,8 +32,8 @@ from scaler.actors.messages.monitor import (
     AgentSeen,
     Backlog,
     GraphEndedFor,
-    SayBacklog,
-    SayOpen,
+    ReportBacklog,
+    ReportOpen,
     ShowDue,
     SubscriptionsChanged,
     Tick,
@@ -135,7 +135,7 @@ class Monitor(Actor):
         self._watch_agents()
         counts_functions = bool(self._subscriptions.topics & {topics.FUNCTIONS, topics.SCHEDULER})
         if self._counts_functions and not counts_functions:
-            self._sources.balancer.notify(SayBacklog(Backlog(), functions=False))
+            self._sources.balancer.notify(ReportBacklog(Backlog(), functions=False))
         self._counts_functions = counts_functions
         if self._subscriptions and not self._ticking:
             self._ticking = self._ticks + 1
@@ -188,7 +188,7 @@ class Monitor(Actor):
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
         if due & {topics.SCHEDULER, topics.FUNCTIONS, topics.CLIENTS}:
             self._functions.see_running(self._agents.states())
-            self._sources.balancer.notify(SayBacklog(backlog, functions=self._counts_functions))
+            self._sources.balancer.notify(ReportBacklog(backlog, functions=self._counts_functions))
         if wants_graphs or wants_tasks or due & {topics.CLIENTS, topics.SCHEDULER}:
             self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
         return backlog
@@ -197,7 +197,7 @@ class Monitor(Actor):
         directory = self._sources.directory
         for (kind, peer_id), peer in directory.peers.items():
             if kind == "client" and (with_nested or not directory.accounts.is_inside(peer_id)):
-                peer.session.notify(SayOpen(backlog))
+                peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
         """Be told of the tasks that are to be shown, and of the ends of graphs."""

@@ -68,7 +68,7 @@ def _counts(sources: Sources) -> Iterator[StateCount]:
 
 def _waiting(backlog: Backlog, functions: Functions, address: str) -> Iterator[StateWaiting]:
     for group in backlog.groups:
-        reason, sentence = in_the_queue(group.room) if group.waiting else ("", "")
+        reason, sentence = in_the_queue(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)
         work_us, unmeasured = functions.work(group)
         waiting, running = group.waiting, group.running

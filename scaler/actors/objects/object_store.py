@@ -35,7 +35,7 @@ from scaler.actors.messages.objects import (
     SupplyObject,
     UseObjects,
 )
-from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.objects.copies import Copies, Retained, discard
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
@@ -348,9 +348,9 @@ class ObjectStore(Actor):
             self._is_waiting = True
             self.schedule(max(0.0, first - self.now()), RetentionEnded())
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("object store", "", self._table.statistics())
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("object store", "", self._table.statistics())
 
     def _delete_copies(self, object_id: ObjectId) -> None:
         for host in self._copies.remove_object(object_id):

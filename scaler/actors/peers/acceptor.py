@@ -21,8 +21,8 @@ from scaler.actors.messages.peers import (
     GiveUp,
     NestedArrived,
     NestedIn,
+    ReportStatistics,
     Resumed,
-    SayStatistics,
     SendAway,
     SessionEnded,
     ShutdownAsked,
@@ -34,13 +34,13 @@ from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import identity_of, language_of, listed, names_of, python_of, wrong_python
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Lines, Peer, PeerKey
+from scaler.actors.peers.peer import Peer, PeerKey, PipeFactory
 from scaler.actors.policy import FAIR, Rules
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
 from scaler.actors.sessions.session import Services
-from scaler.actors.tasks.home import Options
+from scaler.actors.tasks.client_context import Options
 from scaler.ids import NO_ID, Connection, SchedulerId
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.peer.course import TRIES_MOST
@@ -106,7 +106,7 @@ class Acceptor(Actor):
         limits: Limits,
         directory: Directory,
         outbox: Outbox,
-        lines: Lines,
+        pipes: PipeFactory,
         balancer: ActorRef,
         object_store: ActorRef,
         adoption: ActorRef,
@@ -122,7 +122,7 @@ class Acceptor(Actor):
         self._limits = limits
         self._directory = directory
         self._outbox = outbox
-        self._lines = lines
+        self._pipes = pipes
         self._balancer = balancer
         self._object_store = object_store
         self._adoption = adoption
@@ -158,7 +158,7 @@ class Acceptor(Actor):
             return
         identity = identity_of(hello)
         kinds = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-        peer = Peer(key, *kinds, self._lines, python_of(hello), identity=identity)
+        peer = Peer(key, *kinds, self._pipes, python_of(hello), identity=identity)
         peer.dial = peer.begun = hello.dial
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
@@ -251,7 +251,7 @@ class Acceptor(Actor):
         identity, names = identity_of(hello), names_of(hello)
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         kinds = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-        peer = Peer(key, *kinds, self._lines, python_of(hello), token, identity)
+        peer = Peer(key, *kinds, self._pipes, python_of(hello), token, identity)
         peer.dial = peer.begun = hello.dial
         session = self.spawn(
             AgentSession(
@@ -395,10 +395,10 @@ class Acceptor(Actor):
         for peer in self._directory.peers.values():
             peer.session.send(restarted)
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
         for peer in self._directory.peers.values():
-            peer.session.notify(say)
+            peer.session.notify(ask)
 
     # Shutdown
 

@@ -79,7 +79,7 @@ class Outbox:
             self.parting.append((peer, peer.connection))
 
     def await_news(self, peer: Peer, heard: int) -> bool:
-        """Notify the session of a peer about the next item for that peer (`NewsSaid`).
+        """Notify the session of a peer about the next item for that peer (`ItemsWaiting`).
 
         Args:
             heard: the number of the last message that the peer has heard.

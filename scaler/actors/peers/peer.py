@@ -28,7 +28,7 @@ Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
 
 
-class Line(Protocol):
+class PeerPipe(Protocol):
     """A pipe, as actors and the edge know it; `scaler.wire.session.pipe` says what each part does."""
 
     put: Callable[[Any], None]
@@ -61,7 +61,7 @@ class Line(Protocol):
     def size_bytes(self) -> int: ...
 
 
-class NewLine(Protocol):
+class NewPipe(Protocol):
     """Makes a pipe."""
 
     def __call__(
@@ -72,14 +72,14 @@ class NewLine(Protocol):
         window_bytes: int,
         counts: defaultdict[type, int] | None,
         room: Callable[[], float],
-    ) -> Line: ...
+    ) -> PeerPipe: ...
 
 
-class Lines:
+class PipeFactory:
     """How the pipes of all peers are made.
 
     Args:
-        new_line: makes one.
+        new_pipe: makes one.
         window_bytes: how much of large items may be on its way to one peer.
         counts: items written, by class.
         value_bytes: returns the most bytes of one value now; 0: there is no limit.
@@ -87,12 +87,12 @@ class Lines:
 
     def __init__(
         self,
-        new_line: NewLine,
+        new_pipe: NewPipe,
         window_bytes: int = WINDOW_BYTES,
         counts: defaultdict[type, int] | None = None,
         value_bytes: Callable[[], int] = int,
     ) -> None:
-        self._new_line = new_line
+        self._new_pipe = new_pipe
         self._window_bytes = window_bytes
         self._counts = counts
         self._value_bytes = value_bytes
@@ -101,9 +101,9 @@ class Lines:
         """Return how many bytes of a large message are kept: a quarter more than its sender may know at the moment."""
         return self._value_bytes() * 5 // 4 or inf
 
-    def open(self, incoming: Direction, outgoing: Direction) -> Line:
+    def open(self, incoming: Direction, outgoing: Direction) -> PeerPipe:
         """Return a pipe of a new session."""
-        return self._new_line(incoming, outgoing, window_bytes=self._window_bytes, counts=self._counts, room=self._room)
+        return self._new_pipe(incoming, outgoing, window_bytes=self._window_bytes, counts=self._counts, room=self._room)
 
 
 class Peer:
@@ -116,8 +116,7 @@ class Peer:
     """
 
     __slots__ = (
-        "_lines",
-        "again",
+        "_pipes",
         "agent_token",
         "alone",
         "begun",
@@ -137,6 +136,7 @@ class Peer:
         "pipe",
         "put",
         "python",
+        "resends",
         "session",
         "visit",
         "window_closed",
@@ -150,7 +150,7 @@ class Peer:
         key: PeerKey,
         incoming: Direction,
         outgoing: Direction,
-        lines: Lines,
+        pipes: PipeFactory,
         python: str = "",
         agent_token: bytes = b"",
         identity: PeerIdentity | None = None,
@@ -178,15 +178,15 @@ class Peer:
         """how many of its sessions in a row ended by a message that could not be read or written"""
         self.met_at = 0.0
         """when it said hello last"""
-        self._lines = lines
+        self._pipes = pipes
         self.alone: list[Any] = []
         """what leaves on this connection only, out of the count, before all else: a reply, an echo"""
-        self.again: list[Message] = []
+        self.resends: list[Message] = []
         """what was said on former connections, and was not heard"""
         self._open_pipe()
 
     def _open_pipe(self) -> None:
-        self.pipe = self._lines.open(self.incoming, self.outgoing)
+        self.pipe = self._pipes.open(self.incoming, self.outgoing)
         self.put = self.pipe.put
         self.left = 0
         """the highest number of a message that was given to a socket"""
@@ -200,7 +200,7 @@ class Peer:
         self.connection = connection
         self.visit += 1
         self.is_awaited = False
-        self.alone, self.again = [], []
+        self.alone, self.resends = [], []
 
     def resume(self, heard: int) -> bool:
         """Go on where the session was, on the connection that it has got just now.
@@ -213,7 +213,7 @@ class Peer:
         if self.is_spoilt:
             return False
         try:
-            self.again = self.pipe.resume(heard)
+            self.resends = self.pipe.resume(heard)
         except ProtocolError:
             return False
         return True
@@ -225,7 +225,7 @@ class Peer:
     def reset(self) -> None:
         """Begin anew: what was said and not heard is dropped."""
         self._open_pipe()
-        self.again = []
+        self.resends = []
 
     def spoil(self) -> None:
         """Drop what it keeps. Its next connection begins anew."""

@@ -1,17 +1,16 @@
-"""Policy: decides where tasks go. A plain value behind one interface.
+"""Policy: decides which worker runs which task. A plain value behind one interface; only the balancer calls it.
 
-interface the calls of the balancer, and the decisions that it gets placement the policy: durations, places, refusals
-and rounds, over some order of tasks in_order first come, first served: `fifo`, and the order within one client
-fair_share client by client in turn: `fair` choosy the tasks that ask for more than a place, and turns between kinds of
-them
+`placement` is the policy, over an order of tasks: `in_order` (`fifo`, and within one client) or `fair_share` (`fair`).
+`constrained` has the tasks that ask for resources, and `worker_loads` knows who has room. Never here: messages, actors,
+clocks.
 """
 
 from scaler.actors.policy.interface import Decisions, Policy, Ready, Spec
 from scaler.actors.policy.needs import Needs, Offer, needs_of
 from scaler.actors.policy.placement import Placement, make_policy
-from scaler.actors.policy.places import MAP_AHEAD_US, WORK_AHEAD_US
 from scaler.actors.policy.rounds import LOOK_SECONDS
 from scaler.actors.policy.rules import FAIR, FIFO, Rules
+from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US
 
 __all__ = [
     "FAIR",

@@ -23,17 +23,17 @@ Row: TypeAlias = "OrderedDict[Hashable, T]"
 class _Level(Generic[T]):
     """The tasks of one priority."""
 
-    __slots__ = ("again", "new")
+    __slots__ = ("ahead", "new")
 
     def __init__(self) -> None:
-        self.again: Row[T] = OrderedDict()
+        self.ahead: Row[T] = OrderedDict()
         self.new: Row[T] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self.again) + len(self.new)
+        return len(self.ahead) + len(self.new)
 
     def __bool__(self) -> bool:
-        return bool(self.new or self.again)
+        return bool(self.new or self.ahead)
 
 
 class InOrder(Generic[T]):
@@ -56,12 +56,12 @@ class InOrder(Generic[T]):
         levels = self._levels
         for ready in tasks:
             level = levels[ready.spec.priority]
-            if ready.again:
-                level.again[ready.task] = ready
+            if ready.goes_first:
+                level.ahead[ready.task] = ready
             else:
                 level.new[ready.task] = ready
-                if level.again:
-                    level.again.pop(ready.task, None)
+                if level.ahead:
+                    level.ahead.pop(ready.task, None)
 
     def remove(self, task: Hashable, priority: int, _account: int = 0) -> T | None:
         """Remove a task and return it; None if it did not wait."""
@@ -69,7 +69,7 @@ class InOrder(Generic[T]):
         if level is None:
             return None
         found = level.new.pop(task, None)
-        return level.again.pop(task, None) if found is None else found
+        return level.ahead.pop(task, None) if found is None else found
 
     def pop(self) -> T | None:
         """Remove the first task and return it; None if there is none."""
@@ -79,7 +79,7 @@ class InOrder(Generic[T]):
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""
         level = self._levels[self._levels.priorities[-1]]
-        for row in self._rows() if len(self._levels) > 1 else (level.again, level.new):
+        for row in self._rows() if len(self._levels) > 1 else (level.ahead, level.new):
             while row:
                 yield row.popitem(last=False)[1]
 
@@ -91,7 +91,7 @@ class InOrder(Generic[T]):
         if len(self._levels) > 1:
             return
         function_id: ObjectId | None = None
-        for row in (level.again, level.new):
+        for row in (level.ahead, level.new):
             while row:
                 spec = next(iter(row.values())).spec
                 function_id = function_id or spec.function_id
@@ -127,10 +127,10 @@ class InOrder(Generic[T]):
     def _first_row(self) -> Row[T]:
         """Return the row with the first task; an empty one if none waits."""
         level = self._levels.first()
-        return level.again or level.new
+        return level.ahead or level.new
 
     def _rows(self) -> Iterator[Row[T]]:
         self._levels.first()
         for level in self._levels.in_order():
-            yield level.again
+            yield level.ahead
             yield level.new

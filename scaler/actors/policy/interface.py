@@ -58,11 +58,11 @@ class Ready(Protocol):
         """It was never accepted: only such a task may be refused."""
 
     @property
-    def again(self) -> bool:
+    def goes_first(self) -> bool:
         """It goes before new tasks of its account and priority."""
 
     @property
-    def near(self) -> Any:
+    def near_worker(self) -> Any:
         """The worker on whose host it should run, or None."""
 
     @property
@@ -138,7 +138,7 @@ class Group(NamedTuple):
     running: int
     places: int
     """how many of them the workers that are there can run at a time"""
-    room: Room
+    capacity: Capacity
     functions: Mapping[ObjectId, int]
     """of those that wait, how many are of which function; empty if nobody counts"""
     known_us: Callable[[ObjectId], float]
@@ -164,7 +164,7 @@ class Decisions(Generic[W, T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """What a policy says about a task that waits for a worker."""
 
     workers: int
@@ -189,7 +189,7 @@ class Policy(Protocol[W, T]):
     def ready(self, tasks: Iterable[T]) -> None:
         """Add ready tasks. A task may report again, with a higher attempt."""
 
-    def ready_if(self, tasks: Iterable[tuple[T, Needs]]) -> None:
+    def ready_constrained(self, tasks: Iterable[tuple[T, Needs]]) -> None:
         """Add ready tasks that ask for something. The same holds for them."""
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
@@ -245,10 +245,10 @@ class Policy(Protocol[W, T]):
         due.
         """
 
-    def room(self, needs: Needs | None) -> Room:
+    def capacity(self, needs: Needs | None) -> Capacity:
         """Return what a task that waits may have to wait for. `needs`: what it asks for beside a place."""
 
-    def say_backlog(self, backlog: Backlog, functions: bool) -> None:
+    def report_backlog(self, backlog: Backlog, functions: bool) -> None:
         """Write down what waits and what runs.
 
         Args:

@@ -58,7 +58,7 @@ class Node(Generic[W]):
             self._unsure.add(worker)
 
     def change(self, worker: W, needs: Needs, runs: int) -> None:
-        """Add so many runs of this kind to those of a worker, or take them off."""
+        """Add so many runs of this class to those of a worker, or take them off."""
         taken = self._taken[worker]
         runs = max(runs, -taken[needs])
         taken[needs] += runs
@@ -101,7 +101,7 @@ class Nodes(Generic[W]):
         self._nodes: dict[Hashable, Node[W]] = {}
         self._host_of: dict[W, Hashable] = {}
         self.running: Counter[Needs] = Counter()
-        """how many runs of each kind there are on all of them"""
+        """how many runs of each class there are on all of them"""
 
     def join(
         self, worker: W, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool

@@ -10,8 +10,8 @@ import math
 from typing import Generic
 
 from scaler.actors.policy.interface import W
-from scaler.actors.policy.places import Places
 from scaler.actors.policy.rules import Rules
+from scaler.actors.policy.worker_loads import WorkerLoads
 
 LOOK_SECONDS = 0.025
 """Interval between imbalance checks: half of WORK_AHEAD, enough for most workers to make progress."""
@@ -40,42 +40,42 @@ class Rounds(Generic[W]):
         self.look_at: float | None = None
         """when to look again; None: when something has happened"""
 
-    def has_to_look(self, places: Places[W]) -> bool:
+    def has_to_look(self, loads: WorkerLoads[W]) -> bool:
         """Return whether there is a first reason to look now."""
-        return self._watch_at == math.inf and not self._is_off and places.is_uneven()
+        return self._watch_at == math.inf and not self._is_off and loads.is_uneven()
 
-    def look(self, places: Places[W], now: float) -> dict[W, int]:
+    def look(self, loads: WorkerLoads[W], now: float) -> dict[W, int]:
         """Return how many tasks to recall from which workers now; usually none."""
-        if self._is_off or (self.look_at is None and not places.has_waiting()):
+        if self._is_off or (self.look_at is None and not loads.has_waiting()):
             return {}
         asked: dict[W, int] = {}
         if self._watch_at == math.inf or self._watch_at <= now + EARLY_SECONDS:
-            if places.is_uneven():
-                asked = self._watch(places, now)
+            if loads.is_uneven():
+                asked = self._watch(loads, now)
             elif self._watch_at != math.inf:
                 self._watch_at = math.inf
                 self._looks = 0
         if self._patrol_at <= now + EARLY_SECONDS:
             self._patrol_at = math.inf
             if self._next_round <= now + EARLY_SECONDS:
-                asked.update(places.unblock(self._last_seen))
-        if self._patrol_at == math.inf and places.has_waiting():
+                asked.update(loads.unblock(self._last_seen))
+        if self._patrol_at == math.inf and loads.has_waiting():
             self._patrol_at = now + self._rules.round_seconds
-            self._last_seen = places.ended()
+            self._last_seen = loads.ended()
         at = min(self._watch_at, self._patrol_at)
         self.look_at = None if at == math.inf else at
         return asked
 
-    def _watch(self, places: Places[W], now: float) -> dict[W, int]:
+    def _watch(self, loads: WorkerLoads[W], now: float) -> dict[W, int]:
         """Workers are idle while tasks wait at others: if that lasts, recall tasks. Check again soon."""
         rules = self._rules
         if not self._looks:
-            self._seen = places.ended()
+            self._seen = loads.ended()
         self._looks += 1
         asked: dict[W, int] = {}
         if self._looks >= rules.looks and self._next_round <= now + EARLY_SECONDS:
             seen = self._seen if self._looks > 1 else {}  # the first check alone cannot tell which workers are stuck
-            asked = places.level(seen)
+            asked = loads.level(seen)
             self._looks = 0
             self._next_round = now + rules.round_seconds
         self._watch_at = max(now + LOOK_SECONDS, self._next_round)

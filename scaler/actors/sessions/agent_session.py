@@ -25,8 +25,8 @@ from scaler.actors.messages.peers import (
     EndNested,
     NestedArrived,
     OpenWorker,
+    ReportStatistics,
     Resumed,
-    SayStatistics,
     StopAgent,
     WorkersChanged,
 )
@@ -393,8 +393,8 @@ class AgentSession(Session):
         self.spawn(Farewell(self._slices, self._workers, was_lost, unheard))
         self._workers = []
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add(self.role, self._title, {"workers": self._n_open})
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add(self.role, self._title, {"workers": self._n_open})
         for worker in self._workers[: self._n_open]:
-            worker.notify(say)
+            worker.notify(ask)

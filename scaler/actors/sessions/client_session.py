@@ -21,10 +21,10 @@ from scaler.actors.graphs.graph_node import by_graph
 from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.insight.explanations import not_here
 from scaler.actors.messages.adoption import AgentsAreBack
-from scaler.actors.messages.monitor import SayOpen, SayTask
+from scaler.actors.messages.monitor import ReportOpen, ReportTask
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
 from scaler.actors.messages.outputs import OutputAsked
-from scaler.actors.messages.peers import InfoAsked, Resumed, SayStatistics, SendAway, ShutdownAsked
+from scaler.actors.messages.peers import InfoAsked, ReportStatistics, Resumed, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
@@ -40,9 +40,9 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.canceller import Canceller
-from scaler.actors.sessions.said_again import SaidAgain
+from scaler.actors.sessions.resubmission import Resubmission
 from scaler.actors.sessions.session import Services, Session
-from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
 from scaler.kit import ActorRef, ChildFailed, handles
@@ -91,7 +91,7 @@ class ClientSession(Session):
 
     role = CLIENT
 
-    _home: Home
+    _context: ClientContext
     """of its tasks, from its start"""
 
     def __init__(
@@ -119,13 +119,13 @@ class ClientSession(Session):
         self._bare: set[GraphId] = set()
         """those that were announced, and of which no node has come yet"""
         self._awaited = Awaited()
-        self._again: SaidAgain | None = None
+        self._resubmission: Resubmission | None = None
         """after its session began anew, until it has said all again"""
 
     def on_start(self) -> None:
         super().on_start()
         services = self._services
-        self._home = Home(
+        self._context = ClientContext(
             self.actor_ref,
             services.balancer,
             self._object_store,
@@ -146,30 +146,30 @@ class ClientSession(Session):
     @handles(AgentsAreBack)
     def _agents_are_back(self, _news: AgentsAreBack) -> None:
         """No agent has a run of its new tasks."""
-        self._home.adoption = None
+        self._context.adoption = None
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
         if not resumed.goes_on:
-            self._again = SaidAgain(self._tasks, self._peer.pipe.unheard())
+            self._resubmission = Resubmission(self._tasks, self._peer.pipe.unheard())
 
     # Its tasks
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        tasks, spawn, home = self._tasks, self.spawn, self._home
+        tasks, spawn, context = self._tasks, self.spawn, self._context
         for spec in self._within_bounds(batch):
             if spec.task_id not in tasks:  # else it was sent again after a cut
-                tasks[spec.task_id] = spawn(TaskActor(spec, home))
+                tasks[spec.task_id] = spawn(TaskActor(spec, context))
 
     def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
         """Refuse the tasks that are more than this client may have open. One that keeps to its window has none.
 
         Those that have ended since their client began to say all again are left out.
         """
-        if self._again is not None:
-            batch = self._again.still_to_run(batch, self._tasks)
+        if self._resubmission is not None:
+            batch = self._resubmission.still_to_run(batch, self._tasks)
         room = self._tasks_most - len(self._tasks)
         if len(batch) <= room:
             return batch
@@ -213,18 +213,18 @@ class ClientSession(Session):
             if len(self._bare) >= BARE_GRAPHS_MOST:
                 continue  # its nodes, should they come, are refused
             self._bare.add(spec.graph_id)
-            if self._again is not None and spec.node_count:
-                self._again.announce(spec)
+            if self._resubmission is not None and spec.node_count:
+                self._resubmission.announce(spec)
             else:
                 self._start_graph(spec)
 
     def _start_graph(self, spec: GraphTask) -> ActorRef:
-        graph = self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home_of(spec.account)))
+        graph = self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._context_of(spec.account)))
         return graph
 
-    def _home_of(self, _account: int) -> Home:
-        """Return the home of tasks with an account. A root client always has its own, whatever its tasks name."""
-        return self._home
+    def _context_of(self, _account: int) -> ClientContext:
+        """Return the context of tasks with an account. A root client always has its own, whatever its tasks name."""
+        return self._context
 
     @handles(Batch[GraphNode])
     def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
@@ -233,8 +233,8 @@ class ClientSession(Session):
             graph = self._open_graph(graph_id)
             if graph is not None:
                 graph.send(nodes)
-            elif self._again is not None and self._again.has_graph(graph_id):
-                whole = self._again.hear(graph_id, nodes)
+            elif self._resubmission is not None and self._resubmission.has_graph(graph_id):
+                whole = self._resubmission.hear(graph_id, nodes)
                 if whole is not None:
                     self._start_whole(*whole)
             else:
@@ -256,8 +256,8 @@ class ClientSession(Session):
             graph = self._open_graph(graph_id)
             if graph is not None:
                 graph.send(inputs)
-            elif self._again is not None and self._again.has_graph(graph_id):
-                self._again.hear_inputs(graph_id, inputs)
+            elif self._resubmission is not None and self._resubmission.has_graph(graph_id):
+                self._resubmission.hear_inputs(graph_id, inputs)
 
     def _refuse(self, nodes: Sequence[GraphNode]) -> None:
         """The rest of a graph that has failed here, or was never announced."""
@@ -272,8 +272,8 @@ class ClientSession(Session):
             graph = self._graphs.get(cancel.graph_id)
             if graph is not None:  # else its last result is on the way
                 graph.send(CancelGraph())
-            if self._again is not None:
-                self._again.forget(cancel.graph_id)
+            if self._resubmission is not None:
+                self._resubmission.forget(cancel.graph_id)
                 if graph is None:
                     self._bare.discard(cancel.graph_id)
 
@@ -281,8 +281,8 @@ class ClientSession(Session):
     def _node_done(self, done: GraphNodeDone) -> None:
         if done.frames:
             self._store_result(done.result, done.frames)
-        if self._again is not None:
-            self._again.tell(done.result.task_id)
+        if self._resubmission is not None:
+            self._resubmission.tell(done.result.task_id)
         if self._awaited:
             self._awaited.tell(done.graph_id, TaskDone(done.result, done.frames, done.worker))
         self._outbox.put(self._peer, done.result)
@@ -369,8 +369,8 @@ class ClientSession(Session):
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
         self._services.attempt_times.mark(self._next_attempt, self.now())
-        if self._again is not None and self._again.is_over(batch[-1], self._peer.pipe.arriving_bytes):
-            self._again = None
+        if self._resubmission is not None and self._resubmission.is_over(batch[-1], self._peer.pipe.arriving_bytes):
+            self._resubmission = None
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes()))
 
@@ -442,21 +442,21 @@ class ClientSession(Session):
         self._outbox.put_alone(self._peer, HelloRequest(away.reason))
         self._depart(SENT_AWAY, away.reason)
 
-    @handles(SayOpen)
-    def _say_open(self, say: SayOpen) -> None:
-        say.backlog.open[self._client_id] += len(self._tasks)
-        if say.backlog.wants_tasks:
+    @handles(ReportOpen)
+    def _report_open(self, ask: ReportOpen) -> None:
+        ask.backlog.open[self._client_id] += len(self._tasks)
+        if ask.backlog.wants_tasks:
             for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
-                if public_id(task_id) in say.backlog.wants_tasks:
-                    task.send(SayTask())
+                if public_id(task_id) in ask.backlog.wants_tasks:
+                    task.send(ReportTask())
         for graph in self._graphs.values():
-            graph.notify(say)
+            graph.notify(ask)
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add(self.role, self._client_id.hex()[:8], self.statistics())
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add(self.role, self._client_id.hex()[:8], self.statistics())
         for graph in self._graphs.values():
-            graph.notify(say)
+            graph.notify(ask)
 
     def statistics(self) -> dict[str, int]:
         """Return counts: open tasks, open graphs."""

@@ -19,9 +19,9 @@ from typing import Any
 from scaler.actors.insight.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.outputs import OutputAsked
-from scaler.actors.messages.peers import EndNested, NestedIn, NewsSaid
+from scaler.actors.messages.peers import EndNested, ItemsWaiting, NestedIn
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.kit import ActorRef, handles
 from scaler.wire.messages.client import ClientResting, OutputRequest, Task
@@ -31,7 +31,7 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""Homes are cheap to make again, and a process that lives for weeks may run tasks of many clients."""
+"""Contexts are cheap to make again, and a process that lives for weeks may run tasks of many clients."""
 
 
 class NestedSession(ClientSession):
@@ -45,7 +45,7 @@ class NestedSession(ClientSession):
         self._processor = 0
         self._wait = 0
         """the number of its task's current wait"""
-        self._homes: dict[int, Home] = {}
+        self._contexts: dict[int, ClientContext] = {}
         """by account: its process runs tasks of several clients"""
 
     @handles(NestedIn)
@@ -54,28 +54,28 @@ class NestedSession(ClientSession):
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        tasks, spawn, home_of = self._tasks, self.spawn, self._home_of
+        tasks, spawn, context_of = self._tasks, self.spawn, self._context_of
         for spec in self._within_bounds(batch):
             if spec.task_id not in tasks:
-                tasks[spec.task_id] = spawn(TaskActor(spec, home_of(spec.account)))
+                tasks[spec.task_id] = spawn(TaskActor(spec, context_of(spec.account)))
 
-    def _home_of(self, account: int) -> Home:
-        home = self._homes.get(account)
-        if home is None:
-            if len(self._homes) >= ACCOUNTS_REMEMBERED:
-                self._homes.clear()
-            home = self._homes[account] = self._home.of_account(account)
-        return home
+    def _context_of(self, account: int) -> ClientContext:
+        context = self._contexts.get(account)
+        if context is None:
+            if len(self._contexts) >= ACCOUNTS_REMEMBERED:
+                self._contexts.clear()
+            context = self._contexts[account] = self._context.of_account(account)
+        return context
 
     @handles(Batch[OutputRequest])
     def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
         """Its process runs tasks of several clients, one after the other: it may ask about those that it works for."""
-        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset(self._homes), None))
+        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset(self._contexts), None))
 
     @handles(AgentsAreBack)
     def _agents_are_back(self, news: AgentsAreBack) -> None:
         super()._agents_are_back(news)
-        self._homes.clear()
+        self._contexts.clear()
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         """Do nothing: its agent watches it."""
@@ -90,8 +90,8 @@ class NestedSession(ClientSession):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)
 
-    @handles(NewsSaid)
-    def _news_said(self, _said: NewsSaid) -> None:
+    @handles(ItemsWaiting)
+    def _items_waiting(self, _waiting: ItemsWaiting) -> None:
         self._tell_agent(has_news=True)
 
     def _tell_agent(self, has_news: bool) -> None:

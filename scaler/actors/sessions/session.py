@@ -28,7 +28,7 @@ from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, R
 from scaler.actors.peers.attempt_times import AttemptTimes
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
-from scaler.actors.tasks.home import Options
+from scaler.actors.tasks.client_context import Options
 from scaler.actors.tasks.unstarted import Unstarted
 from scaler.kit import Actor, ActorRef, Timer, handles
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from scaler.actors.messages.adoption import AskForRun, CheckHeld, NotHeld, RunFound, RunsHeld, RunsLost
-from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import TaskId
@@ -206,7 +206,7 @@ class Adoption(Actor):
 
     # Counts
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
         table = self._table
-        say.report.add("adoption", "", {"runs": len(table.held), "tasks": len(table.early) + len(table.patient)})
+        ask.report.add("adoption", "", {"runs": len(table.held), "tasks": len(table.early) + len(table.patient)})

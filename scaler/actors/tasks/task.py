@@ -15,14 +15,14 @@ from dataclasses import replace
 from scaler.actors.insight.events import BROKE, SEEN, SUBMITTED, TaskMoved
 from scaler.actors.insight.explanations import explain_other
 from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
-from scaler.actors.messages.monitor import SayTask
+from scaler.actors.messages.monitor import ReportTask
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     FIRST_TRY,
     BalancerRestarted,
     CancelRun,
     CancelTask,
-    ChoosyTaskReady,
+    ConstrainedTaskReady,
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
@@ -39,8 +39,8 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.policy.needs import Needs
-from scaler.actors.tasks.home import Home
-from scaler.actors.tasks.repeats import NOT_AGAIN, STARTED, delay_seconds, retry_reason
+from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.retries import NOT_AGAIN, STARTED, delay_seconds, retry_reason
 from scaler.actors.tasks.task_states import (
     ADOPTED,
     ASKED,
@@ -119,26 +119,28 @@ class TaskActor(Actor):
     _unwanted: int | None = None
     """the attempt that is cancelled if it comes back, which it does if it has not begun"""
 
-    def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
-        self._near = near
+    def __init__(
+        self, spec: Task, context: ClientContext, near_worker: ActorRef | None = None, goes_first: bool = False
+    ) -> None:
+        self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
-        self._home = home
+        self._context = context
         self._state = READY
-        self._attempt = home.next_attempt()
+        self._attempt = context.next_attempt()
         self._worker: ActorRef | None = None
         self._offer: RunFound | None = None
         """the run that it has asked a worker proxy for, before the answer"""
 
     def on_start(self) -> None:
-        spec, home = self._spec, self._home
+        spec, context = self._spec, self._context
         if spec.object_ids:
-            home.object_store.send(UseObjects(spec.object_ids))
-        if home.events.followed is not None:
+            context.object_store.send(UseObjects(spec.object_ids))
+        if context.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
         if spec.options:
-            self._is_unstarted = home.unstarted.take(spec.task_id)
-        if home.adoption is None and not (spec.options and self._may_have_been_started()):
+            self._is_unstarted = context.unstarted.take(spec.task_id)
+        if context.adoption is None and not (spec.options and self._may_have_been_started()):
             self._say_ready(self._goes_first, True)
         else:
             self._move(ASKED)
@@ -181,14 +183,14 @@ class TaskActor(Actor):
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
         elif event is RAISED and self._spec.options:
-            options = self._home.read_options(self._spec.options)
+            options = self._context.read_options(self._spec.options)
             reason = retry_reason(options, result, self._retries)
             if reason:
                 return RETRIED, replace(result, payload=reason.encode())
         return event, result
 
     def _wait_for_retry(self) -> None:
-        options = self._home.read_options(self._spec.options)
+        options = self._context.read_options(self._spec.options)
         self.schedule(delay_seconds(options, self._retries), RetryDue())
         self._retries += 1
 
@@ -233,7 +235,7 @@ class TaskActor(Actor):
     @handles(TaskWithdrawn)
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
         if self._only_waited and self._state is WITHDRAWING and self._is_at_most_once():
-            self._home.unstarted.add(self._spec.task_id)
+            self._context.unstarted.add(self._spec.task_id)
         self._move(WITHDRAWN)
 
     @handles(TaskNotWaiting)
@@ -250,7 +252,7 @@ class TaskActor(Actor):
     def _count_crash(self) -> bool:
         """Count one more death while this task ran. Return whether it was the last one allowed."""
         self._crashes += 1
-        return self._crashes >= self._home.crash_limit
+        return self._crashes >= self._context.crash_limit
 
     # A run that an agent has already
 
@@ -289,11 +291,11 @@ class TaskActor(Actor):
         """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of
         its client, a task that may have been started has ended, and its result was lost with the session.
         """
-        home, spec, offer = self._home, self._spec, self._offer
+        context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
-            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account, self._needs()))
-        elif home.adoption is not None:
-            home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
+            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))
+        elif context.adoption is not None:
+            context.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
         else:
             self._has_no_run("its client's session began anew, and its result was lost with the former one")
 
@@ -306,12 +308,12 @@ class TaskActor(Actor):
 
     def _is_at_most_once(self) -> bool:
         options = self._spec.options
-        return bool(options) and self._home.read_options(options).at_most_once
+        return bool(options) and self._context.read_options(options).at_most_once
 
     def _may_have_been_started(self) -> bool:
         """Return whether it was said before, here or to another scheduler, and must not be started again."""
         options = self._spec.options
-        return bool(options) and self._home.read_options(options).was_said and not self._is_unstarted
+        return bool(options) and self._context.read_options(options).was_said and not self._is_unstarted
 
     def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
         return self._bad_end(sentence + NOT_AGAIN, status)
@@ -326,12 +328,12 @@ class TaskActor(Actor):
             return
         self._state = state
         if state is RUNNING or state is SUCCEEDED:  # the usual way
-            if self._home.events.followed is not None:
+            if self._context.events.followed is not None:
                 self._tell_if_followed(event, worker, result)
             if result is not None:  # else the worker proxy has sent it on
                 self._end(_SUCCESS, result.payload, result.frames, result.profile)
             return
-        if self._home.events.listener is not None:
+        if self._context.events.listener is not None:
             self._tell(event, result, worker or self._worker)
         self._enter(state, event, result)
 
@@ -364,17 +366,17 @@ class TaskActor(Actor):
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is READY:
-            seconds = self._home.attempt_times.seconds_since(self._attempt, self.now())
-            self._home.balancer.send(ExplainWaiting(question, self._needs(), self._tries, seconds))
+            seconds = self._context.attempt_times.seconds_since(self._attempt, self.now())
+            self._context.balancer.send(ExplainWaiting(question, self._needs(), self._tries, seconds))
         else:
             explain_other(question, self._state, self._tries)
 
-    @handles(SayTask)
-    def _say_task(self, _say: SayTask) -> None:
+    @handles(ReportTask)
+    def _report_task(self, _ask: ReportTask) -> None:
         self._tell(SEEN, None, self._worker)
 
     def _tell_if_followed(self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None) -> None:
-        if self._spec.task_id in (self._home.events.followed or ()):
+        if self._spec.task_id in (self._context.events.followed or ()):
             self._tell(event, result, worker)
 
     def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
@@ -387,42 +389,42 @@ class TaskActor(Actor):
     def _tell_moved(
         self, event: Event, state: str, worker: ActorRef | None, reason: str, result: RunResult | None = None
     ) -> None:
-        home, spec, attempt = self._home, self._spec, self._attempt
-        if home.events.listener is not None:
-            what = (event, state, attempt, worker, reason, result, home.graph_id)
-            home.events.listener.send(TaskMoved(self.actor_ref, spec, home.client_id, *what))
+        context, spec, attempt = self._context, self._spec, self._attempt
+        if context.events.listener is not None:
+            what = (event, state, attempt, worker, reason, result, context.graph_id)
+            context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
 
-    def _say_ready_again(self, again: bool) -> None:
+    def _say_ready_again(self, goes_first: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
-        self._attempt = self._home.next_attempt()
-        self._say_ready(again, False)
+        self._attempt = self._context.next_attempt()
+        self._say_ready(goes_first, False)
 
-    def _say_ready(self, again: bool, is_new: bool) -> None:
-        home, spec = self._home, self._spec
-        ready = TaskReady(self._actor_ref, spec, self._attempt, again, self._near, home.account, is_new)
+    def _say_ready(self, goes_first: bool, is_new: bool) -> None:
+        context, spec = self._context, self._spec
+        ready = TaskReady(self._actor_ref, spec, self._attempt, goes_first, self._near_worker, context.account, is_new)
         if spec.options:
-            needs = home.needs_of(spec.options)
+            needs = context.needs_of(spec.options)
             if needs is not None:
-                home.balancer.send(ChoosyTaskReady(ready, needs))
+                context.balancer.send(ConstrainedTaskReady(ready, needs))
                 return
-        home.balancer.send(ready)
+        context.balancer.send(ready)
 
     def _needs(self) -> Needs | None:
         """Return what it asks for beside a place."""
         options = self._spec.options
-        return self._home.needs_of(options) if options else None
+        return self._context.needs_of(options) if options else None
 
     def _leave_queue(self, event: Event) -> None:
         if event is NOT_WAITING or event is BALANCER_RESTARTED:
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
             self._only_waited = False
-            self._say_ready_again(again=False)
+            self._say_ready_again(goes_first=False)
         self._withdraw()
 
     def _withdraw(self) -> None:
-        home = self._home
-        home.balancer.send(WithdrawTask(self.actor_ref, self._spec.priority, home.account))
+        context = self._context
+        context.balancer.send(WithdrawTask(self.actor_ref, self._spec.priority, context.account))
 
     def _enter_canceling(self) -> None:
         if self._worker is not None:
@@ -431,33 +433,33 @@ class TaskActor(Actor):
     def _enter_failed(self, event: Event, result: RunResult) -> None:
         payload = result.payload
         if event in (CRASHED_TOO_OFTEN, LOST_TOO_OFTEN):
-            payload += f" (attempt {self._crashes} of {self._home.crash_limit})".encode()
+            payload += f" (attempt {self._crashes} of {self._context.crash_limit})".encode()
         self._end(TaskStatus(result.status), payload, (), result.profile)
 
     def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:
-        home, spec = self._home, self._spec
+        context, spec = self._context, self._spec
         if spec.object_ids:
-            home.object_store.send(ReleaseObjects(spec.object_ids))
-        home.ended[status] += 1
+            context.object_store.send(ReleaseObjects(spec.object_ids))
+        context.ended[status] += 1
         size = size_of(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile)
-        if frames or home.graph_id is not None:
-            home.session.send(TaskDone(result, frames, self._worker))
+        if frames or context.graph_id is not None:
+            context.session.send(TaskDone(result, frames, self._worker))
         else:
-            home.session.send(result)
+            context.session.send(result)
         self.stop_now()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Clean up: in the queue, at the worker, and in the store."""
-        home, spec = self._home, self._spec
-        home.ended[TaskStatus.INTERNAL_ERROR] += 1
+        context, spec = self._context, self._spec
+        context.ended[TaskStatus.INTERNAL_ERROR] += 1
         self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:
             self._withdraw()
         if spec.object_ids:
-            home.object_store.send(ReleaseObjects(spec.object_ids))
+            context.object_store.send(ReleaseObjects(spec.object_ids))
 
     @property
     def state(self) -> State:

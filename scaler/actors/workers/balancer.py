@@ -19,17 +19,17 @@ from __future__ import annotations
 import math
 
 from scaler.actors.insight.explanations import explain, in_the_queue
-from scaler.actors.messages.monitor import SayBacklog
-from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.monitor import ReportBacklog
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
-    ChoosyTaskReady,
+    ConstrainedTaskReady,
     ExplainWaiting,
+    LoadFreed,
+    LoadResumed,
     LookAtBalance,
-    PlacesFreed,
-    PlacesTaken,
     RecallTasks,
     TaskNotWaiting,
     TaskReady,
@@ -65,9 +65,9 @@ class Balancer(Actor):
         self._policy = policy
         self._ready: list[TaskReady] = []
         """the tasks of this turn"""
-        self._choosy: list[tuple[TaskReady, Needs]] = []
+        self._constrained: list[tuple[TaskReady, Needs]] = []
         """those of them that ask for more than a place"""
-        self._bound: dict[ActorRef, tuple[TaskReady, str]] = {}
+        self._pinned: dict[ActorRef, tuple[TaskReady, str]] = {}
         """those that only one worker may run, and its name"""
         self._names: dict[ActorRef, str] = {}
         self._by_name: dict[str, ActorRef] = {}
@@ -86,18 +86,18 @@ class Balancer(Actor):
         self._ready.append(ready)
         self._will_place = True
 
-    @handles(ChoosyTaskReady)
-    def _choosy_task_ready(self, choosy: ChoosyTaskReady) -> None:
-        if choosy.needs.worker:
-            self._bound[choosy.ready.task] = choosy.ready, choosy.needs.worker
+    @handles(ConstrainedTaskReady)
+    def _constrained_task_ready(self, constrained: ConstrainedTaskReady) -> None:
+        if constrained.needs.worker:
+            self._pinned[constrained.ready.task] = constrained.ready, constrained.needs.worker
         else:
-            self._choosy.append((choosy.ready, choosy.needs))
+            self._constrained.append((constrained.ready, constrained.needs))
         self._will_place = True
 
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
         self._hand_over()
-        waited = self._bound.pop(withdraw.task, None) is not None
+        waited = self._pinned.pop(withdraw.task, None) is not None
         waited = waited or self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
         withdraw.task.send(TaskWithdrawn() if waited else TaskNotWaiting())
 
@@ -123,13 +123,13 @@ class Balancer(Actor):
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
         """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
-        self._ready, self._choosy = [], []
-        self._bound, self._names, self._by_name = {}, {}, {}
+        self._ready, self._constrained = [], []
+        self._pinned, self._names, self._by_name = {}, {}, {}
         self._policy.forget()
         self._acceptor.send(BalancerRestarted())
 
-    @handles(PlacesFreed)
-    def _places_freed(self, freed: PlacesFreed) -> None:
+    @handles(LoadFreed)
+    def _load_freed(self, freed: LoadFreed) -> None:
         if self._policy.freed(freed.worker, freed.count, freed.expected_us, freed.measured):
             self._will_place = True
 
@@ -139,8 +139,8 @@ class Balancer(Actor):
         if self._policy.recalled(returned.worker, returned.count, returned.expected_us, returned.function_ids):
             self._will_place = True
 
-    @handles(PlacesTaken)
-    def _places_taken(self, taken: PlacesTaken) -> None:
+    @handles(LoadResumed)
+    def _load_resumed(self, taken: LoadResumed) -> None:
         self._policy.resumed(taken.worker, taken.count, taken.expected_us)
 
     @handles(AmountsChanged)
@@ -160,8 +160,8 @@ class Balancer(Actor):
 
     def _place(self) -> None:
         self._hand_over()
-        if self._bound:
-            self._place_bound()
+        if self._pinned:
+            self._assign_pinned()
         decisions = self._policy.decide(self.now())
         needs = decisions.needs
         for worker, tasks in decisions.assigned.items():
@@ -173,9 +173,9 @@ class Balancer(Actor):
         if decisions.look_at is not None and decisions.look_at < self._look_at:
             self._look_later(decisions.look_at)
 
-    def _place_bound(self) -> None:
-        bound, self._bound = self._bound, {}
-        for ready, name in bound.values():
+    def _assign_pinned(self) -> None:
+        pinned, self._pinned = self._pinned, {}
+        for ready, name in pinned.values():
             worker = self._by_name.get(name)
             if worker is None:
                 sentence = f"the task was refused: it is for the worker {name} alone, which takes no tasks any more"
@@ -188,9 +188,9 @@ class Balancer(Actor):
         if self._ready:
             ready, self._ready = self._ready, []
             self._policy.ready(ready)
-        if self._choosy:
-            choosy, self._choosy = self._choosy, []
-            self._policy.ready_if(choosy)
+        if self._constrained:
+            constrained, self._constrained = self._constrained, []
+            self._policy.ready_constrained(constrained)
 
     def _look_later(self, at: float) -> None:
         if self._timer is not None:
@@ -200,17 +200,17 @@ class Balancer(Actor):
 
     @handles(ExplainWaiting)
     def _explain(self, waiting: ExplainWaiting) -> None:
-        found = in_the_queue(self._policy.room(waiting.needs))
+        found = in_the_queue(self._policy.capacity(waiting.needs))
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
-    @handles(SayBacklog)
-    def _say_backlog(self, say: SayBacklog) -> None:
+    @handles(ReportBacklog)
+    def _report_backlog(self, ask: ReportBacklog) -> None:
         self._hand_over()
-        self._policy.say_backlog(say.backlog, say.functions)
+        self._policy.report_backlog(ask.backlog, ask.functions)
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("balancer", "", self.statistics())
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("balancer", "", self.statistics())
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

@@ -29,10 +29,10 @@ class RunRecord:
         "account",
         "attempt",
         "canceled",
+        "counted",
         "expected_us",
-        "lent_places",
+        "lent",
         "lent_us",
-        "places",
         "spec",
         "task",
         "visit",
@@ -48,10 +48,10 @@ class RunRecord:
         """the number of the connection on which its order was said last"""
         self.expected_us = expected_us
         """the expected work that the balancer counts for it until it ends"""
-        self.places = 1
+        self.counted = 1
         """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
         balancer would send the task here again at once, for ever"""
-        self.lent_places = self.lent_us = 0
+        self.lent = self.lent_us = 0
         """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
         self.canceled = False
         """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
@@ -61,19 +61,19 @@ class RunRecord:
     @property
     def load(self) -> tuple[int, int]:
         """Places and work that it takes."""
-        return self.places - self.lent_places, self.expected_us - self.lent_us
+        return self.counted - self.lent, self.expected_us - self.lent_us
 
     def lend(self) -> tuple[int, int]:
         """It waits for other tasks. Return places and work that are free now."""
-        if self.lent_places:
+        if self.lent:
             return 0, 0
-        self.lent_places, self.lent_us = self.places, self.expected_us
-        return self.lent_places, self.lent_us
+        self.lent, self.lent_us = self.counted, self.expected_us
+        return self.lent, self.lent_us
 
     def take_back(self) -> tuple[int, int]:
         """It continues. Return places and work that were free meanwhile."""
-        lent = self.lent_places, self.lent_us
-        self.lent_places = self.lent_us = 0
+        lent = self.lent, self.lent_us
+        self.lent = self.lent_us = 0
         return lent
 
 

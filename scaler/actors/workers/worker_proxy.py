@@ -14,14 +14,14 @@ from enum import Enum
 
 from scaler.actors.insight.explanations import explain_run
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
-from scaler.actors.messages.outputs import RunsSaid
+from scaler.actors.messages.outputs import RunsPrinted
 from scaler.actors.messages.peers import (
     CloseWorker,
     ConnectionLost,
     DrainWorker,
     OpenWorker,
+    ReportStatistics,
     Resumed,
-    SayStatistics,
     StopWorker,
 )
 from scaler.actors.messages.tasks import (
@@ -32,8 +32,8 @@ from scaler.actors.messages.tasks import (
     CancelRun,
     ExplainRun,
     KeepResult,
-    PlacesFreed,
-    PlacesTaken,
+    LoadFreed,
+    LoadResumed,
     RecallRun,
     RecallTasks,
     RunLost,
@@ -50,8 +50,8 @@ from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Needs, Offer
 from scaler.actors.policy.interface import NO_OFFER
+from scaler.actors.workers.allocations import Allocations
 from scaler.actors.workers.runs import Measured, Orphan, Orphans, RunRecord, add_measured, order_of
-from scaler.actors.workers.takings import Takings
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
@@ -79,7 +79,7 @@ QUESTIONS_MOST = 256
 """So many questions wait for the agent; others are answered at once."""
 
 
-class Membership(Enum):
+class InBalancer(Enum):
     """Whether the balancer may assign tasks to a worker."""
 
     OUT = "out"
@@ -88,7 +88,7 @@ class Membership(Enum):
     """an assignment from before may be on its way"""
 
 
-class Outlook(Enum):
+class WorkerPhase(Enum):
     """Whether the worker takes tasks."""
 
     WORK = "work"
@@ -133,13 +133,13 @@ class WorkerProxy(Actor):
         self._is_unsure = self._orphans.are_running
         """whether it has runs of which it is not known what they take"""
         self._offer = offer
-        self._takings = Takings()
+        self._allocations = Allocations()
         self._host = host
         self._queue_size = queue_size
         self._adoption = adoption
         self._outputs = outputs
-        self._outlook = Outlook.WORK
-        self._membership = Membership.OUT
+        self._phase = WorkerPhase.WORK
+        self._in_balancer = InBalancer.OUT
         self._asked_back: list[tuple[TaskId, int]] = []
         """the tasks that were asked for in the last recall"""
         self._questions: list[ExplainRun] = []
@@ -149,20 +149,20 @@ class WorkerProxy(Actor):
         self._join()
 
     def _join(self) -> None:
-        self._membership = Membership.IN
-        offer, taken, is_unsure = self._offer, self._takings.counts(), self._is_unsure
+        self._in_balancer = InBalancer.IN
+        offer, taken, is_unsure = self._offer, self._allocations.counts(), self._is_unsure
         load = self._queue_size, *self.load, self._host
         self._balancer.send(WorkerJoined(self.actor_ref, *load, offer, taken, is_unsure, self.name))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        if self._membership is Membership.IN:
+        if self._in_balancer is InBalancer.IN:
             self._join()
 
     @handles(AssignTasks)
     def _assign(self, assign: AssignTasks) -> None:
         peer, runs, index = self._peer, self._runs, self._index
-        takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
+        takes_tasks = self._in_balancer is InBalancer.IN and peer.connection  # else it was lost just now
         visit, orders = peer.visit, []
         attempts: dict[ActorRef, int] = {}
         for ready, expected_us in assign.tasks:
@@ -179,14 +179,14 @@ class WorkerProxy(Actor):
         for task in attempts:
             task.send(assigned)
         if assign.needs:
-            self._add_takings(assign.tasks, assign.needs)
+            self._allocate(assign.tasks, assign.needs)
 
     def _refuse(self, ready: TaskReady, expected_us: int) -> None:
         ready.task.send(TaskAssigned(self.actor_ref, {ready.task: ready.attempt}))
         ready.task.send(RunLost(ready.attempt, self.name, was_running=False, was_ordered=False))
         run = self._runs.get(ready.spec.task_id)
         if run is not None:
-            run.places += 1
+            run.counted += 1
             run.expected_us += expected_us
         else:
             self._free(1, expected_us)
@@ -205,7 +205,7 @@ class WorkerProxy(Actor):
     @handles(RecallRun)
     def _recall_run(self, recall: RecallRun) -> None:
         run = self._runs.get(recall.task_id)
-        if run is not None and run.attempt == recall.attempt and not run.lent_places:
+        if run is not None and run.attempt == recall.attempt and not run.lent:
             self._outbox.put(self._peer, RecallRequest(recall.task_id, self._index, recall.attempt))
 
     @handles(KeepResult)
@@ -229,7 +229,7 @@ class WorkerProxy(Actor):
                     expected_us += work_us
                 continue
             del runs[result.task_id]
-            freed += run.places - run.lent_places
+            freed += run.counted - run.lent
             expected_us += run.expected_us - run.lent_us
             if result.status in _OWN_END:
                 if run.spec.function_id != function_id:
@@ -241,9 +241,9 @@ class WorkerProxy(Actor):
             run.task.send(result)
         if freed:
             add_measured(measured, function_id, duration_us, ended)
-            self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
-        if self._takings or self._is_unsure:
-            self._tell_takings([result.task_id for result in results])
+            self._balancer.send(LoadFreed(self.actor_ref, freed, expected_us, measured))
+        if self._allocations or self._is_unsure:
+            self._tell_allocations([result.task_id for result in results])
 
     @handles(RecallTasks)
     def _recall_tasks(self, wish: RecallTasks) -> None:
@@ -252,7 +252,7 @@ class WorkerProxy(Actor):
         The first one most probably runs. If the same tasks were asked for before, and none of them came, it may be one
         that had to wait for its objects, and was overtaken.
         """
-        runs = [run for run in self._runs.values() if not (run.canceled or run.lent_places)]
+        runs = [run for run in self._runs.values() if not (run.canceled or run.lent)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
         wanted = [(run.spec.task_id, run.attempt) for run in behind[-wish.count :]]
         asked, self._asked_back = self._asked_back, wanted
@@ -270,14 +270,14 @@ class WorkerProxy(Actor):
             if run is None or run.attempt != response.attempt:
                 continue  # of another life of the scheduler
             del self._runs[response.task_id]
-            count += run.places - run.lent_places  # none is lent by an agent that keeps to the rules
+            count += run.counted - run.lent  # none is lent by an agent that keeps to the rules
             expected_us += run.expected_us - run.lent_us
             function_ids.add(run.spec.function_id)
             run.task.send(RunRecalled(run.attempt))
         if count:
             self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
-        if self._takings:
-            self._tell_takings([response.task_id for response in responses])
+        if self._allocations:
+            self._tell_allocations([response.task_id for response in responses])
 
     @handles(Batch[RunBlocked])
     def _blocked(self, batch: Batch[RunBlocked]) -> None:
@@ -285,8 +285,8 @@ class WorkerProxy(Actor):
             run = self._run_of(blocked) or self._orphans.find(blocked.task_id, blocked.attempt)
             if run is not None:
                 self._free(*run.lend())
-        if self._takings:
-            self._tell_takings([blocked.task_id for blocked in batch])
+        if self._allocations:
+            self._tell_allocations([blocked.task_id for blocked in batch])
 
     @handles(Batch[RunUnblocked])
     def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
@@ -294,14 +294,14 @@ class WorkerProxy(Actor):
             run = self._run_of(unblocked) or self._orphans.find(unblocked.task_id, unblocked.attempt)
             if run is not None:
                 self._take_back(run)
-        if self._takings:
-            self._tell_takings([unblocked.task_id for unblocked in batch])
+        if self._allocations:
+            self._tell_allocations([unblocked.task_id for unblocked in batch])
 
     @handles(Batch[RunOutput])
     def _said(self, lines: Batch[RunOutput]) -> None:
         known = [(line, run.spec, run.account) for line in lines if (run := self._run_of(line)) is not None]
         if known:
-            self._outputs.send(RunsSaid(self.name, known))
+            self._outputs.send(RunsPrinted(self.name, known))
 
     def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput | RunStanding) -> RunRecord | None:
         run = self._runs.get(news.task_id)
@@ -317,24 +317,24 @@ class WorkerProxy(Actor):
 
     def _free(self, places: int, expected_us: int) -> None:
         if places:
-            self._balancer.send(PlacesFreed(self.actor_ref, places, expected_us, {}))
+            self._balancer.send(LoadFreed(self.actor_ref, places, expected_us, {}))
 
     def _take_back(self, run: RunRecord | Orphan) -> None:
         places, expected_us = run.take_back()
         if places:
-            self._balancer.send(PlacesTaken(self.actor_ref, places, expected_us))
+            self._balancer.send(LoadResumed(self.actor_ref, places, expected_us))
 
-    def _add_takings(self, tasks: list[tuple[TaskReady, int]], needs: Mapping[Hashable, Needs]) -> None:
+    def _allocate(self, tasks: list[tuple[TaskReady, int]], needs: Mapping[Hashable, Needs]) -> None:
         task_ids = []
         for ready, _ in tasks:
             if ready.task in needs:
                 task_ids.append(ready.spec.task_id)
-                self._takings.add(ready.spec.task_id, needs[ready.task], 1)
-        self._tell_takings(task_ids)
+                self._allocations.add(ready.spec.task_id, needs[ready.task], 1)
+        self._tell_allocations(task_ids)
 
-    def _tell_takings(self, task_ids: Iterable[TaskId] | None = None) -> None:
+    def _tell_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
         """Tell the balancer what is taken and free now that was not before. `task_ids`: None: anything."""
-        changes = self._takings.changes(self._runs, task_ids)
+        changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:
             self._balancer.send(AmountsChanged(self.actor_ref, changes, self._is_unsure))
@@ -345,7 +345,7 @@ class WorkerProxy(Actor):
     def _adopt(self, adopt: AdoptRun) -> None:
         """The task of such a run has come."""
         task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
-        is_here = self._outlook is not Outlook.END and spec.task_id not in self._runs
+        is_here = self._phase is not WorkerPhase.END and spec.task_id not in self._runs
         orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
         if orphan is None:
             task.send(NotHeld())
@@ -354,14 +354,14 @@ class WorkerProxy(Actor):
         run.was_adopted = True
         self._runs[spec.task_id] = run
         if adopt.needs is not None:
-            self._takings.add(spec.task_id, adopt.needs, 0)
+            self._allocations.add(spec.task_id, adopt.needs, 0)
         task.send(RunAdopted(self.actor_ref, attempt))
         if orphan.result is not None:  # its place is free already
-            run.places = run.expected_us = 0
+            run.counted = run.expected_us = 0
             self._finish(Batch[RunResult]([orphan.result]))
         elif orphan.is_blocked:
             run.lend()
-        self._tell_takings([spec.task_id])
+        self._tell_allocations([spec.task_id])
 
     # Clients that ask where a run is
 
@@ -406,7 +406,7 @@ class WorkerProxy(Actor):
             return  # it is back on yet another one
         if not resumed.goes_on:
             self._compare(resumed)
-        if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
+        if self._in_balancer is InBalancer.OUT and self._phase is WorkerPhase.WORK:
             self._join()
 
     def _compare(self, resumed: Resumed) -> None:
@@ -420,7 +420,7 @@ class WorkerProxy(Actor):
                 run.visit = resumed.visit
                 self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
         self._free(*self._orphans.keep_only(held))
-        self._tell_takings()
+        self._tell_allocations()
         for task_id, attempt in held.items():
             mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
             if mine is None or mine.attempt != attempt:
@@ -436,15 +436,15 @@ class WorkerProxy(Actor):
             run = self._runs.get(order.task_id)
             if run is not None and run.attempt == order.attempt:
                 del self._runs[order.task_id]
-                freed += run.places
+                freed += run.counted
                 expected_us += run.expected_us
                 run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
         self._free(freed, expected_us)
-        self._tell_takings()
+        self._tell_allocations()
 
     def _leave_balancer(self) -> None:
-        if self._membership is Membership.IN:
-            self._membership = Membership.LEAVING
+        if self._in_balancer is InBalancer.IN:
+            self._in_balancer = InBalancer.LEAVING
             self._balancer.send(WorkerLeft(self.actor_ref))
 
     # Whether it takes tasks
@@ -452,39 +452,39 @@ class WorkerProxy(Actor):
     @handles(DrainWorker)
     def _drain(self, _drain: DrainWorker) -> None:
         """Take no new tasks. The worker finishes or gives back the tasks that it has."""
-        if self._outlook is Outlook.WORK:
-            self._outlook = Outlook.DRAIN
+        if self._phase is WorkerPhase.WORK:
+            self._phase = WorkerPhase.DRAIN
             self._leave_balancer()
 
     @handles(CloseWorker)
     def _close(self, _close: CloseWorker) -> None:
         self._drain(DrainWorker())
         for task_id, run in self._runs.items():
-            if not (run.canceled or run.lent_places):
+            if not (run.canceled or run.lent):
                 self._outbox.put(self._peer, RecallRequest(task_id, self._index, run.attempt))
 
     @handles(OpenWorker)
     def _open(self, _open: OpenWorker) -> None:
-        if self._outlook is Outlook.DRAIN:
-            self._outlook = Outlook.WORK
-            if self._membership is Membership.OUT and self._peer.connection:
+        if self._phase is WorkerPhase.DRAIN:
+            self._phase = WorkerPhase.WORK
+            if self._in_balancer is InBalancer.OUT and self._peer.connection:
                 self._join()
 
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:
         """Give all tasks back, and end when no more mail can arrive."""
-        self._outlook = Outlook.END
+        self._phase = WorkerPhase.END
         self._leave_balancer()
         self._give_back(stop.was_lost, {(order.task_id, order.attempt) for order in stop.unheard})
-        if self._membership is Membership.OUT:
+        if self._in_balancer is InBalancer.OUT:
             self.stop_now()
 
     @handles(WorkerForgotten)
     def _forgotten(self, _forgotten: WorkerForgotten) -> None:
-        self._membership = Membership.OUT
-        if self._outlook is Outlook.END:
+        self._in_balancer = InBalancer.OUT
+        if self._phase is WorkerPhase.END:
             self.stop_now()
-        elif self._outlook is Outlook.WORK and self._peer.connection:
+        elif self._phase is WorkerPhase.WORK and self._peer.connection:
             self._join()  # it was cut off, and is back
 
     def on_failure(self, *_error: object) -> None:
@@ -496,17 +496,17 @@ class WorkerProxy(Actor):
         runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
         if was_lost and runs:  # what ran is the oldest, or one that was put before it
             suspects = {runs[0].task, max(runs, key=lambda run: run.spec.priority).task}
-            suspects |= {run.task for run in runs if run.lent_places}
+            suspects |= {run.task for run in runs if run.lent}
         for run in self._runs.values():
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
         if was_lost and self._runs:
             self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
         self._runs, self._orphans = {}, Orphans(())
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("worker", self.name, self.statistics())
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("worker", self.name, self.statistics())
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
-        return {"tasks": len(self._runs), "blocked_tasks": sum(run.lent_places > 0 for run in self._runs.values())}
+        return {"tasks": len(self._runs), "blocked_tasks": sum(run.lent > 0 for run in self._runs.values())}

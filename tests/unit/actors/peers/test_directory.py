@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.peers.directory import SPENT_REMEMBERED, Directory
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Lines, Peer
+from scaler.actors.peers.peer import Peer, PipeFactory
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -32,12 +32,13 @@ class Scene:
         self.directory = Directory(count(1).__next__, self.outbox)
 
     def client(self, connection: Connection = ONE, python: str = "3.11") -> Peer:
-        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe), python)
+        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, PipeFactory(Pipe), python)
         return self.add(peer, connection)
 
     def agent(self, connection: Connection = OTHER) -> Peer:
         return self.add(
-            Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Lines(Pipe), "3.11", TOKEN), connection
+            Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, PipeFactory(Pipe), "3.11", TOKEN),
+            connection,
         )
 
     def add(self, peer: Peer, connection: Connection) -> Peer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.peers.peer import Lines, Peer
+from scaler.actors.peers.peer import Peer, PipeFactory
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
@@ -12,13 +12,13 @@ RESULT = TaskResult(b"t" * 16, 0, b"done", 0)
 
 
 def make(connection: bytes = b"one") -> Peer:
-    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe))
+    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, PipeFactory(Pipe))
     peer.connect(Connection(connection))
     return peer
 
 
 def test_a_peer_has_no_connection_before_its_first_one() -> None:
-    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe))
+    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, PipeFactory(Pipe))
     assert (peer.connection, peer.visit) == (NO_CONNECTION, 0)
 
 
@@ -36,10 +36,10 @@ def test_a_session_goes_on_with_what_was_not_heard() -> None:
     (said,) = peer.pipe.take()
     peer.connect(Connection(b"other"))
     assert peer.resume(0)
-    assert peer.again == [said]
+    assert peer.resends == [said]
     peer.connect(Connection(b"third"))
     assert peer.resume(1)
-    assert peer.again == []
+    assert peer.resends == []
 
 
 def test_a_session_does_not_go_on_with_what_its_peer_cannot_have_heard() -> None:
@@ -53,7 +53,7 @@ def test_nothing_is_left_after_a_reset() -> None:
     peer.pipe.take()
     peer.resume(0)
     peer.reset()
-    assert (peer.again, list(peer.pipe.unheard()), peer.pipe.said) == ([], [], 0)
+    assert (peer.resends, list(peer.pipe.unheard()), peer.pipe.said) == ([], [], 0)
     assert peer.resume(0)
 
 

@@ -65,7 +65,7 @@ def test_within_a_client_the_deepest_go_first_and_those_that_are_tried_again() -
         *tasks_of(0, 2),
         task("child", 0, priority=1),
         *tasks_of(1, 2),
-        task("again", 1, again=True),
+        task("again", 1, goes_first=True),
         task("grandchild", 0, priority=2),
     )
     assert taken(queue) == ["grandchild", "again", "child", "b0", "a0", "b1", "a1"]
@@ -90,7 +90,7 @@ def test_a_task_that_waits_can_be_removed_once_and_takes_no_turn() -> None:
 
 
 def test_a_task_that_says_ready_anew_waits_once() -> None:
-    queue = queue_of(task(1, 0, again=True), task(1, 0, attempt=2), *tasks_of(1, 1))
+    queue = queue_of(task(1, 0, goes_first=True), task(1, 0, attempt=2), *tasks_of(1, 1))
     assert len(queue) == 2
     assert [each.attempt for each in queue.drain()] == [2, 1]
 

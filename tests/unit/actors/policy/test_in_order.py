@@ -25,14 +25,16 @@ def names(queue: InOrder[Task]) -> list[Any]:
 
 def test_deepest_first_then_those_tried_again_then_first_come() -> None:
     deep, deeper = {"priority": 1}, {"priority": 3}
-    queue = queue_of(task(1), task(2, **deeper), task(3, **deep), task(4, again=True), task(5, again=True, **deep))
+    queue = queue_of(
+        task(1), task(2, **deeper), task(3, **deep), task(4, goes_first=True), task(5, goes_first=True, **deep)
+    )
     assert names(queue) == [2, 5, 3, 4, 1]
     assert len(queue) == 5
     assert [each.task for each in queue.drain()] == [2, 5, 3, 4, 1]
 
 
 def test_one_at_a_time_is_the_same_order() -> None:
-    queue = queue_of(task(1), task(2, priority=2), task(3, priority=1), task(4, again=True))
+    queue = queue_of(task(1), task(2, priority=2), task(3, priority=1), task(4, goes_first=True))
     assert [each.task for each in iter(queue.pop, None)] == [2, 3, 4, 1]
     assert queue.pop() is None
     queue.put([task(5, priority=7)])
@@ -67,7 +69,7 @@ def test_tasks_behind_all_others_may_be_the_only_ones_left() -> None:
 def test_an_empty_one_is_false() -> None:
     queue = queue_of()
     assert not queue
-    queue.put([task(1, again=True)])
+    queue.put([task(1, goes_first=True)])
     assert queue
     queue.clear()
     assert not queue
@@ -75,9 +77,9 @@ def test_an_empty_one_is_false() -> None:
 
 
 @pytest.mark.parametrize("priority", [0, 2])
-@pytest.mark.parametrize("again", [False, True])
-def test_a_task_that_waits_can_be_removed_once(priority: int, again: bool) -> None:
-    queue = queue_of(task(1, priority=priority, again=again))
+@pytest.mark.parametrize("goes_first", [False, True])
+def test_a_task_that_waits_can_be_removed_once(priority: int, goes_first: bool) -> None:
+    queue = queue_of(task(1, priority=priority, goes_first=goes_first))
     assert not queue.remove(1, 7)
     assert not queue.remove(2, priority)
     assert queue.remove(1, priority)
@@ -86,12 +88,12 @@ def test_a_task_that_waits_can_be_removed_once(priority: int, again: bool) -> No
 
 
 def test_a_task_that_says_ready_anew_waits_once() -> None:
-    queue = queue_of(task(1, again=True), task(2), task(1, attempt=2))
+    queue = queue_of(task(1, goes_first=True), task(2), task(1, attempt=2))
     assert [(waiting.task, waiting.attempt) for waiting in queue] == [(2, 1), (1, 2)]
 
 
 def test_the_first_one_is_the_one_that_is_taken_next() -> None:
-    queue = queue_of(task(1), task(2, priority=3), task(3, again=True))
+    queue = queue_of(task(1), task(2, priority=3), task(3, goes_first=True))
     assert queue.greatest() == 3
     for expected in (2, 3, 1):
         first = queue.first()
@@ -129,7 +131,7 @@ def test_of_a_map_its_first_tasks_are_taken_while_nothing_waits_that_differs(
 
 def test_of_a_map_those_that_come_back_are_taken_first() -> None:
     queue = queue_of(*MAP)
-    queue.put([replace(of_map("e"), again=True)])
+    queue.put([replace(of_map("e"), goes_first=True)])
     assert [each.task for each in islice(queue.drain_map(), 2)] == ["e", "a"]
     assert names(queue) == ["b", "c", "d"]
 

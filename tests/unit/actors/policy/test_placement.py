@@ -90,7 +90,7 @@ def test_what_was_given_back_is_of_unknown_functions_until_one_has_ended() -> No
     scene.decide(task("a"), task("b"))
     scene.policy.recalled("worker", 1, 2, {SHORT})
     scene.policy.freed("worker", 1, 2, {})
-    assert scene.names(task("b", again=True), task("c")) == ["b"]
+    assert scene.names(task("b", goes_first=True), task("c")) == ["b"]
     scene.policy.freed("worker", 1, WORK_AHEAD_US, {SHORT: (2, 1)})
     assert scene.names() == ["c"]
 
@@ -124,7 +124,7 @@ def test_near_is_where_a_task_goes_if_there_is_room() -> None:
     scene.policy.join("there", 9, 0, 0, "other host")
     near = [task("a"), task("b")]
     for each in near:
-        each.near = "here"
+        each.near_worker = "here"
     assert scene.decide(*near).assigned == {"here": [(near[0], 2)], "there": [(near[1], 2)]}
 
 
@@ -233,7 +233,7 @@ def test_a_map_of_another_client_and_a_priority_call_tasks_back_too(urgent: Task
 def test_tasks_that_ask_for_something_call_tasks_back_too() -> None:
     scene = map_scene("one")
     scene.decide(*map_of(1000))
-    scene.policy.ready_if([(task("choosy", function_id=MAPPED), Needs(amounts=()))])
+    scene.policy.ready_constrained([(task("constrained", function_id=MAPPED), Needs(amounts=()))])
     assert scene.decide().recalled == {"one": 21}
 
 
@@ -261,7 +261,7 @@ def test_what_is_recalled_at_the_same_moment_because_a_task_takes_long_makes_a_f
 
 def waiting_by_function(policy: Placement[str, Task]) -> dict[ObjectId, int]:
     backlog = Backlog()
-    policy.say_backlog(backlog, functions=True)
+    policy.report_backlog(backlog, functions=True)
     return dict(sum((Counter(group.functions) for group in backlog.groups), Counter()))
 
 
@@ -287,9 +287,11 @@ def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
     for step in range(1500):
         for _ in range(chance.randrange(4)):
             accounts.append(chance.randrange(3))
-            made = task(len(accounts) - 1, accounts[-1], function_id=chance.choice(OF), again=chance.random() < 0.2)
+            made = task(
+                len(accounts) - 1, accounts[-1], function_id=chance.choice(OF), goes_first=chance.random() < 0.2
+            )
             if chance.random() < 0.3:
-                policy.ready_if([(made, Needs((("gpu", 1),), chance.choice((0, 5))))])
+                policy.ready_constrained([(made, Needs((("gpu", 1),), chance.choice((0, 5))))])
             else:
                 policy.ready([made])
         number = chance.randrange(3)
@@ -304,10 +306,10 @@ def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
         policy.decide(float(step))
         if chance.random() < 0.3:
             looks += 1
-            waiting = [*policy._queue, *policy._choosy]
+            waiting = [*policy._queue, *policy._constrained]
             assert waiting_by_function(policy) == Counter(ready.spec.function_id for ready in waiting)
         if chance.random() < 0.01:
-            policy.say_backlog(Backlog(), functions=False)
+            policy.report_backlog(Backlog(), functions=False)
             assert policy._functions is None
     assert looks > 300
 

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.policy.places import Places
 from scaler.actors.policy.rounds import LOOK_SECONDS, Rounds
 from scaler.actors.policy.rules import Rules
+from scaler.actors.policy.worker_loads import WorkerLoads
 
 
 class Scene:
     """One worker with so many tasks, another one that is idle, and a time."""
 
     def __init__(self, rules: Rules | None = None, tasks: int = 8, idle: int = 0) -> None:
-        self.places: Places[str] = Places()
-        self.places.join("busy", 1000, tasks)
-        self.places.join("idle", 1000, idle)
+        self.loads: WorkerLoads[str] = WorkerLoads()
+        self.loads.join("busy", 1000, tasks)
+        self.loads.join("idle", 1000, idle)
         self.rounds: Rounds[str] = Rounds(rules or Rules())
         self.now = 100.0
 
     def look(self, after: float = 0.0) -> dict[str, int]:
         self.now += after
-        return self.rounds.look(self.places, self.now)
+        return self.rounds.look(self.loads, self.now)
 
 
 def test_two_looks_in_a_row_must_find_it_uneven() -> None:
     scene = Scene()
-    assert scene.rounds.has_to_look(scene.places)
+    assert scene.rounds.has_to_look(scene.loads)
     assert scene.look() == {}
-    assert not scene.rounds.has_to_look(scene.places)
+    assert not scene.rounds.has_to_look(scene.loads)
     assert scene.rounds.look_at == pytest.approx(scene.now + LOOK_SECONDS)
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
 
@@ -42,10 +42,10 @@ def test_a_look_too_early_is_none() -> None:
 def test_a_look_that_finds_nothing_ends_the_row() -> None:
     scene = Scene()
     scene.look()
-    scene.places.take(1)
+    scene.loads.take(1)
     assert scene.look(LOOK_SECONDS) == {}
-    scene.places.free("idle", 1, 1)
-    assert scene.rounds.has_to_look(scene.places)
+    scene.loads.free("idle", 1, 1)
+    assert scene.rounds.has_to_look(scene.loads)
     assert scene.look() == {}
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
 
@@ -62,22 +62,22 @@ def test_between_two_rounds_is_the_time_that_was_set() -> None:
 
 def test_where_nothing_ended_for_long_all_that_waits_is_asked_for_even_if_nobody_is_idle() -> None:
     scene = Scene(idle=3)
-    assert not scene.rounds.has_to_look(scene.places)
+    assert not scene.rounds.has_to_look(scene.loads)
     assert scene.look() == {}
     assert scene.rounds.look_at == pytest.approx(101.0)
-    scene.places.free("idle", 1, 1)
+    scene.loads.free("idle", 1, 1)
     assert scene.look(1.0) == {"busy": 7}
     assert scene.rounds.look_at == pytest.approx(102.0)
-    scene.places.give_back("busy", 7, 0)
+    scene.loads.give_back("busy", 7, 0)
     assert scene.look(1.0) == {"idle": 1}
-    scene.places.give_back("idle", 1, 0)
+    scene.loads.give_back("idle", 1, 0)
     assert scene.look(1.0) == {}
     assert scene.rounds.look_at is None
 
 
 def test_without_balancing_there_is_nothing_to_look_at() -> None:
     scene = Scene(Rules(round_seconds=0))
-    assert not scene.rounds.has_to_look(scene.places)
+    assert not scene.rounds.has_to_look(scene.loads)
     assert [scene.look(), scene.look(10.0)] == [{}, {}]
     assert scene.rounds.look_at is None
 

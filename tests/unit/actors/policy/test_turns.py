@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from scaler.actors.policy.choosy import Kind
+from scaler.actors.policy.constrained import ResourceClass
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.needs import Needs
 from scaler.actors.policy.turns import Turns
 from tests.support.ready import Task, task
 
 
-def kind_of(name: str, *tasks: Task) -> Kind[Task]:
-    kind: Kind[Task] = Kind(Needs(((name, 1),)), FairShare())
-    kind.queue.put(tasks)
-    return kind
+def kind_of(name: str, *tasks: Task) -> ResourceClass[Task]:
+    resource_class: ResourceClass[Task] = ResourceClass(Needs(((name, 1),)), FairShare())
+    resource_class.queue.put(tasks)
+    return resource_class
 
 
-def play(turns: Turns[Task], kinds: list[Kind[Task]], steps: int) -> list[object]:
+def play(turns: Turns[Task], classes: list[ResourceClass[Task]], steps: int) -> list[object]:
     names = []
     for _ in range(steps):
-        kind = turns.next(kinds)
-        names.append(next(kind.queue.drain()).task)
-        turns.had(kind)
-        kinds = [each for each in kinds if each.queue]
+        resource_class = turns.next(classes)
+        names.append(next(resource_class.queue.drain()).task)
+        turns.had(resource_class)
+        classes = [each for each in classes if each.queue]
     return names
 
 

@@ -231,7 +231,7 @@ def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often
     simulation.run()
     assert sorted(run.account for run in runs) == [3, 4]
     (session,) = simulation.sessions(NestedSession)
-    assert len(session._homes) <= ACCOUNTS_REMEMBERED
+    assert len(session._contexts) <= ACCOUNTS_REMEMBERED
     simulation.advance(10.0)
     assert [run.account for run in agent.started if run.task_id == node.task_id] == [3]
 

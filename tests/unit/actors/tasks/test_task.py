@@ -26,7 +26,7 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.peers.attempt_times import AttemptTimes
-from scaler.actors.tasks.home import Home
+from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
 from scaler.actors.tasks.unstarted import Unstarted
@@ -64,7 +64,7 @@ class Scene:
         self.events = Events()
         self.actor = TaskActor(
             spec,
-            Home(
+            ClientContext(
                 session_ref,
                 balancer_ref,
                 store_ref,
@@ -104,7 +104,7 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_new_task_is_ready_at_once(scene: Scene) -> None:
-    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 1, again=False, is_new=True)]
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 1, goes_first=False, is_new=True)]
     assert scene.store.take() == []
 
 
@@ -141,7 +141,7 @@ def test_a_task_that_is_given_back_is_ready_again_without_a_mark(scene: Scene) -
     for attempt in range(1, 9):
         scene.balancer.take()
         scene.run_and(attempt, RunRecalled(attempt))
-        assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, attempt + 1, again=True)]
+        assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, attempt + 1, goes_first=True)]
     scene.run_and(9, RunRecalled(8), result(9))
     assert scene.end().status == TaskStatus.SUCCESS
 
@@ -169,7 +169,7 @@ def test_a_refusal_of_an_older_attempt_is_dropped(scene: Scene) -> None:
 def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:
     scene.balancer.take()
     scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
-    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=True)]
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=True)]
 
 
 def test_the_third_crash_is_the_last_and_names_the_attempts(scene: Scene) -> None:
@@ -217,7 +217,7 @@ ONCE = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"", options=RunOptions(
 
 def is_known_as_unstarted(scene: Scene) -> bool:
     assert scene.end().status == TaskStatus.CANCELED
-    return scene.actor._home.unstarted.take(TASK_ID)
+    return scene.actor._context.unstarted.take(TASK_ID)
 
 
 def test_a_cancelled_task_that_may_run_once_and_only_waited_is_known_as_such(bench: Bench) -> None:
@@ -246,7 +246,7 @@ def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
 def test_a_restarted_balancer_is_told_that_the_task_waits(scene: Scene) -> None:
     scene.balancer.take()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False)]
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=False)]
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -278,7 +278,7 @@ def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdra
     scene.tell(CancelTask())
     scene.balancer.take()
     scene.tell(news)
-    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False), WithdrawTask(scene.task, 0)]
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=False), WithdrawTask(scene.task, 0)]
     scene.assign(1)  # so it was assigned after all
     assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
     scene.tell(TaskWithdrawn())
@@ -349,7 +349,7 @@ class TestRetries:
             bench.advance(seconds - 0.01)
             assert scene.balancer.take() == []
             bench.advance(0.02)
-            assert scene.balancer.take() == [TaskReady(scene.task, RETRIED, attempt + 1, again=True)]
+            assert scene.balancer.take() == [TaskReady(scene.task, RETRIED, attempt + 1, goes_first=True)]
         assert scene.store.take() == []
         scene.run_and(3, result(3, TaskStatus.FAILED, RESET))
         assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, RESET, 0)

@@ -11,9 +11,9 @@ from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
-    ChoosyTaskReady,
-    PlacesFreed,
-    PlacesTaken,
+    ConstrainedTaskReady,
+    LoadFreed,
+    LoadResumed,
     RecallTasks,
     TaskNotWaiting,
     TaskReady,
@@ -82,19 +82,19 @@ class Scene:
         self,
         *numbers: int,
         attempt: int = 1,
-        again: bool = False,
+        goes_first: bool = False,
         function_id: ObjectId = SHORT,
         priority: int = 0,
         account: int = 0,
     ) -> None:
         for number in numbers:
             spec = Task(TaskId(bytes([number]) * 16), function_id, b"", b"", priority)
-            self.balancer.send(TaskReady(self.task(number), spec, attempt, again, None, account, attempt == 1))
+            self.balancer.send(TaskReady(self.task(number), spec, attempt, goes_first, None, account, attempt == 1))
         self.bench.run()
 
-    def choosy_ready(self, worker: str, number: int) -> ChoosyTaskReady:
+    def choosy_ready(self, worker: str, number: int) -> ConstrainedTaskReady:
         spec = Task(TaskId(bytes([number]) * 16), SHORT, b"", b"", 0)
-        return ChoosyTaskReady(TaskReady(self.task(number), spec, 1, False, None, 0, True), Needs(worker=worker))
+        return ConstrainedTaskReady(TaskReady(self.task(number), spec, 1, False, None, 0, True), Needs(worker=worker))
 
     def ready_for(self, worker: str, number: int) -> None:
         """A task is ready that is for one worker."""
@@ -107,7 +107,7 @@ class Scene:
         self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us, self.host))
 
     def free(self, count: int, expected_us: int, measured: dict[ObjectId, tuple[int, int]] | None = None) -> None:
-        self.bench.tell(self.balancer, PlacesFreed(self.worker_ref, count, expected_us, measured or {}))
+        self.bench.tell(self.balancer, LoadFreed(self.worker_ref, count, expected_us, measured or {}))
 
     def learn(self, function_id: ObjectId, us: int) -> None:
         self.free(0, 0, {function_id: (us, 1)})
@@ -151,7 +151,7 @@ def test_a_task_that_comes_to_a_free_worker_is_placed_at_once(scene: Scene) -> N
 
 def test_tasks_that_are_tried_again_go_first_and_keep_their_order(scene: Scene) -> None:
     scene.ready(1, 2)
-    scene.ready(7, 8, attempt=2, again=True)
+    scene.ready(7, 8, attempt=2, goes_first=True)
     scene.join(queue_size=4)
     assert scene.placed() == [7, 8, 1, 2]
 
@@ -160,8 +160,8 @@ def test_the_deepest_go_first_and_those_that_are_tried_again_first_within_their_
     scene.ready(1, 2)
     scene.ready(3, priority=2)
     scene.ready(4, 5, priority=1)
-    scene.ready(6, attempt=2, again=True)
-    scene.ready(7, attempt=2, again=True, priority=1)
+    scene.ready(6, attempt=2, goes_first=True)
+    scene.ready(7, attempt=2, goes_first=True, priority=1)
     scene.join(queue_size=5)
     assert scene.placed() == [3, 7, 4, 5, 6]
     scene.ready(8, priority=7)
@@ -177,7 +177,7 @@ def test_tasks_that_say_ready_anew_when_asked_keep_their_order(scene: Scene) -> 
 
 
 def test_a_task_tried_again_that_is_asked_waits_once(scene: Scene) -> None:
-    scene.ready(1, attempt=2, again=True)
+    scene.ready(1, attempt=2, goes_first=True)
     scene.ready(1, attempt=3)
     scene.join(queue_size=9)
     assert scene.placed() == [1]
@@ -204,9 +204,9 @@ def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -
     assert scene.placed() == [1]
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_waiting_task_can_be_withdrawn(scene: Scene, again: bool) -> None:
-    scene.ready(1, again=again)
+@pytest.mark.parametrize("goes_first", [False, True])
+def test_a_waiting_task_can_be_withdrawn(scene: Scene, goes_first: bool) -> None:
+    scene.ready(1, goes_first=goes_first)
     scene.withdraw(1)
     assert scene.said() == [TaskWithdrawn()]
     scene.join()
@@ -225,7 +225,7 @@ def test_tasks_of_two_clients_that_have_the_same_id_are_two(scene: Scene, bench:
     scene.ready(1)
     bench.tell(scene.balancer, WithdrawTask(other_ref, 0))
     assert other.take() == [TaskNotWaiting()]
-    bench.tell(scene.balancer, TaskReady(other_ref, Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, again=False))
+    bench.tell(scene.balancer, TaskReady(other_ref, Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, goes_first=False))
     assert scene.actor.statistics()["ready_tasks"] == 2
     scene.join(queue_size=2)
     assert scene.placed() == [1, 1]
@@ -298,16 +298,18 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
     policy = Told()
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
     (task, task_ref), (_, worker), (_, host) = bench.recorder(), bench.recorder(), bench.recorder()
-    ready = [TaskReady(task_ref, Task(TaskId(bytes(16)), SHORT, b"", b""), attempt, again=False) for attempt in (1, 2)]
+    ready = [
+        TaskReady(task_ref, Task(TaskId(bytes(16)), SHORT, b"", b""), attempt, goes_first=False) for attempt in (1, 2)
+    ]
     measured, needs = {SHORT: (9, 3)}, Needs((("gpu", 1),))
     bench.tell(
         balancer,
         *ready,
-        ChoosyTaskReady(ready[0], needs),
+        ConstrainedTaskReady(ready[0], needs),
         WorkerJoined(worker, 5, 1, 2, host, Offer((("gpu", 2),), 1), ((needs, 1),), True),
-        PlacesFreed(worker, 3, 4, measured),
+        LoadFreed(worker, 3, 4, measured),
         TasksRecalled(worker, 5, 6, {SHORT}),
-        PlacesTaken(worker, 7, 8),
+        LoadResumed(worker, 7, 8),
         AmountsChanged(worker, ((needs, -1),), True),
         WorkerLeft(worker),
         WithdrawTask(task_ref, 9, 10),
@@ -320,14 +322,14 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
         ("amounts_changed", worker, ((needs, -1),), True),
         ("leave", worker),
         ("ready", ready),  # before the one that wants no more
-        ("ready_if", [(ready[0], needs)]),
+        ("ready_constrained", [(ready[0], needs)]),
         ("withdraw", task_ref, 9, 10),
         ("decide", 100.0),
     ]
     assert task.take() == [TaskWithdrawn()]
     policy.heard.clear()
     policy.answer = False
-    bench.tell(balancer, PlacesFreed(worker, 1, 1, {}))
+    bench.tell(balancer, LoadFreed(worker, 1, 1, {}))
     assert policy.heard == [("freed", worker, 1, 1, {})]
     bench.tell(balancer, *ready, WorkerFailed(worker))
     assert policy.heard[1:] == [("forget",), ("decide", 100.0)]
@@ -338,7 +340,7 @@ def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> No
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
     (task, task_ref), (worker, worker_ref) = bench.recorder(), bench.recorder()
     spec = Task(TaskId(bytes(16)), SHORT, b"", b"")
-    ready = TaskReady(task_ref, spec, 3, again=False, account=4)
+    ready = TaskReady(task_ref, spec, 3, goes_first=False, account=4)
     policy.decisions = Decisions({worker_ref: [(ready, 50)]}, [(ready, "no")], {worker_ref: 6}, 102.0)
     bench.tell(balancer, ready)
     assert worker.take() == [AssignTasks([(ready, 50)]), RecallTasks(6)]
@@ -376,7 +378,7 @@ class Uneven(Scene):
 
     def give_back(self, *numbers: int) -> None:
         self.bench.tell(self.balancer, TasksRecalled(self.worker_ref, len(numbers), 2 * len(numbers), {SHORT}))
-        self.ready(*numbers, attempt=2, again=True)
+        self.ready(*numbers, attempt=2, goes_first=True)
 
 
 def test_a_worker_that_seems_stuck_is_asked_for_all_that_waits_when_the_second_look_finds_another_idle(
@@ -401,7 +403,7 @@ def test_what_comes_back_goes_to_idle_workers_one_by_one_and_ahead_again_when_it
     scene.give_back(2, 3, 4, 5, 6, 7, 8)
     assert scene.placed(scene.other) == [2]
     assert scene.placed() == []
-    bench.tell(scene.balancer, PlacesFreed(scene.other_ref, 1, WORK_AHEAD_US, {SHORT: (2, 1)}))
+    bench.tell(scene.balancer, LoadFreed(scene.other_ref, 1, WORK_AHEAD_US, {SHORT: (2, 1)}))
     assert scene.placed(scene.other) == [3, 4, 5, 6, 7, 8]
     scene.ready(9)
     assert scene.placed() == []  # the first worker is stuck still
@@ -415,7 +417,7 @@ def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
     bench.advance(LOOK_SECONDS)
     scene.ready(9)  # the other is not idle now
     bench.advance(LOOK_SECONDS)
-    bench.tell(scene.balancer, PlacesFreed(scene.other_ref, 1, 2, {}))
+    bench.tell(scene.balancer, LoadFreed(scene.other_ref, 1, 2, {}))
     bench.advance(LOOK_SECONDS)
     assert scene.asked() == []
     bench.advance(LOOK_SECONDS)
@@ -454,7 +456,7 @@ def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_i
     scene.ready(*range(1, 9), function_id=OTHER)
     ours = scene.placed()
     assert (len(ours), len(scene.placed(other))) == (2, 2)
-    bench.tell(scene.balancer, PlacesFreed(other_ref, 1, WORK_AHEAD_US // 2, {}))
+    bench.tell(scene.balancer, LoadFreed(other_ref, 1, WORK_AHEAD_US // 2, {}))
     bench.advance(RULES.round_seconds)
     assert [mail.count for mail in scene.worker.take() if type(mail) is RecallTasks] == [1]
     assert [type(mail) for mail in other.take()] == [AssignTasks]
@@ -518,7 +520,7 @@ def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(ben
 
 def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench: Bench) -> None:
     scene = limited(bench, 0)
-    scene.ready(1, attempt=2, again=True)
+    scene.ready(1, attempt=2, goes_first=True)
     scene.ready(2, attempt=2)  # it was asked, by a balancer that was restarted
     scene.ready(3, priority=of_child(0))
     assert refused(scene) == 0
@@ -544,7 +546,7 @@ def test_a_task_that_may_wait_is_not_refused_when_its_worker_leaves(bench: Bench
 def test_a_task_that_was_withdrawn_in_the_same_turn_is_not_refused_as_well(bench: Bench) -> None:
     scene = limited(bench, 0)
     for message in (
-        TaskReady(scene.task(1), Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, again=False),
+        TaskReady(scene.task(1), Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, goes_first=False),
         WithdrawTask(scene.task(1), 0),
     ):
         scene.balancer.send(message)
@@ -602,7 +604,7 @@ def test_a_task_that_finds_no_room_stays_the_first(scene: Scene) -> None:
     scene.ready(1, 2, function_id=OTHER)
     scene.ready(3)
     assert scene.placed() == [1]
-    scene.ready(4, 5, attempt=2, again=True)
+    scene.ready(4, 5, attempt=2, goes_first=True)
     scene.free(1, WORK_AHEAD_US)
     assert scene.placed() == [4, 5, 2]
     scene.free(3, WORK_AHEAD_US + 4)
@@ -780,7 +782,9 @@ def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room
     bench.tell(scene.balancer, WorkerJoined(far_ref, 1000, 0, 0, far_node))
     for number in range(1, 6):
         spec = Task(TaskId(bytes([number]) * 16), SHORT, b"", b"")
-        bench.tell(scene.balancer, TaskReady(scene.task(number), spec, 1, again=False, near=scene.worker_ref))
+        bench.tell(
+            scene.balancer, TaskReady(scene.task(number), spec, 1, goes_first=False, near_worker=scene.worker_ref)
+        )
     assert scene.placed() == [1, 2]
     assert scene.placed(far) == [3, 4, 5]
 
@@ -794,9 +798,9 @@ def test_a_task_for_one_worker_goes_there_whatever_waits() -> None:
     scene.ready_for("w-1", 4)
     [assigned] = scene.worker.take(AssignTasks)
     assert [(ready.task, work_us) for ready, work_us in assigned.tasks] == [(scene.task(4), 0)]
-    before = scene.policy._places.tasks
-    bench.tell(scene.balancer, PlacesFreed(scene.worker_ref, 1, 0, {}))
-    assert scene.policy._places.tasks == before - 1
+    before = scene.policy._loads.tasks
+    bench.tell(scene.balancer, LoadFreed(scene.worker_ref, 1, 0, {}))
+    assert scene.policy._loads.tasks == before - 1
 
 
 def test_a_task_for_a_worker_that_is_not_there_is_refused() -> None:

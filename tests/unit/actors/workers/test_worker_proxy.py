@@ -15,8 +15,8 @@ from scaler.actors.messages.tasks import (
     AssignTasks,
     BalancerRestarted,
     CancelRun,
-    PlacesFreed,
-    PlacesTaken,
+    LoadFreed,
+    LoadResumed,
     RecallRun,
     RecallTasks,
     RunLost,
@@ -111,7 +111,7 @@ class Scene:
         tasks = []
         for number in numbers:
             spec = Task(task_id(number), function_id, b"arguments", b"", priority)
-            tasks.append((TaskReady(self.refs[number], spec, attempt, again=False), expected_us))
+            tasks.append((TaskReady(self.refs[number], spec, attempt, goes_first=False), expected_us))
         self.tell(AssignTasks(tasks))
 
     def finish(
@@ -157,7 +157,7 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
 
 def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", together=1)
-    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, again=False, account=4), 7)]))
+    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=4), 7)]))
     (run,) = scene.outbox.said_to(scene.peer)
     names = {field.name for field in dataclasses.fields(Task)} - {"account"}
     assert names < {field.name for field in dataclasses.fields(RunTask)}
@@ -171,7 +171,7 @@ def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
     scene.forget()
     scene.finish(0, duration_us=1000)
     assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (1000, 1)})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {SHORT: (1000, 1)})]
     assert scene.actor.statistics()["tasks"] == 0
 
 
@@ -194,7 +194,7 @@ def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: 
     scene.forget()
     ends = [(0, TaskStatus.SUCCESS, 20), (1, TaskStatus.FAILED, 400), (2, TaskStatus.SUCCESS, 30)]
     scene.tell(Batch[RunResult](RunResult(task_id(n), INDEX, 1, status, b"", us, ()) for n, status, us in ends))
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 3, 360, {SHORT: (50, 2), OTHER: (400, 1)})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 3, 360, {SHORT: (50, 2), OTHER: (400, 1)})]
 
 
 @pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.PROCESSOR_DIED, TaskStatus.MISSING_OBJECTS])
@@ -206,7 +206,7 @@ def test_tasks_that_did_not_run_to_their_end_say_nothing_about_durations(scene: 
         RunResult(task_id(1), INDEX, 1, TaskStatus.SUCCESS, b"", 1000, ()),
     ]
     scene.tell(Batch[RunResult](results))
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 14, {SHORT: (1000, 1)})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 2, 14, {SHORT: (1000, 1)})]
 
 
 def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None:
@@ -228,7 +228,7 @@ def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_pl
     assert scene.balancer.take() == []
     assert scene.actor.load == (2, 27)
     scene.finish(0, status=TaskStatus.CANCELED)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 27, {})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 2, 27, {})]
     assert scene.actor.load == (0, 0)
 
 
@@ -237,7 +237,7 @@ def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
     scene.forget()
     scene.assign(0)
     assert scene.outbox.said_to(scene.peer) == []
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
 def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scene: Scene) -> None:
@@ -345,7 +345,7 @@ def test_orders_that_were_taken_back_go_elsewhere_also_when_the_agent_is_back_al
     scene.tell(ConnectionLost(1, "lost", [order(0), order(1, attempt=9), order(2)]))
     assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False, was_ordered=False)]
     assert scene.tasks[1].take() == scene.tasks[2].take() == []
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
 def test_a_session_that_goes_on_says_nothing_again(scene: Scene) -> None:
@@ -376,7 +376,7 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
         TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
         never_left(1),
     ]
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), WorkerLeft(scene.proxy)]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {}), WorkerLeft(scene.proxy)]
 
 
 # Balance
@@ -492,14 +492,14 @@ def test_a_task_that_waits_gives_up_its_place_until_it_goes_on(scene: Scene) -> 
     scene.forget()
     scene.suspend(0)
     scene.suspend(0)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
     assert scene.actor.load == (0, 0)
     scene.resume(0)
     scene.resume(0)
-    assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
+    assert scene.balancer.take() == [LoadResumed(scene.proxy, 1, 7)]
     assert scene.actor.load == (1, 7)
     scene.finish(0, duration_us=5)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (5, 1)})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {SHORT: (5, 1)})]
 
 
 def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
@@ -537,9 +537,9 @@ def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
     scene.suspend(0)
     scene.forget()
     scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
-    assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
+    assert scene.balancer.take() == [LoadResumed(scene.proxy, 1, 7)]
     scene.suspend(0)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
 def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) -> None:
@@ -596,7 +596,7 @@ GPU = Needs((("gpu", 1),))
 
 
 def assign_with_needs(scene: Scene, number: int, attempt: int = 1) -> None:
-    ready = TaskReady(scene.refs[number], Task(task_id(number), SHORT, b"arguments", b""), attempt, again=False)
+    ready = TaskReady(scene.refs[number], Task(task_id(number), SHORT, b"arguments", b""), attempt, goes_first=False)
     scene.tell(AssignTasks([(ready, 7)], {scene.refs[number]: GPU}))
 
 
@@ -605,9 +605,9 @@ def test_what_a_run_takes_is_given_back_with_its_result_once(scene: Scene) -> No
     scene.assign(1)
     scene.forget()
     scene.finish(1)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})]
     scene.finish(0)
-    freed = PlacesFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})
+    freed = LoadFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})
     assert scene.balancer.take() == [freed, AmountsChanged(scene.proxy, ((GPU, -1),))]
     scene.finish(0)
     assert scene.balancer.take() == []
@@ -629,7 +629,7 @@ def test_what_was_assigned_to_a_worker_that_is_gone_is_given_back_at_once(scene:
     scene.tell(DrainWorker())
     scene.forget()
     assign_with_needs(scene, 0)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), AmountsChanged(scene.proxy, ((GPU, -1),))]
+    assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {}), AmountsChanged(scene.proxy, ((GPU, -1),))]
 
 
 def test_orders_that_never_left_take_nothing_and_the_others_are_said_again(scene: Scene) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.sessions.said_again import SaidAgain
+from scaler.actors.sessions.resubmission import Resubmission
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
@@ -27,14 +27,14 @@ def nodes(*numbers: int) -> Batch[GraphNode]:
 
 
 def test_what_was_open_and_is_not_any_more_has_ended() -> None:
-    again = SaidAgain([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"])
+    again = Resubmission([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"])
     batch = [task(number) for number in (1, 2, 3, 4)]
     assert again.still_to_run(batch, {task_id(2)}) == [task(2), task(4)]
 
 
 @pytest.mark.parametrize(("told", "runs"), [((1, 2), False), ((1,), True), ((), True)])
 def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, ...], runs: bool) -> None:
-    again = SaidAgain((), [TaskResult(task_id(1), 0, b"", 0)] if told else ())
+    again = Resubmission((), [TaskResult(task_id(1), 0, b"", 0)] if told else ())
     for number in told[1:]:
         again.tell(task_id(number))
     again.announce(SPEC)
@@ -46,14 +46,14 @@ def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, .
 
 
 def test_it_is_not_over_while_something_is_on_its_way() -> None:
-    again = SaidAgain((), ())
+    again = Resubmission((), ())
     assert not again.is_over(BEAT, 1)
     assert not again.is_over(ClientHeartbeat(1, has_unsaid=1), 0)
     assert again.is_over(BEAT, 0)
 
 
 def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
-    again = SaidAgain((), ())
+    again = Resubmission((), ())
     again.announce(SPEC)
     inputs = [GraphInput(GRAPH_ID, position, task_id(9), GraphId(NO_ID)) for position in range(2)]
     again.hear_inputs(GRAPH_ID, inputs)
@@ -61,7 +61,7 @@ def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
 
 
 def test_a_graph_that_is_cancelled_is_not_awaited() -> None:
-    again = SaidAgain((), ())
+    again = Resubmission((), ())
     again.announce(SPEC)
     again.forget(GRAPH_ID)
     again.forget(GRAPH_ID)

@@ -1,4 +1,4 @@
-"""Places: the queued work of each worker, which decides who has room and who gets the next task.
+"""WorkerLoads: the queued work of each worker, which decides who has room and who gets the next task.
 
 Work is counted in whole microseconds, as on the wire. The work that a task adds when it is assigned is subtracted when
 it ends, and with whole numbers the sum stays exact.
@@ -54,7 +54,7 @@ class _Load:
         self.work_us = work_us
 
 
-class Places(Generic[W]):
+class WorkerLoads(Generic[W]):
     """Workers and what they have. Every operation takes constant time, however many workers there are.
 
     A worker has room when it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.

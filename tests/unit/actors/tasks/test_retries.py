@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.tasks.repeats import DELAY_MOST_SECONDS, delay_seconds, retry_reason
+from scaler.actors.tasks.retries import DELAY_MOST_SECONDS, delay_seconds, retry_reason
 from scaler.ids import TaskId
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.common import TaskStatus

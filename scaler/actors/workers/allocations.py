@@ -1,4 +1,4 @@
-"""Takings: what the runs of one worker take of its node beside their places, as the balancer counts it.
+"""Allocations: what the runs of one worker take of its node beside their places, as the balancer counts it.
 
 Used by the worker proxy only; empty unless tasks ask for something. A run takes what it asks for as often as it
 occupies a place: from its assignment to its end, and not while it waits for other tasks. Must never: send.
@@ -14,7 +14,7 @@ from scaler.actors.workers.runs import RunRecord
 from scaler.ids import TaskId
 
 
-class Takings:
+class Allocations:
     """Runs that take something, and how often the balancer counts each."""
 
     def __init__(self) -> None:
@@ -46,8 +46,8 @@ class Takings:
             if run is None:
                 del counted[task_id]
                 differences[needs] -= before
-            elif run.places - run.lent_places != before:
-                counted[task_id] = needs, run.places - run.lent_places
+            elif run.counted - run.lent != before:
+                counted[task_id] = needs, run.counted - run.lent
                 differences[needs] += counted[task_id][1] - before
         return tuple((needs, number) for needs, number in differences.items() if number)
 

@@ -1,4 +1,4 @@
-"""Home: what the tasks of a client have in common.
+"""ClientContext: what the tasks of a client have in common.
 
 Made by its client session, and handed to all its tasks and graphs. Must never: know a single task.
 """
@@ -47,7 +47,7 @@ class Options(Protocol):
     def retry_reason(self, failure: bytes) -> str: ...
 
 
-class Home:
+class ClientContext:
     """The common part of a client's tasks: their collaborators, their crash limit and their account.
 
     Args:
@@ -98,14 +98,14 @@ class Home:
         said = self.read_options(options)
         return needs_of(said.capabilities, said.no_worker_timeout_ms, said.worker)
 
-    def of_graph(self, graph: ActorRef, graph_id: GraphId, since: float) -> Home:
-        """Return the home of a graph's tasks, with the graph instead of the session."""
-        home = copy(self)
-        home.session, home.graph_id, home.since = graph, graph_id, since
-        return home
+    def of_graph(self, graph: ActorRef, graph_id: GraphId, since: float) -> ClientContext:
+        """Return the context of a graph's tasks, with the graph instead of the session."""
+        context = copy(self)
+        context.session, context.graph_id, context.since = graph, graph_id, since
+        return context
 
-    def of_account(self, account: int) -> Home:
-        """Return the home of tasks with another account."""
-        home = copy(self)
-        home.account = account
-        return home
+    def of_account(self, account: int) -> ClientContext:
+        """Return the context of tasks with another account."""
+        context = copy(self)
+        context.account = account
+        return context

@@ -1,4 +1,4 @@
-"""SaidAgain: what a client says again after its session began anew at a scheduler that has its tasks.
+"""Resubmission: what a client says again after its session began anew at a scheduler that has its tasks.
 
 Used by its session only. Between the welcome and what is said again, tasks and graphs may end: the client has not heard
 of that, says them again, and they must not run again, since their results are on their way.
@@ -16,7 +16,7 @@ from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, 
 from scaler.wire.messages.columns import Batch
 
 
-class SaidAgain:
+class Resubmission:
     """The calls that a client says again, of which some may have ended.
 
     Args:

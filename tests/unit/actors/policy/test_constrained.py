@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.policy import FAIR, FIFO, WORK_AHEAD_US, Placement, Rules
-from scaler.actors.policy import choosy as choosy_module
+from scaler.actors.policy import FAIR, FIFO, WORK_AHEAD_US, Placement, Rules, constrained
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.placement import ORDERS
@@ -30,8 +29,8 @@ class Scene:
         for number in range(workers):
             self.policy.join(f"{host}{number}", queue_size, 0, 0, host, offer)
 
-    def choosy(self, needs: Needs, *tasks: Task) -> None:
-        self.policy.ready_if([(each, needs) for each in tasks])
+    def constrained(self, needs: Needs, *tasks: Task) -> None:
+        self.policy.ready_constrained([(each, needs) for each in tasks])
 
     def decide(self, now: float = 0.0) -> Decisions[str, Task]:
         return self.policy.decide(now)
@@ -58,7 +57,7 @@ def scene(request: pytest.FixtureRequest) -> Scene:
 def test_a_task_goes_where_it_is_what_it_asks_for(scene: Scene) -> None:
     scene.node("plain", 2)
     scene.node("big", 2, gpu=2)
-    scene.choosy(GPU, task("a"), task("b"), task("c"))
+    scene.constrained(GPU, task("a"), task("b"), task("c"))
     decisions = scene.decide()
     assert set(decisions.assigned) == {"big0", "big1"}
     assert decisions.needs == {"a": GPU, "b": GPU}
@@ -69,7 +68,7 @@ def test_a_task_goes_where_it_is_what_it_asks_for(scene: Scene) -> None:
 
 def test_the_amount_is_free_again_when_the_task_has_ended_and_not_before(scene: Scene) -> None:
     scene.node("big", 3, gpu=1)
-    scene.choosy(GPU, task("a"), task("b"))
+    scene.constrained(GPU, task("a"), task("b"))
     (first,) = scene.placed().values()
     assert scene.placed() == {}
     assert scene.policy.freed(first, 1, LONG_US, {})
@@ -80,10 +79,10 @@ def test_the_amount_is_free_again_when_the_task_has_ended_and_not_before(scene: 
 
 def test_what_nobody_can_take_holds_up_nobody(scene: Scene) -> None:
     scene.node("big", 2, gpu=1)
-    scene.choosy(NOWHERE, *map(task, range(50)))
-    scene.choosy(TWO, task("two"))
+    scene.constrained(NOWHERE, *map(task, range(50)))
+    scene.constrained(TWO, task("two"))
     scene.policy.ready([task("plain")])
-    scene.choosy(GPU, task("gpu"))
+    scene.constrained(GPU, task("gpu"))
     assert set(scene.placed()) == {"plain", "gpu"}
     assert scene.waiting() == 51
     scene.node("later", 1, tpu=1)
@@ -94,7 +93,7 @@ def test_what_only_has_to_be_there_is_not_used_up() -> None:
     scene = Scene()
     scene.node("plain", 5)
     scene.node("big", 3, gpu=1)
-    scene.choosy(THERE, *map(task, range(4)))
+    scene.constrained(THERE, *map(task, range(4)))
     assert set(scene.placed().values()) == {"big0", "big1", "big2"}
 
 
@@ -103,7 +102,7 @@ def test_nodes_take_turns() -> None:
     for host in ("a", "b", "c"):
         scene.node(host, 2, gpu=9)
     scene.policy.freed("a0", 0, 0, {SHORT: (2, 1)})
-    scene.choosy(GPU, *map(task, range(3)))
+    scene.constrained(GPU, *map(task, range(3)))
     assert sorted(worker[0] for worker in scene.placed().values()) == ["a", "b", "c"]
 
 
@@ -113,8 +112,8 @@ def test_a_task_with_its_data_somewhere_goes_there_if_it_fits() -> None:
         scene.node(host, 2, gpu=1)
     near = [task(number) for number in range(2)]
     for each in near:
-        each.near = "c1"
-    scene.choosy(GPU, *near)
+        each.near_worker = "c1"
+    scene.constrained(GPU, *near)
     placed = scene.placed()
     assert placed[0][0] == "c"
     assert placed[1][0] != "c"
@@ -122,7 +121,7 @@ def test_a_task_with_its_data_somewhere_goes_there_if_it_fits() -> None:
 
 def test_those_that_ask_and_those_that_do_not_take_turns_at_one_worker(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
-    scene.choosy(GPU, *(task(f"gpu{number}") for number in range(3)))
+    scene.constrained(GPU, *(task(f"gpu{number}") for number in range(3)))
     scene.policy.ready([task(f"plain{number}") for number in range(3)])
     order = []
     for _ in range(6):
@@ -135,7 +134,7 @@ def test_those_that_ask_and_those_that_do_not_take_turns_at_one_worker(scene: Sc
 
 def test_of_one_client_the_greater_priority_goes_first_whatever_it_asks_for(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
-    scene.choosy(GPU, task("parent"), task("parent 2"))
+    scene.constrained(GPU, task("parent"), task("parent 2"))
     scene.policy.ready([task("child", priority=5), task("child 2", priority=5)])
     order = []
     for _ in range(4):
@@ -148,7 +147,7 @@ def test_of_one_client_the_greater_priority_goes_first_whatever_it_asks_for(scen
 def test_clients_take_turns_among_those_that_ask_for_the_same() -> None:
     scene = Scene(FAIR)
     scene.node("big", 1, gpu=1)
-    scene.choosy(GPU, *(task(f"many{number}", account=1) for number in range(9)), task("one", account=2))
+    scene.constrained(GPU, *(task(f"many{number}", account=1) for number in range(9)), task("one", account=2))
     order = []
     for _ in range(3):
         ((name, worker),) = scene.placed().items()
@@ -158,8 +157,8 @@ def test_clients_take_turns_among_those_that_ask_for_the_same() -> None:
 
 
 def test_a_withdrawn_task_is_gone_and_one_that_reports_again_waits_once(scene: Scene) -> None:
-    scene.choosy(GPU, task("a"), task("b"))
-    scene.choosy(GPU, task("a", attempt=2))
+    scene.constrained(GPU, task("a"), task("b"))
+    scene.constrained(GPU, task("a", attempt=2))
     assert scene.waiting() == 2
     assert scene.policy.withdraw("a", 0, 0)
     assert not scene.policy.withdraw("a", 0, 0)
@@ -171,7 +170,7 @@ def test_a_node_with_runs_that_nobody_knows_gets_none_of_them(scene: Scene) -> N
     offer = Offer((("gpu", 1),), 2)
     scene.policy.join("one", 9, 1, LONG_US, "big", offer, (), is_unsure=True)
     scene.policy.join("two", 9, 0, 0, "big", offer)
-    scene.choosy(GPU, task("a"))
+    scene.constrained(GPU, task("a"))
     scene.policy.ready([task("plain")])
     assert scene.placed() == {"plain": "two"}
     scene.policy.freed("two", 1, LONG_US, {})
@@ -183,7 +182,7 @@ def test_a_node_with_runs_that_nobody_knows_gets_none_of_them(scene: Scene) -> N
 
 def test_a_worker_that_comes_back_says_what_its_runs_take(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
-    scene.choosy(GPU, task("a"), task("b"))
+    scene.constrained(GPU, task("a"), task("b"))
     assert list(scene.placed()) == ["a"]
     scene.policy.leave("big0")
     scene.policy.join("big0", 9, 0, 0, "big", Offer((("gpu", 1),), 1), ((GPU, 1),))
@@ -194,13 +193,13 @@ def test_a_worker_that_comes_back_says_what_its_runs_take(scene: Scene) -> None:
 
 def test_when_everybody_says_everything_anew_nothing_is_taken(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
-    scene.choosy(GPU, task("a"), task("b"))
+    scene.constrained(GPU, task("a"), task("b"))
     scene.placed()
     scene.policy.forget()
     assert scene.waiting() == 0
     assert not scene.policy.amounts_changed("big0", ((GPU, -1),), is_unsure=False)
     scene.node("big", 1, gpu=1)
-    scene.choosy(GPU, task("c"))
+    scene.constrained(GPU, task("c"))
     assert list(scene.placed()) == ["c"]
 
 
@@ -210,7 +209,7 @@ def test_when_everybody_says_everything_anew_nothing_is_taken(scene: Scene) -> N
 def test_a_task_without_patience_fails_when_nobody_could_take_it_for_so_long(scene: Scene) -> None:
     needs = Needs((("gpu", 2),), 2_000)
     scene.node("small", 1, gpu=1)
-    scene.choosy(needs, task("a"))
+    scene.constrained(needs, task("a"))
     assert scene.decide(10.0).look_at == 12.0
     assert scene.decide(11.9).refused == []
     ((refused, sentence),) = scene.decide(12.0).refused
@@ -227,7 +226,7 @@ def test_a_task_without_patience_fails_when_nobody_could_take_it_for_so_long(sce
 def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
     needs = Needs((("gpu", 1),), 2_000)
     scene.node("big", 1, gpu=1)
-    scene.choosy(needs, task("a"), task("b"))
+    scene.constrained(needs, task("a"), task("b"))
     assert list(scene.placed()) == ["a"]
     for now in (5.0, 50.0):
         decisions = scene.decide(now)
@@ -236,7 +235,7 @@ def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
     assert scene.decide(60.0).look_at == 62.0
     scene.node("big", 1, gpu=1)
     assert list(scene.decide(61.9).assigned) == ["big0"]
-    scene.choosy(needs, task("c"))
+    scene.constrained(needs, task("c"))
     assert scene.policy.leave("big0")
     assert scene.decide(70.0).look_at == 72.0  # from now on, and not since the last time
     ((_, sentence),) = scene.decide(72.0).refused
@@ -246,26 +245,26 @@ def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
 def test_when_too_many_wait_the_newest_is_refused_whatever_it_asks_for() -> None:
     scene = Scene(FIFO, Rules(waiting_most=1, policy=FIFO))
     scene.node("big", 1, 1, gpu=1)
-    scene.choosy(GPU, task("a"))
+    scene.constrained(GPU, task("a"))
     assert list(scene.placed()) == ["a"]
-    scene.choosy(GPU, task("b"), task("c"))
+    scene.constrained(GPU, task("b"), task("c"))
     decisions = scene.decide()
     assert [(ready.task, sentence[:20]) for ready, sentence in decisions.refused] == [("c", "the task was refused")]
-    scene.choosy(Needs(GPU.amounts, 1000), task("d"))
+    scene.constrained(Needs(GPU.amounts, 1000), task("d"))
     assert [ready.task for ready, _ in scene.decide().refused] == ["d"]
     assert scene.waiting() == 1
 
 
 def test_there_are_so_many_kinds_and_those_of_which_none_waits_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosy_module, "KINDS_MOST", 2)
+    monkeypatch.setattr(constrained, "CLASSES_MOST", 2)
     scene = Scene()
     for number in range(3):
-        scene.choosy(Needs((("gpu", number),), 60_000), task(number))
+        scene.constrained(Needs((("gpu", number),), 60_000), task(number))
     ((refused, sentence),) = scene.decide().refused
     assert refused.task == 2
     assert "2 kinds" in sentence
     assert scene.policy.withdraw(0, 0, 0)
-    scene.choosy(Needs((("gpu", 2),)), task("again"))
+    scene.constrained(Needs((("gpu", 2),)), task("again"))
     assert scene.decide().refused == []
     assert scene.waiting() == 2
 
@@ -275,30 +274,30 @@ def test_there_are_so_many_kinds_and_those_of_which_none_waits_make_room(monkeyp
 
 def test_it_says_what_is_missing_or_what_is_taken() -> None:
     scene = Scene()
-    room = scene.policy.room(GPU)
+    room = scene.policy.capacity(GPU)
     assert (room.workers, room.able) == (0, 0)
     scene.node("plain", 2)
-    room = scene.policy.room(NOWHERE)
+    room = scene.policy.capacity(NOWHERE)
     assert "no worker is on a machine with tpu=1 (none has any)" in room.missing
-    assert (scene.policy.room(None).asked, scene.policy.room(None).missing) == ("", "")
+    assert (scene.policy.capacity(None).asked, scene.policy.capacity(None).missing) == ("", "")
     scene.node("big", 3, gpu=1)
     scene.node("other", 1, ssd=1)
-    room = scene.policy.room(Needs((("gpu", 1), ("ssd", 1))))
+    room = scene.policy.capacity(Needs((("gpu", 1), ("ssd", 1))))
     assert "with all of that" in room.missing
-    room = scene.policy.room(GPU)
+    room = scene.policy.capacity(GPU)
     assert (room.asked, room.able, room.has_free, room.missing) == ("gpu=1", 3, True, "")
-    scene.choosy(GPU, task("a"))
+    scene.constrained(GPU, task("a"))
     scene.placed()
-    assert not scene.policy.room(GPU).has_free
+    assert not scene.policy.capacity(GPU).has_free
 
 
 def test_those_that_wait_are_counted() -> None:
     scene = Scene(FAIR)
     scene.policy.ready([task("plain", account=1)])
-    scene.choosy(GPU, task("a", account=1), task("b", account=2))
-    scene.choosy(NOWHERE, task("c", account=2))
+    scene.constrained(GPU, task("a", account=1), task("b", account=2))
+    scene.constrained(NOWHERE, task("c", account=2))
     backlog = Backlog()
-    scene.policy.say_backlog(backlog, functions=True)
+    scene.policy.report_backlog(backlog, functions=True)
     assert (backlog.waiting, backlog.accounts) == (4, {1: 2, 2: 2})
     assert [(each.asks, each.waiting, each.functions) for each in backlog.groups] == [
         ("", 1, {SHORT: 1}),
@@ -311,19 +310,19 @@ def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
     scene = Scene()
     for number in range(5):
         scene.node(f"host{number}-", 1, gpu=1)
-        scene.choosy(GPU, task(number))
+        scene.constrained(GPU, task(number))
         scene.placed()
         scene.end(f"host{number}-0")
         scene.policy.leave(f"host{number}-0")
-    choosy = scene.policy._choosy
-    assert (choosy.waiting, choosy._changed, list(choosy._nodes.hosts())) == ({}, {}, [])
-    assert [dict(kind.may_fit) for kind in choosy.kinds.values()] == [{}]
+    queue = scene.policy._constrained
+    assert (queue.waiting, queue._changed, list(queue._nodes.hosts())) == ({}, {}, [])
+    assert [dict(resource_class.may_fit) for resource_class in queue.classes.values()] == [{}]
 
 
 def test_those_who_watch_hear_what_is_asked_for_how_often_and_for_how_long(scene: Scene) -> None:
     def asked() -> dict[str, tuple[int, int, int]]:
         backlog = Backlog()
-        scene.policy.say_backlog(backlog, functions=False)
+        scene.policy.report_backlog(backlog, functions=False)
         return {
             each.asks: (each.waiting, each.running, int(each.known_us(each.last_function or SHORT)))
             for each in backlog.groups[1:]
@@ -331,10 +330,10 @@ def test_those_who_watch_hear_what_is_asked_for_how_often_and_for_how_long(scene
 
     assert asked() == {}
     scene.node("big", 4, gpu=2)
-    scene.choosy(GPU, task("a"), task("b"), task("c"))
-    scene.choosy(Needs((("gpu", 1),), patience_ms=9), task("d"))
-    scene.choosy(NOWHERE, task("e"))
-    scene.choosy(Needs(worker="big0"), task("f"))
+    scene.constrained(GPU, task("a"), task("b"), task("c"))
+    scene.constrained(Needs((("gpu", 1),), patience_ms=9), task("d"))
+    scene.constrained(NOWHERE, task("e"))
+    scene.constrained(Needs(worker="big0"), task("f"))
     assert asked() == {"gpu=1": (4, 0, 0), "tpu=1": (1, 0, 0)}
     scene.decide()
     assert asked() == {"gpu=1": (2, 2, 0), "tpu=1": (1, 0, 0)}
@@ -352,8 +351,8 @@ AREA = {"call:area": 1}
 def test_a_worker_that_runs_calls_only_gets_nothing_else(scene: Scene) -> None:
     scene.node("other", 2, named_only=True, gpu=1, **AREA)
     scene.policy.ready([task("plain")])
-    scene.choosy(GPU, task("gpu"))
-    scene.choosy(CALL_AREA, task("call"))
+    scene.constrained(GPU, task("gpu"))
+    scene.constrained(CALL_AREA, task("call"))
     (worker,) = (placed := scene.placed()).values()
     assert (set(placed), worker[:-1]) == ({"call"}, "other")
     assert scene.waiting() == 2
@@ -363,7 +362,7 @@ def test_a_worker_that_runs_calls_only_gets_nothing_else(scene: Scene) -> None:
 
 def test_calls_go_to_those_who_serve_them_in_any_language_and_to_nobody_else(scene: Scene) -> None:
     scene.node("python", 1)
-    scene.choosy(CALL_AREA, *map(task, range(4)))
+    scene.constrained(CALL_AREA, *map(task, range(4)))
     assert scene.placed() == {}
     scene.node("serves", 1, queue_size=1, **AREA)
     scene.node("other", 1, queue_size=1, named_only=True, **AREA)
@@ -376,7 +375,7 @@ def test_calls_are_placed_while_all_other_workers_are_full_and_the_other_way_rou
     scene.node("python", 1, queue_size=1)
     scene.node("other", 1, queue_size=1, named_only=True, **AREA)
     scene.policy.ready([task(number) for number in range(3)])
-    scene.choosy(CALL_AREA, task("a"), task("b"))
+    scene.constrained(CALL_AREA, task("a"), task("b"))
     assert scene.placed() == {0: "python0", "a": "other0"}
     scene.end("other0", CALL_AREA)
     assert scene.placed() == {"b": "other0"}
@@ -393,7 +392,7 @@ def test_calls_that_wait_behind_a_long_one_move_to_an_idle_worker_of_their_kind(
     scene = Scene(rules=Rules(looks=1, round_seconds=1))
     scene.node("other", 1, named_only=True, **AREA)
     scene.policy.freed("other0", 0, 0, {SHORT: (1, 1)})
-    scene.choosy(CALL_AREA, *map(task, range(4)))
+    scene.constrained(CALL_AREA, *map(task, range(4)))
     assert set(scene.placed().values()) == {"other0"}
     scene.node("more", 1, named_only=True, **AREA)
     assert scene.decide(5.0).recalled == {"other0": 2}
@@ -401,11 +400,11 @@ def test_calls_that_wait_behind_a_long_one_move_to_an_idle_worker_of_their_kind(
 
 def test_a_call_that_nobody_serves_says_so(scene: Scene) -> None:
     scene.node("python", 1)
-    scene.choosy(CALL_AREA, task("call"))
+    scene.constrained(CALL_AREA, task("call"))
     assert scene.placed() == {}
-    room = scene.policy.room(CALL_AREA)
+    room = scene.policy.capacity(CALL_AREA)
     assert "no worker that is connected serves the function area" in room.missing
     assert "--functions area=MODULE:FUNCTION" in room.missing
     scene.node("other", 2, named_only=True, **AREA)
-    room = scene.policy.room(CALL_AREA)
+    room = scene.policy.capacity(CALL_AREA)
     assert (room.missing, room.able, room.workers) == ("", 2, 3)

@@ -1,4 +1,4 @@
-"""Backlog: counts the waiting tasks of each client and decides which one is refused when there are too many.
+"""Admission: counts the waiting tasks of each client and decides which one is refused when there are too many.
 
 Kept only if the number of waiting tasks has a limit. The newest task of the client with the most waiting tasks is
 refused, so a client that fills the scheduler leaves room for others. Retries and nested tasks are never refused: the
@@ -14,7 +14,7 @@ from typing import Generic
 from scaler.actors.policy.interface import T
 
 
-class Backlog(Generic[T]):
+class Admission(Generic[T]):
     """All waiting tasks, and by account those that may be refused. Each operation takes constant time."""
 
     def __init__(self) -> None:

@@ -1,0 +1,288 @@
+"""Who has room, which worker gets the next task, and who gives tasks back."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US, WorkerLoads, tasks_to_recall
+
+
+def take(loads: WorkerLoads[str], work_us: int, near: str | None = None) -> str | None:
+    if not loads.with_room:
+        return None
+    return loads.take(work_us) if near is None else loads.take_near(near, work_us)
+
+
+def test_nobody_has_room_when_there_is_nobody() -> None:
+    assert take(WorkerLoads(), 0) is None
+
+
+def test_the_worker_with_the_fewest_tasks_gets_the_next_one() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("busy", 10, tasks=5)
+    loads.join("idle", 10, tasks=1)
+    assert [take(loads, 1) for _ in range(4)] == ["idle"] * 4
+    assert {take(loads, 1), take(loads, 1)} == {"busy", "idle"}
+
+
+def test_the_queue_limits_the_number_of_tasks_however_short_they_are() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", 2)
+    assert [take(loads, 0) for _ in range(3)] == ["worker", "worker", None]
+    loads.free("worker", 1, 0)
+    assert take(loads, 0) == "worker"
+
+
+def test_a_worker_has_room_while_it_has_less_than_the_work_ahead() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", 1000)
+    half = WORK_AHEAD_US // 2
+    assert [take(loads, half) for _ in range(3)] == ["worker", "worker", None]
+    loads.free("worker", 1, half)
+    assert take(loads, 10 * half) == "worker"  # whatever it takes: there was room
+    loads.free("worker", 1, half)
+    assert take(loads, 1) is None
+    assert loads.load("worker") == (1, 10 * half)
+
+
+def test_an_idle_worker_takes_a_task_of_any_length() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", 1)
+    assert take(loads, 3600 * 1_000_000) == "worker"
+    assert take(loads, 1) is None
+
+
+def test_a_worker_that_joins_with_work_has_that_much_less_room() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", 1000, tasks=2, work_us=WORK_AHEAD_US)
+    assert take(loads, 1) is None
+    loads.free("worker", 1, 1)
+    assert take(loads, 1) == "worker"
+
+
+def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", 5)
+    loads.leave("worker")
+    loads.leave("worker")
+    loads.free("worker", 1, 5)
+    assert take(loads, 1) is None
+    assert len(loads) == 0
+    assert "worker" not in loads
+
+
+def test_a_worker_that_joins_again_is_counted_anew() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", 2)
+    take(loads, WORK_AHEAD_US)
+    loads.join("worker", 2)
+    assert [take(loads, 1), take(loads, 1), take(loads, 1)] == ["worker", "worker", None]
+
+
+def test_tasks_that_go_on_need_no_room() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("one", 1)
+    assert take(loads, 5) == "one"
+    loads.free("one", 1, 5)
+    assert take(loads, 7) == "one"
+    loads.take_again("one", 1, 5)
+    assert loads.load("one") == (2, 12)
+    assert take(loads, 1) is None
+    loads.free("one", 1, 7)
+    assert take(loads, 1) is None
+    loads.free("one", 1, 5)
+    assert take(loads, 1) == "one"
+
+
+def test_free_places_are_counted_in_tasks() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    assert loads.free_places() == 0
+    loads.join("long", 10, tasks=1, work_us=10**9)
+    loads.join("full", 3, tasks=4)
+    loads.join("idle", 5)
+    assert loads.free_places() == 14
+
+
+# Tasks of a map
+
+TENTH_US = WORK_AHEAD_US // 10
+
+
+def filled(queue_size: int = 1000, work_us: int = TENTH_US) -> WorkerLoads[str]:
+    """Return loads of one worker without room."""
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("worker", queue_size)
+    while loads.with_room:
+        assert not loads.has_map_room
+        loads.take(work_us)
+    return loads
+
+
+def take_far(loads: WorkerLoads[str], work_us: int = TENTH_US) -> int:
+    count = 0
+    while loads.has_map_room:
+        assert loads.take_far(work_us) == "worker"
+        count += 1
+    return count
+
+
+def test_of_a_map_a_worker_gets_more_than_of_other_tasks() -> None:
+    loads = filled()
+    assert take_far(loads) == (MAP_AHEAD_US - WORK_AHEAD_US) // TENTH_US
+    assert loads.load("worker") == (MAP_AHEAD_US // TENTH_US, MAP_AHEAD_US)
+    assert list(loads.far_ahead) == ["worker"]
+    loads.free("worker", 2, 2 * TENTH_US)
+    assert take_far(loads) == 2
+    assert loads.tasks == MAP_AHEAD_US // TENTH_US
+    assert loads.with_room == 0
+
+
+def test_a_worker_that_has_room_again_is_not_far_ahead_any_more() -> None:
+    loads = filled()
+    loads.take_far(TENTH_US)
+    loads.free("worker", 1, TENTH_US)
+    assert list(loads.far_ahead) == ["worker"]
+    loads.free("worker", 1, TENTH_US)
+    assert not loads.far_ahead
+    assert not loads.has_map_room
+    assert loads.with_room == 1
+
+
+def test_the_queue_limits_tasks_of_a_map_too() -> None:
+    assert take_far(filled(queue_size=10)) == 0
+    loads = filled(queue_size=12)
+    assert take_far(loads) == 2
+    loads.free("worker", 1, TENTH_US)
+    assert take_far(loads) == 1
+
+
+def test_what_a_worker_has_too_much_for_others_is_called_back_once() -> None:
+    loads = filled()
+    take_far(loads)
+    recalled = loads.too_far()
+    assert recalled == {"worker": 21}
+    loads.give_back("worker", 21, 21 * TENTH_US)
+    assert loads.load("worker") == (9, 9 * TENTH_US)
+    assert loads.with_room == 1
+    assert not loads.has_map_room
+    assert loads.too_far() == {}
+
+
+def test_a_worker_with_a_long_task_keeps_it_and_has_no_room_for_a_map() -> None:
+    loads = filled(work_us=100 * WORK_AHEAD_US)
+    assert not loads.has_map_room
+    loads = filled()
+    loads.take_far(100 * WORK_AHEAD_US)
+    assert loads.too_far() == {"worker": 10}
+
+
+def test_a_worker_that_is_asked_for_tasks_or_has_left_gets_none_of_a_map() -> None:
+    loads = filled()
+    loads.join("idle", 1000)
+    loads.take_far(TENTH_US)
+    assert loads.level({})["worker"]
+    assert not loads.has_map_room
+    loads.free("worker", 1, TENTH_US)
+    assert loads.has_map_room
+    loads.leave("worker")
+    assert not loads.has_map_room
+    assert not loads.far_ahead
+
+
+# Balance
+
+
+def moving(*tasks: int) -> list[tuple[int, bool]]:
+    return [(number, False) for number in tasks]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "given_back"),
+    [
+        ((0, 0, 3, 3, 3, 4), (0, 0, 1, 1, 1, 1)),
+        ((0, 8), (0, 4)),
+        ((0, 1, 1), (0, 0, 0)),
+        ((0, 2), (0, 1)),
+        ((0, 0, 0, 2), (0, 0, 0, 1)),
+        ((1, 9), (0, 0)),
+        ((), ()),
+    ],
+)
+def test_busy_workers_give_back_what_levels_the_work(tasks: tuple[int, ...], given_back: tuple[int, ...]) -> None:
+    assert sorted(tasks_to_recall(moving(*tasks))) == sorted(given_back)
+
+
+def test_one_idle_worker_among_many_busy_ones_moves_few_tasks() -> None:
+    assert sum(tasks_to_recall(moving(0, *[10] * 4999))) == 9
+
+
+def test_a_stuck_worker_keeps_the_task_that_it_runs() -> None:
+    assert tasks_to_recall([(0, False), (900, True), (3, False)]) == [0, 899, 0]
+    assert tasks_to_recall([(0, False), (5, True), (5, True)]) == [0, 4, 4]
+    assert tasks_to_recall([(0, True), (2, True)]) == [0, 1]
+
+
+def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("one", 10)
+    take(loads, 1)
+    assert not loads.has_waiting()
+    take(loads, 1)
+    assert loads.has_waiting()
+    assert not loads.is_uneven()  # nobody is idle
+    loads.join("other", 10)
+    assert loads.is_uneven()
+    loads.free("one", 1, 1)
+    assert not loads.is_uneven()
+    loads.leave("one")
+    assert not loads.has_waiting()
+
+
+def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_ended() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    loads.join("busy", 10, tasks=3)
+    loads.join("idle", 10)
+    assert loads.level({}) == {"busy": 1}
+    assert [take(loads, 1) for _ in range(11)] == ["idle"] * 10 + [None]
+    loads.give_back("busy", 2, 0)
+    assert take(loads, 1) is None
+    loads.free("busy", 1, 0)
+    assert take(loads, 1) == "busy"
+
+
+def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
+    loads: WorkerLoads[str] = WorkerLoads()
+    for name, tasks in (("stuck", 5), ("moving", 5), ("idle", 0), ("single", 1)):
+        loads.join(name, 10, tasks=tasks)
+    seen = loads.ended()
+    loads.free("moving", 1, 0)
+    assert loads.unblock(seen) == {"stuck": 4}
+    loads.give_back("stuck", 4, 0)
+    assert loads.level(seen) == {"moving": 2}
+    assert loads.unblock({}) == {}
+
+
+class TestNear:
+    def loads(self) -> WorkerLoads[str]:
+        loads: WorkerLoads[str] = WorkerLoads()
+        for worker, host in (("a0", "a"), ("a1", "a"), ("b0", "b")):
+            loads.join(worker, 2, host=host)
+        return loads
+
+    def test_the_worker_itself_comes_first_then_those_beside_it_then_anybody(self) -> None:
+        loads = self.loads()
+        assert [take(loads, 1, "a0") for _ in range(7)] == ["a0", "a1", "a0", "a1", "b0", "b0", None]
+
+    def test_a_worker_that_has_left_is_near_nobody(self) -> None:
+        loads = self.loads()
+        loads.leave("a0")
+        assert {take(loads, 1, "a0") for _ in range(2)} == {"a1", "b0"}
+        assert take(loads, 1, "a1") == "a1"
+
+    def test_it_counts_like_any_other(self) -> None:
+        loads = self.loads()
+        assert take(loads, WORK_AHEAD_US, "a1") == "a1"
+        assert loads.load("a1") == (1, WORK_AHEAD_US)
+        assert take(loads, 1, "a1") == "a0"
+        loads.free("a1", 1, WORK_AHEAD_US)
+        assert take(loads, 1, "a1") == "a1"

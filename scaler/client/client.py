@@ -24,7 +24,7 @@ from scaler.client.calls.client_pickling import (
     pickled,
 )
 from scaler.client.calls.options import TaskOptions
-from scaler.client.core import Core
+from scaler.client.core import Core, shared_core
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import dashboard as page
 from scaler.client.insight import task_log
@@ -33,7 +33,6 @@ from scaler.client.insight.output_printer import print_output
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.insight.tracing import tracing
 from scaler.client.object_reference import ObjectReference
-from scaler.client.shared_cores import shared_core
 from scaler.config import ConfigError
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle

@@ -6,12 +6,15 @@ client, which then could not be collected, or send a part of a call before all o
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
+from scaler.client import lifetime
+from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
@@ -179,3 +182,23 @@ class Core(CallMaker):
 
 def _all_done(futures: dict[str, ScalerFuture[Any]]) -> bool:
     return all(future.done() for future in futures.values())
+
+
+_lock = threading.RLock()
+_shared_cores: dict[tuple[int, ClientSettings], Core] = {}
+"""of the clients in tasks and those that were unpickled here, by the process of the tasks and the settings"""
+
+
+def shared_core(settings: ClientSettings) -> Core:
+    """Return the core of this process for clients with `settings`."""
+    key = (task_context.current.processor, settings)
+    with _lock:
+        core = _shared_cores.get(key)
+        if core is None or core.link.is_closed:
+            seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
+            link = lifetime.shared_link(settings.address, seconds)
+            core = Core(link, seconds, settings.read_serializer(), settings.profiling, is_shared=True)
+            for ended in [known for known, other in _shared_cores.items() if other.link.is_closed]:
+                del _shared_cores[ended]
+            _shared_cores[key] = core
+        return core

@@ -29,15 +29,16 @@ from scaler.client.link.outputs import OnOutput
 from scaler.client.results.arrival import Arrival, FutureLink
 from scaler.client.results.condition import LeanCondition
 from scaler.client.results.outcome import (
+    ProfilingInfo,
     cancelled,
     error_key,
     headline,
     headline_of,
     read_error,
+    read_profile,
     read_value,
     unread_result,
 )
-from scaler.client.results.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer
 from scaler.wire.messages.client import TaskResult

@@ -22,8 +22,7 @@ from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Ter
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
 from scaler.client.link.thread import LinkThread
-from scaler.client.progress.bar import REDRAW_SECONDS, Progress
-from scaler.client.progress.reports import Reports
+from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
 from scaler.client.results.large_values import LargeValues
 from scaler.client.results.outcome import missing_result, read_error, read_value, unread_result
 from scaler.ids import ObjectId, random_id

@@ -6,6 +6,7 @@ positions. A node fails with any of its dependencies. No recursion: a chain may 
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -99,3 +100,8 @@ def _check_order(position: int, dependencies: Sequence[int]) -> None:
     if min(dependencies) < 0 or max(dependencies) >= position:
         late = next(each for each in dependencies if not 0 <= each < position)
         raise ValueError(f"node {position} depends on node {late}, which does not come before it")
+
+
+def positions(row: bytes) -> tuple[int, ...]:
+    """Return the positions of nodes in a row of them, as messages have them: UInt32, little-endian."""
+    return struct.unpack(f"<{len(row) // 4}I", row)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
-from scaler.integrations.extras import with_cure
+from scaler.integrations import with_cure
 
 
 class _Gets(Protocol):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.insight.presence import SchedulerInfo
-from scaler.integrations.extras import with_cure
+from scaler.integrations import with_cure
 
 try:
     from joblib import register_parallel_backend

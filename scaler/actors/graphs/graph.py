@@ -37,8 +37,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
-from scaler.graph.positions import positions
-from scaler.graph.readiness import FAILED, READY, Readiness
+from scaler.graph.readiness import FAILED, READY, Readiness, positions
 from scaler.ids import NO_ID, TaskId
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.pickling.serialization import Frames

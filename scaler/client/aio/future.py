@@ -27,16 +27,17 @@ from scaler.client.link.outputs import OnOutput
 from scaler.client.link.questions import OnAnswer
 from scaler.client.results.large_values import LargeValues
 from scaler.client.results.outcome import (
+    ProfilingInfo,
     cancelled,
     error_key,
     headline,
     headline_of,
     missing_result,
     read_error,
+    read_profile,
     read_value,
     unread_result,
 )
-from scaler.client.results.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult

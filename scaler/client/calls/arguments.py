@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
-from scaler.client.calls.snapshot import Freeze
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference, OwnReference, check_stored
+from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
 from scaler.pickling.serialization import (
@@ -27,6 +27,7 @@ from scaler.pickling.serialization import (
     WORTH_AN_OBJECT_BYTES,
     Buffer,
     DefaultSerializer,
+    Frames,
     Serializer,
     argument_block,
     frozen,
@@ -34,6 +35,7 @@ from scaler.pickling.serialization import (
     size_of,
     to_frames,
 )
+from scaler.shared_memory import SHARE_LEAST_BYTES, SharedFrames, can_share
 from scaler.wire.messages.columns import NEEDED_MOST
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
@@ -56,6 +58,24 @@ class PackedArguments(NamedTuple):
 
 Pack: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], PackedArguments]
 """Packs positional and keyword arguments."""
+
+Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
+"""Copies large values: later changes by the caller have no effect."""
+
+
+def shared(frames: Frames) -> Sequence[Any]:
+    """Return `frames` as they are now: copied to shared memory if they are large and there is room."""
+    if size_of(frames) >= SHARE_LEAST_BYTES:
+        try:
+            return SharedFrames(frames)
+        except OSError:
+            pass
+    return frozen(frames)
+
+
+def freeze_for(address: str) -> Freeze:
+    """Return the function with which a client of the scheduler at `address` copies values."""
+    return shared if Endpoint.parse(address).is_near and can_share() else frozen
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:

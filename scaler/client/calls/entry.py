@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from scaler.client.calls.inputs import Input
 from scaler.client.object_reference import ObjectReference
-from scaler.graph.positions import positions
+from scaler.graph.readiness import positions
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult

@@ -17,7 +17,7 @@ from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.description import Call, read
-from scaler.graph.identity import identity
+from scaler.graph.gathering import identity
 from scaler.graph.order import order
 from scaler.ids import ID_BYTES, GraphId, TaskId, random_id
 from scaler.pickling.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.arguments import ArgumentPacker, cure_of
+from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
-from scaler.client.calls.snapshot import freeze_for
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import SerializeObjectError

@@ -1,1 +1,4 @@
-"""Progress for people: on a terminal, in a notebook, in a log."""
+"""Progress for people: on a terminal, in a notebook, in a log.
+
+`map(progress=True)` and `scaler.progress` use it, in the thread of the user. It only looks: it starts and ends no task.
+"""

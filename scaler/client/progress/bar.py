@@ -5,19 +5,25 @@ Called by a map or by `scaler.progress`, in the thread of its caller. Must never
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from scaler.client.progress.displays import Display, display_for
-from scaler.client.progress.summary import Summary
+from scaler.client.insight.task_log import read_progress
+from scaler.client.link.outputs import OnOutput
+from scaler.client.progress.displays import Display, Summary, display_for
+from scaler.errors import DisconnectedError
+from scaler.wire.messages.client import OutputLine
 
 REDRAW_SECONDS = 0.1
 """Whoever waits for tasks and shows their progress looks so often."""
 PACE_SECONDS = 15.0
 """The rate is that of so many seconds: what was before says little about what is left."""
 _POINTS = 16
+ASK_SECONDS = 1.0
+"""A bar asks so often what the oldest open task says of itself, and shows the answer the next time."""
 
 
 class Progress:
@@ -73,3 +79,30 @@ class Progress:
         if now - points[-1][0] >= PACE_SECONDS / _POINTS:
             points.append((now, done))
         return (done - before) / (now - since)
+
+
+class Reports:
+    """The latest report of a task.
+
+    Args:
+        ask: asks what the task has reported.
+    """
+
+    def __init__(self, ask: Callable[[OnOutput], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._next_at = clock() + ASK_SECONDS
+        self._text = ""
+
+    def text(self) -> str:
+        """Return what is known; empty: nothing."""
+        now = self._clock()
+        if now >= self._next_at:
+            self._next_at = now + ASK_SECONDS
+            with contextlib.suppress(DisconnectedError):
+                self._ask(self._take)
+        return self._text
+
+    def _take(self, lines: Sequence[OutputLine], _dropped: int) -> None:
+        progress = read_progress(lines)
+        self._text = "" if progress is None else f"{lines[0].name}: {progress}"

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from scaler.client.future import ScalerFuture
 from scaler.client.link.outputs import OnOutput
-from scaler.client.progress.bar import REDRAW_SECONDS, Progress
-from scaler.client.progress.reports import Reports
+from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
 from scaler.config import check_number
 
 F = TypeVar("F", bound="Future[Any]")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any
 
 from scaler.client.calls.entry import PREFIX_BYTES, place_of
@@ -26,7 +27,7 @@ from scaler.errors import (
 from scaler.pickling.serialization import DefaultSerializer, Frames, Serializer, from_frames
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.needed import without_needed
 
 _ERRORS: dict[int, type[Exception]] = {
@@ -196,3 +197,37 @@ def _read_failure(result: TaskResult, name: str, keys: Sequence[str]) -> BaseExc
         f"task {name} raised {failure.type_name}: {failure.text}\n"
         f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}"
     )
+
+
+@dataclass(frozen=True)
+class ProfilingInfo:
+    """The time and memory of a task's call, without the reading of its arguments and the transport of its result."""
+
+    duration_us: int
+    """wall time in microseconds"""
+    cpu_time_us: int
+    """CPU time of all threads of the process, in microseconds, without processes that the task started"""
+    peak_memory: int
+    """the greatest rise of the resident set above its size before the call, in bytes; on Linux measured by the kernel,
+    elsewhere sampled every few milliseconds; exact to a few hundred KiB. Room that Python keeps for small objects of
+    earlier tasks and uses again does not count"""
+
+    @property
+    def duration_s(self) -> float:
+        """The wall time in seconds."""
+        return self.duration_us / 1e6
+
+    @property
+    def cpu_time_s(self) -> float:
+        """The processor time in seconds."""
+        return self.cpu_time_us / 1e6
+
+    @property
+    def memory_peak(self) -> int:
+        """The same as `peak_memory`."""
+        return self.peak_memory
+
+
+def read_profile(data: bytes) -> ProfilingInfo:
+    """Return what is in the profile of a result."""
+    return ProfilingInfo(*PROFILE.unpack(data))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scaler.graph.gathering import Gathering, all_inside, has_inside, take_apart
+from scaler.graph.gathering import Gathering, all_inside, has_inside, identity, take_apart
 
 
 class Mark:
@@ -83,3 +83,8 @@ def test_other_containers_and_circles_are_left_alone() -> None:
 
 def test_the_name_is_that_of_the_function() -> None:
     assert Gathering(seen, "seen").__qualname__ == "seen"
+
+
+def test_it_returns_what_it_gets() -> None:
+    value = object()
+    assert identity(value) is value

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.graph.readiness import FAILED, FINISHED, READY, WAITING, Readiness
+from scaler.graph.readiness import FAILED, FINISHED, READY, WAITING, Readiness, positions
 
 
 def graph(*dependencies: tuple[int, ...]) -> Readiness:
@@ -61,3 +61,8 @@ def test_a_failure_goes_on_between_other_news() -> None:
 def test_a_chain_of_a_hundred_thousand_nodes_fails_without_recursion() -> None:
     chain = graph((), *((position,) for position in range(100_000)))
     assert sum(1 for _ in chain.fail(0)) == 100_000
+
+
+def test_a_row_has_its_positions_in_their_order() -> None:
+    assert positions(b"\2\0\0\0\0\1\0\0") == (2, 256)
+    assert positions(b"") == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.graph.positions import positions
+from scaler.graph.readiness import positions
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import outcome, page_of
 from scaler.monitor.ui.views.wish import Sent, Wish

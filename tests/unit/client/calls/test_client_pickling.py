@@ -11,7 +11,8 @@ import pytest
 
 from scaler import Client, ConfigError, task_context
 from scaler.client import client as client_module
-from scaler.client import lifetime, shared_cores
+from scaler.client import core as cores
+from scaler.client import lifetime
 from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.errors import DisconnectedError
 from scaler.pickling.serialization import DefaultSerializer, Serializer, plain_to_pickle, to_frames
@@ -47,7 +48,7 @@ class InATask(TaskContext):
 @pytest.fixture(autouse=True)
 def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     links: dict[Any, Any] = {}
-    monkeypatch.setattr(shared_cores, "_shared_cores", {})
+    monkeypatch.setattr(cores, "_shared_cores", {})
     monkeypatch.setattr(lifetime, "_shared_links", links)
     monkeypatch.setattr(lifetime, "_ended", set())
     yield
@@ -179,7 +180,7 @@ def test_a_core_whose_connection_has_ended_is_forgotten_with_the_next_one() -> N
     first = Client()
     first._core.link.close()
     second = Client(timeout_seconds=7)
-    assert [core.link for core in shared_cores._shared_cores.values()] == [second._core.link]
+    assert [core.link for core in cores._shared_cores.values()] == [second._core.link]
 
 
 @pytest.mark.parametrize("timeout", ["", "17"], ids=["default", "environment"])
@@ -188,7 +189,7 @@ def test_the_connection_that_a_processor_makes_before_its_first_task_is_that_of_
 ) -> None:
     monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", timeout)
     task_context.connector(scheduler.address)()
-    (core,) = shared_cores._shared_cores.values()
+    (core,) = cores._shared_cores.values()
     assert Client()._core is core
     assert core.link.is_nested
     assert core.seconds == (float(timeout or 60), 2)
@@ -200,6 +201,6 @@ def test_a_bad_setting_makes_no_connection_and_no_error_before_a_task_makes_a_cl
 ) -> None:
     monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", "soon")
     task_context.connector(scheduler.address)()
-    assert not shared_cores._shared_cores
+    assert not cores._shared_cores
     with pytest.raises(ConfigError, match="SCALER_TIMEOUT_SECONDS"):
         Client()

@@ -5,6 +5,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from scaler.client import Client
+from scaler.client.results.outcome import ProfilingInfo, read_profile
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,
@@ -20,7 +21,7 @@ from scaler.wire.messages.client import (
     Task,
     TaskResult,
 )
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import PROFILE, TaskStatus
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -105,3 +106,7 @@ def test_a_failure_or_a_value_that_cannot_be_read(client: Client, scheduler: Fak
     with pytest.raises(DeserializeObjectError):
         futures[1].result(10)
     assert isinstance(futures[1].exception(), DeserializeObjectError)
+
+
+def test_a_profile_is_read_as_it_was_packed() -> None:
+    assert read_profile(PROFILE.pack(3, 2, 1)) == ProfilingInfo(duration_us=3, cpu_time_us=2, peak_memory=1)

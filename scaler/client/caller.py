@@ -7,14 +7,14 @@ keyword argument of `submit` that the function might take.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client import everywhere
 from scaler.client.calls.items import several_iterables
-from scaler.client.calls.options import TaskOptions, checked
+from scaler.client.calls.maker import results_of
+from scaler.client.calls.options import TakesOptions, TaskOptions
 from scaler.client.calls.public_names import named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @named_as("Client")
-class Caller(ABC):
+class Caller(TakesOptions["ClientWithOptions"]):
     """Runs functions and graphs with some options."""
 
     __slots__ = ()
@@ -38,63 +38,9 @@ class Caller(ABC):
     def _caller(self) -> tuple[object, Core, TaskOptions]:
         """Return the client that open futures keep alive, its core, and the options of the tasks."""
 
-    def options(
-        self,
-        options: TaskOptions | None = None,
-        /,
-        *,
-        name: str | None = None,
-        priority: int | None = None,
-        profiling: bool | None = None,
-        retries: int | None = None,
-        retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None,
-        retry_delay: float | None = None,
-        timeout: float | None = None,
-        at_most_once: bool | None = None,
-        capabilities: Mapping[str, int | str] | None = None,
-        memory: int | str | None = None,
-        no_worker_timeout: float | None = None,
-    ) -> ClientWithOptions:
-        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
-        change. Keywords override `options`, and `options` override what is here.
-
-        Args:
-            options: a set of options.
-            name: of the tasks, in messages and logs.
-            priority: of your waiting tasks, those with a greater priority go first.
-            profiling: whether to measure time and memory of the tasks.
-            retries: how often to run a task again that has raised, or has run for longer than its limit.
-            retry_on: the exceptions after which it is run again; `Exception` by default.
-            retry_delay: seconds before the first retry; the wait doubles with each further one. 0.1 by default.
-            timeout: how long a task may run, in seconds; then it ends with `TimeoutError`.
-            at_most_once: whether no task may be started a second time, also if it was lost.
-            capabilities: what the machine of the worker must have, and how much of it each task takes while it runs,
-                such as `{"gpu": 1}`.
-            memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
-            no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
-                taken it all the time; by default it waits.
-
-        Raises:
-            TypeError: if an option is of the wrong type.
-            ConfigError: if a number is out of range, or options contradict each other; it is a `ValueError`.
-        """
-        more = TaskOptions(
-            name=name,
-            priority=priority,
-            profiling=profiling,
-            retries=retries,
-            retry_on=retry_on,
-            retry_delay=retry_delay,
-            timeout=timeout,
-            at_most_once=at_most_once,
-            capabilities=capabilities,
-            memory=memory,
-            no_worker_timeout=no_worker_timeout,
-        )
-        if options is not None:
-            more = more.over(checked(options))
+    def _with_options(self, options: TaskOptions) -> ClientWithOptions:
         client, core, known = self._caller
-        return ClientWithOptions(client, core, more.over(known))
+        return ClientWithOptions(client, core, options.over(known))
 
     def info(self) -> SchedulerInfo:
         """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
@@ -103,7 +49,8 @@ class Caller(ABC):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
         """
-        return presence.info(self._caller[1].link)
+        link = self._caller[1].link
+        return presence.wait(link, presence.info(link.address))
 
     def workers(self) -> list[WorkerInfo]:
         """Return the connected workers: name, cluster, tasks, versions, capabilities.
@@ -112,7 +59,7 @@ class Caller(ABC):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
         """
-        return presence.workers(self._caller[1].link)
+        return presence.wait(self._caller[1].link, presence.workers())
 
     def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
         """Wait until at least `n_workers` workers are connected, and return what `info` does.
@@ -146,7 +93,17 @@ class Caller(ABC):
             BaseException: the exception of the first worker where it failed, when it has ended on all.
         """
         client, core, options = self._caller
-        return everywhere.run_on_all(client, core, options, fn, args, kwargs)
+        function = core.functions.get(fn).instruction.name
+        presence.wait_for_workers(core.link, 1, None)
+        futures: dict[str, ScalerFuture[T]] = {}
+        try:
+            for worker in presence.names_of(presence.wait(core.link, presence.workers())):
+                futures[worker] = core.submit(client, fn, args, kwargs, core.pinned(options, function, worker))
+            return results_of(futures)
+        except BaseException:  # raised again: nobody will read the results
+            for future in futures.values():
+                future.cancel()
+            raise
 
     def restart_workers(self) -> None:
         """Have all workers go on with fresh processes: to get rid of imported modules, caches and leaks.
@@ -160,7 +117,7 @@ class Caller(ABC):
             DisconnectedError: if the client is disconnected.
         """
         _, core, _ = self._caller
-        presence.restart_workers(core.link)
+        presence.wait(core.link, presence.restart())
         core.functions.workers_are_new()
 
     def upload(self, *modules: Module) -> None:

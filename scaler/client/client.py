@@ -251,7 +251,8 @@ class Client(Caller):
             TimeoutError: if the scheduler did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        return task_log.ask(self._core.link, _task_id(task), timeout)
+        link = self._core.link
+        return task_log.wait(link, task_log.ask_log(link, _task_id(task)), timeout)
 
     def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `with client.trace("run.json"): ...`.

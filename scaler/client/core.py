@@ -7,7 +7,6 @@ client, which then could not be collected, or send a part of a call before all o
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -27,14 +26,14 @@ from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun, MapStream
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import TaskId
 from scaler.pickling.serialization import JSON_SERIALIZER, DefaultSerializer, Serializer
 from scaler.pickling.shipped import Shipped
 
 T = TypeVar("T")
 
 
-class Core(CallMaker):
+class Core(CallMaker[LinkThread]):
     """One connection with one serializer. Safe to use from several threads.
 
     Args:
@@ -53,8 +52,7 @@ class Core(CallMaker):
         is_shared: bool,
         shipped: Shipped | None = None,
     ) -> None:
-        super().__init__(link.address, serializer, profiling, link.is_nested, shipped, link.limit)
-        self.link = link
+        super().__init__(link, serializer, profiling, shipped)
         self.seconds = seconds
         self.is_shared = is_shared
 
@@ -169,15 +167,7 @@ class Core(CallMaker):
     ) -> ObjectReference:
         """Send an object, which is stored until its reference is gone and no task uses it."""
         self.link.check_open()
-        reference, instruction = self.store(obj, name, kind)
-        weakref.finalize(reference, self.release, instruction.object_id).atexit = False
-        self.link.hold(instruction)
-        return reference
-
-    def release(self, object_id: ObjectId) -> None:
-        """Release a stored object whose reference is gone."""
-        self.stored_ids.discard(object_id)
-        self.link.release(object_id)
+        return self.hold(*self.store(obj, name, kind))
 
 
 def _all_done(futures: dict[str, ScalerFuture[Any]]) -> bool:

@@ -271,7 +271,7 @@ class ScalerFuture(Future[T], ResultArgument):
             DisconnectedError: if the client is disconnected.
         """
         self._link.check_process()
-        return task_log.ask(self._link, self.task_id, timeout)
+        return task_log.wait(self._link, task_log.ask_log(self._link, self.task_id), timeout)
 
     def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
@@ -286,7 +286,7 @@ class ScalerFuture(Future[T], ResultArgument):
             DisconnectedError: if the client is disconnected.
         """
         self._link.check_process()
-        return task_log.ask_progress(self._link, self.task_id, timeout)
+        return task_log.wait(self._link, task_log.ask_progress(self._link, self.task_id), timeout)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""

@@ -8,30 +8,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from scaler.client.insight.presence import Asked
+from scaler.client.insight.presence import leave
 from scaler.client.link.thread import LinkThread
 from scaler.ids import ClientId, random_id
-from scaler.wire.messages.client import InfoResponse, WorkerInfo
 
 TIMEOUT_SECONDS, HEARTBEAT_SECONDS = 60.0, 2.0
 _NAME = re.compile(r"scale-[0-9a-f]{8}")
 _WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
-
-
-class _Leave(Asked):
-    """Asks that workers leave. What comes of it, their agents say."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        super().__init__()
-        self.leave = ",".join(names)
-
-    def hear(self, response: InfoResponse, workers: list[WorkerInfo]) -> bool:
-        return self.take(response, workers)
-
-    def fail(self, _make_error: Callable[[], BaseException]) -> None:
-        pass  # they stay, so they are told again
 
 
 class Owner:
@@ -53,7 +38,7 @@ class Owner:
     def send_away(self, workers: Iterable[str]) -> None:
         """Have the clusters of these workers leave when what they run has ended. Must be said again until they do."""
         self.look()
-        self._link.inquire(_Leave(workers))
+        self._link.inquire(leave(workers))
 
     def look(self) -> None:
         """See to it that the client is there: a scheduler may have refused it, as after an upgrade."""

@@ -1,5 +1,4 @@
-"""Asking: what an asyncio client and its futures ask the scheduler about a task: its story, what it has written, and
-how far it is; and the trace of an asyncio client.
+"""Asking: how a coroutine waits for what the scheduler says of tasks, workers and itself; and an asyncio trace.
 
 Called in the thread of the client's event loop. Must never: wait for longer than the user wants.
 """
@@ -8,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from scaler.client.insight.explanation import ANSWER_SECONDS, Story, from_answer, from_end
-from scaler.client.insight.task_log import TaskLog, TaskProgress, late, read_log, read_progress
+from scaler import task_context
+from scaler.client.insight.answer import Answer, AskedLink
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, question, story_of
+from scaler.client.insight.presence import Asked, SchedulerInfo, enough
+from scaler.client.insight.task_log import late
 from scaler.client.insight.tracing import tracing
-from scaler.client.link.outputs import OnOutput
-from scaler.client.link.questions import OnAnswer
 from scaler.ids import TaskId
-from scaler.wire.messages.client import ExplainResponse, OutputLine
 
 if TYPE_CHECKING:
     import os
@@ -25,80 +24,74 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AskedLink(Protocol):
+class AsyncAskedLink(AskedLink, Protocol):
     """The part of the link that is used here."""
 
-    address: str
     loop: asyncio.AbstractEventLoop
 
-    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
 
-    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
+async def _come(link: AsyncAskedLink, answer: Answer[T], timeout: float | None) -> bool:
+    """Wait for an answer. Return whether it is there. One that is not will not be taken any more."""
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.wrap_future(answer, loop=link.loop), timeout)
+    return not answer.cancelled()
 
 
-async def story(link: AskedLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
+async def story(link: AsyncAskedLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
     """Return what is known of a task; ask the scheduler about it if it is open.
 
     Args:
         future: its future, if there is one.
     """
-    answers: list[ExplainResponse] = []
+    said = None
     if future is None or not future.done():
-        has_come = asyncio.Event()
-
-        def take(answer: ExplainResponse) -> None:
-            answers.append(answer)
-            has_come.set()
-
-        link.ask(task_id, take)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(has_come.wait(), ANSWER_SECONDS)
-    if future is not None and future.done():
-        is_cancelled = future.cancelled()
-        return from_end(task_id, name, is_cancelled, None if is_cancelled else future.exception())
-    return from_answer(task_id, name, answers[0] if answers else None, ANSWER_SECONDS)
+        answer = question()
+        link.ask(task_id, answer.take)
+        said = answer.result() if await _come(link, answer, ANSWER_SECONDS) else None
+    return story_of(task_id, name, future, said, ANSWER_SECONDS)
 
 
-async def logs(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:
-    """Return what a task has written.
+async def told(link: AsyncAskedLink, answer: Answer[T], timeout: float | None) -> T:
+    """Return what a task has written, or how far it is.
 
     Raises:
         TimeoutError: if the scheduler did not answer in time.
     """
-    return await _answer(link, task_id, read_log, False, timeout)
+    if not await _come(link, answer, timeout):
+        raise late(link.address, timeout)
+    return answer.result()
 
 
-async def progress(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskProgress | None:
-    """Return how far a task has said to be.
+async def presence(link: AsyncAskedLink, asked: Asked[T], timeout: float | None = None) -> T:
+    """Ask who is there, and return the answer.
 
     Raises:
-        TimeoutError: if the scheduler did not answer in time.
+        TimeoutError: if it took longer.
+        BaseException: if there will be none.
     """
-    return await _answer(link, task_id, read_progress, True, timeout)
-
-
-async def _answer(
-    link: AskedLink,
-    task_id: TaskId,
-    read: Callable[[Sequence[OutputLine], int], T],
-    report: bool,
-    timeout: float | None,
-) -> T:
-    come: asyncio.Future[T] = link.loop.create_future()
-
-    def take(lines: Sequence[OutputLine], dropped: int) -> None:
-        if not come.done():
-            come.set_result(read(lines, dropped))
-
-    link.read_output(task_id, take, report)
+    link.inquire(asked)
+    end_of_wait = task_context.current.expect(link)
     try:
-        return await asyncio.wait_for(come, timeout)
-    except asyncio.TimeoutError:
-        raise late(link.address, timeout) from None
+        if not await _come(link, asked, timeout):
+            raise asked.late(link.advice, timeout)
+        return asked.result()
+    finally:
+        end_of_wait()
+        if asked.cancelled():
+            link.withdraw(asked)
+
+
+async def wait_for_workers(link: AsyncAskedLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
+    """Wait until so many workers are connected.
+
+    Raises:
+        TimeoutError: if it took longer.
+    """
+    return await presence(link, enough(link.address, n_workers, timeout), timeout)
 
 
 @contextlib.asynccontextmanager
-async def traced(link: AskedLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
+async def traced(link: AsyncAskedLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
     """Record what the scheduler does until the block ends, and write it: in threads, since both wait."""
     recording = tracing(link.address, path)
     await link.loop.run_in_executor(None, recording.__enter__)

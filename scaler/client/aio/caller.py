@@ -5,19 +5,21 @@ Called in the thread of the client's event loop. Must never: hold up the loop fo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client.aio import everywhere, presence
-from scaler.client.aio.calls import Calls
+from scaler.client.aio import asking
+from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.stream import Items, TaskStream
-from scaler.client.calls.functions import Terms
 from scaler.client.calls.items import several_iterables
-from scaler.client.calls.options import TaskOptions, checked
+from scaler.client.calls.maker import results_of
+from scaler.client.calls.options import TakesOptions, TaskOptions
 from scaler.client.calls.public_names import named_as
+from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
 from scaler.pickling.shipped import Module
@@ -30,57 +32,24 @@ WINDOW = 1024
 
 
 @named_as("AsyncClient")
-class AsyncCaller(ABC):
+class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     """The calls of an asyncio client, with some options."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
-    def _caller(self) -> tuple[Calls, TaskOptions | None]:
-        """Return the client, and the options of the tasks; None: those of the client."""
-
-    def options(
-        self,
-        options: TaskOptions | None = None,
-        /,
-        *,
-        name: str | None = None,
-        priority: int | None = None,
-        profiling: bool | None = None,
-        retries: int | None = None,
-        retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None,
-        retry_delay: float | None = None,
-        timeout: float | None = None,
-        at_most_once: bool | None = None,
-        capabilities: Mapping[str, int | str] | None = None,
-        memory: int | str | None = None,
-        no_worker_timeout: float | None = None,
-    ) -> AsyncClientWithOptions:
-        """Return this client with options for tasks, as `Client.options` does:
-        `await client.options(priority=5).submit(fn, 1)`.
+    def _caller(self) -> tuple[object, AsyncCore, TaskOptions]:
+        """Return the client that open futures keep alive, its core, and the options of the tasks. Connect it, if it is
+        not.
 
         Raises:
-            TypeError: if there is no such option, or it is of the wrong type.
-            ConfigError: if a value cannot work; it is a `ValueError`.
+            DisconnectedError: if the client is disconnected, or its local cluster was not started.
         """
-        client, known = self._caller
-        said = TaskOptions(
-            name=name,
-            priority=priority,
-            profiling=profiling,
-            retries=retries,
-            retry_on=retry_on,
-            retry_delay=retry_delay,
-            timeout=timeout,
-            at_most_once=at_most_once,
-            capabilities=capabilities,
-            memory=memory,
-            no_worker_timeout=no_worker_timeout,
-        )
-        if options is not None:
-            said = said.over(checked(options))
-        return AsyncClientWithOptions(client, said.over(known or client.maker().options))
+
+    def _with_options(self, options: TaskOptions) -> AsyncClientWithOptions:
+        client, core, known = self._caller
+        return AsyncClientWithOptions(client, core, options.over(known))
 
     async def info(self) -> SchedulerInfo:
         """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
@@ -89,11 +58,12 @@ class AsyncCaller(ABC):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
         """
-        return await presence.info(self._caller[0].connected())
+        link = self._caller[1].link
+        return await asking.presence(link, presence.info(link.address))
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the connected workers: name, cluster, tasks, versions, capabilities. Errors are those of `info`."""
-        return await presence.workers(self._caller[0].connected())
+        return await asking.presence(self._caller[1].link, presence.workers())
 
     async def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
         """Wait until at least `n_workers` workers are connected, and return what `info` does.
@@ -103,21 +73,33 @@ class AsyncCaller(ABC):
             ConfigError: if an argument is no such number; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
         """
-        return await presence.wait_for_workers(self._caller[0].connected(), n_workers, timeout)
+        return await asking.wait_for_workers(self._caller[1].link, n_workers, timeout)
 
     async def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
         """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
 
         All that `Client.run_on_all` says is true here. If this is cancelled, so are its tasks.
         """
-        client, options = self._caller
-        return await everywhere.run_on_all(client, options, fn, args, kwargs)
+        client, core, options = self._caller
+        function = core.functions.get(fn).instruction.name
+        await asking.wait_for_workers(core.link, 1, None)
+        names = presence.names_of(await asking.presence(core.link, presence.workers()))
+        futures: dict[str, AsyncFuture[T]] = {}
+        try:
+            for worker in names:
+                futures[worker] = core.submit(client, fn, args, kwargs, core.pinned(options, function, worker))
+            if futures:
+                await asyncio.wait(futures.values())
+            return results_of(futures)
+        finally:
+            for future in futures.values():
+                future.cancel()
 
     async def restart_workers(self) -> None:
         """Have all workers go on with fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
-        client = self._caller[0]
-        await presence.restart_workers(client.connected())
-        client.maker().functions.workers_are_new()
+        _, core, _ = self._caller
+        await asking.presence(core.link, presence.restart())
+        core.functions.workers_are_new()
 
     async def upload(self, *modules: Module) -> None:
         """Have modules of your own travel with all functions that are submitted from now on, as `Client.upload` does.
@@ -125,9 +107,8 @@ class AsyncCaller(ABC):
         Raises:
             ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
         """
-        client = self._caller[0]
-        ship = client.maker().functions.ship
-        await client.connected().loop.run_in_executor(None, ship, modules)
+        _, core, _ = self._caller
+        await core.link.loop.run_in_executor(None, core.functions.ship, modules)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`.
@@ -142,16 +123,16 @@ class AsyncCaller(ABC):
             MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
-        client, terms = self._now()
-        return client.submit_call(fn, args, kwargs, terms)
+        client, core, options = self._caller
+        return core.submit(client, fn, args, kwargs, core.terms(options))
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
         """Call a function by the name under which workers serve it: `await client.call("area", 2, 3)`.
 
         Arguments, result and errors are those of `Client.call`.
         """
-        client, options = self._caller
-        return client.call_by_name(name, args, kwargs, options or client.maker().options)
+        client, core, options = self._caller
+        return core.call(client, name, args, kwargs, options)
 
     @overload
     async def map(
@@ -216,22 +197,18 @@ class AsyncCaller(ABC):
 
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
         check_number("window", window, 1)
-        client, terms = self._now()
-        client.maker().functions.look()
-        return TaskStream(lambda item: client.submit_call(fn, item, {}, terms), items, window)
+        client, core, options = self._caller
+        terms = core.terms(options)
+        core.functions.look()
+        return TaskStream(lambda item: core.submit(client, fn, item, {}, terms), items, window)
 
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
 
         Graphs and errors are those of `Client.get`. If this is cancelled, so is the graph.
         """
-        client, terms = self._now()
-        return await client.get_values(graph, list(keys), terms)
-
-    def _now(self) -> tuple[Calls, Terms]:
-        client, options = self._caller
-        maker = client.maker()
-        return client, maker.terms(options or maker.options)
+        client, core, options = self._caller
+        return await core.get(client, graph, list(keys), core.terms(options))
 
 
 class AsyncClientWithOptions(AsyncCaller):
@@ -241,18 +218,20 @@ class AsyncClientWithOptions(AsyncCaller):
         task_options: the options.
     """
 
-    __slots__ = ("_calls", "task_options")
+    __slots__ = ("_client", "_core", "task_options")
 
-    def __init__(self, client: Calls, task_options: TaskOptions) -> None:
-        self._calls = client
+    def __init__(self, client: object, core: AsyncCore, task_options: TaskOptions) -> None:
+        self._client = client
+        self._core = core
         self.task_options = task_options
 
     def __repr__(self) -> str:
-        return f"{self._calls!r} with {self.task_options!r}"
+        return f"{self._client!r} with {self.task_options!r}"
 
     @property
-    def _caller(self) -> tuple[Calls, TaskOptions | None]:
-        return self._calls, self.task_options
+    def _caller(self) -> tuple[object, AsyncCore, TaskOptions]:
+        self._core.link.check_open()
+        return self._client, self._core, self.task_options
 
 
 def _outcome(future: AsyncFuture[Any], return_exceptions: bool) -> Any:

@@ -6,42 +6,33 @@ Called in the thread of one event loop. Must never: block the loop, or start a t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scaler import starters, task_context
 from scaler.client import lifetime, notebook_hint
 from scaler.client.aio import asking
 from scaler.client.aio.caller import AsyncCaller
-from scaler.client.aio.calls import Calls
-from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
-from scaler.client.aio.lifetime import started_cluster
+from scaler.client.aio.core import AsyncCore
+from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.client_pickling import address_said_outside
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError
-from scaler.client.calls.functions import Terms
-from scaler.client.calls.graph import pack_graph
-from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
-from scaler.client.calls.maker import CallMaker
+from scaler.client.calls.entry import MakeError
 from scaler.client.calls.options import TaskOptions
 from scaler.client.insight import dashboard as page
 from scaler.client.insight.explanation import Story, checked_task_id
 from scaler.client.insight.output_printer import print_output
-from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
+from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, ask_log
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.object_reference import ObjectReference
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
-from scaler.graph.gathering import all_inside
-from scaler.ids import ClientId, ObjectId, TaskId, random_id
-from scaler.pickling.serialization import DEFAULT_SERIALIZER, JSON_SERIALIZER, Serializer
+from scaler.ids import ClientId, random_id
+from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.pickling.shipped import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
@@ -49,13 +40,6 @@ from scaler.wire.codec.schemas import check_working_directory
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-MakeCall: TypeAlias = Callable[[], tuple[GraphEntry, list[tuple[str, Input]]]]
-
-_INTERNAL = frozenset({"call_by_name", "connected", "get_values", "maker", "submit_call"})
-
-LARGE_GRAPH = 100
-"""A graph of so many keys is made ready in a thread of the loop's executor."""
 
 
 class AsyncClient(AsyncCaller):
@@ -115,8 +99,7 @@ class AsyncClient(AsyncCaller):
         self._serializer = serializer
         self._stream_output = stream_output
         self._identity = ClientId(random_id())
-        self._link: AsyncLink | None = None
-        self._maker: CallMaker | None = None
+        self._core: AsyncCore | None = None
         self._cluster: starters.LocalCluster | None = None
         self._starting = asyncio.Lock()
         self._finalizer: weakref.finalize[..., AsyncClient] | None = None
@@ -134,12 +117,8 @@ class AsyncClient(AsyncCaller):
         """Where the page is that `dashboard=True` has started, with the token that its first visit needs; else None."""
         return self._dashboard.url if self._dashboard else None
 
-    def __dir__(self) -> list[str]:
-        """Leave out what is for its calls."""
-        return [name for name in super().__dir__() if name not in _INTERNAL]
-
     def __repr__(self) -> str:
-        state = "" if self._link is None or not self._link.is_closed else ", disconnected"
+        state = "" if self._core is None or not self._core.link.is_closed else ", disconnected"
         return f"<AsyncClient {self._identity.hex()[:8]} of {self._address or 'a local cluster'}{state}>"
 
     async def __aenter__(self) -> Self:
@@ -149,8 +128,8 @@ class AsyncClient(AsyncCaller):
     async def __aexit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if self._link is not None:
-            self._link.loose_ends.note_exit(error)
+        if self._core is not None:
+            self._core.link.loose_ends.note_exit(error)
         await self.disconnect()
 
     async def connect(self) -> None:
@@ -159,106 +138,41 @@ class AsyncClient(AsyncCaller):
         """
         async with self._starting:
             if self._address is None:
-                self._cluster = await started_cluster(self._n_workers, not self._stream_output)
+                self._cluster = await _started_cluster(self._n_workers, not self._stream_output)
                 self._address = self._cluster.get_address()
-            self.connected()
+            self._connected()
             if self._has_dashboard and self._dashboard is None:
                 loop = asyncio.get_running_loop()
                 self._dashboard = await loop.run_in_executor(None, page.Dashboard, self, self._address)
 
-    def connected(self) -> AsyncLink:
-        """Return its link; connect, if it is not.
+    def _connected(self) -> AsyncCore:
+        """Return its core; connect, if it is not.
 
         Raises:
             DisconnectedError: if it is disconnected, or its local cluster was not started.
             FileNotFoundError: if the working directory was deleted.
         """
-        link = self._link
-        if link is None:
+        core = self._core
+        if core is None:
             if self._address is None:
                 raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
             address = check_address(self._address)
             check_working_directory()
             loop = asyncio.get_running_loop()
-            link = self._link = AsyncLink(address, self._identity, *self._seconds, loop)
+            link = AsyncLink(address, self._identity, *self._seconds, loop)
             if self._stream_output and not link.is_nested:
                 print_output(link)
-            self._maker = CallMaker(
-                address, self._serializer, self._profiling, link.is_nested, self._shipped, link.limit
-            )
+            core = self._core = AsyncCore(link, self._serializer, self._profiling, self._shipped)
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
             if self._cluster is not None:
                 notebook_hint.note(self, self._finalizer)
-        link.check_open()
-        return link
+        core.link.check_open()
+        return core
 
     @property
-    def _caller(self) -> tuple[Calls, TaskOptions | None]:
-        return self, None
-
-    def maker(self) -> CallMaker:
-        """Return what makes its calls ready; connect, if it is not."""
-        self.connected()
-        assert self._maker is not None
-        return self._maker
-
-    def submit_call(
-        self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
-    ) -> AsyncFuture[Any]:
-        """Submit a task."""
-        maker, link = self.maker(), self.connected()
-        function = maker.functions.get(fn)
-        task_id = TaskId(maker.new_id())
-        future: AsyncFuture[Any] = AsyncFuture(
-            task_id, link, maker.serializer, self, terms[1] or function.instruction.name
-        )
-        values = (*args, *kwargs.values())
-        is_large = _are_large(values)
-        if not is_large:
-            with contextlib.suppress(FutureArgumentError):
-                link.submit(function.entry(task_id, future, args, kwargs, terms))
-                return future
-        call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link, maker.functions.get)
-        if not is_large or any(isinstance(each, ResultArgument) for each in values):
-            _submit_waiting(link, future, call, all_inside(values, AsyncFuture))
-            return future
-        function.check(args, kwargs)
-        packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
-        packing.add_done_callback(partial(_packed, link, future, call, values))
-        return future
-
-    def call_by_name(
-        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
-    ) -> AsyncFuture[Any]:
-        """Call a function by its name."""
-        maker, link = self.maker(), self.connected()
-        function, terms = maker.functions.named(name), maker.terms_of_call(options, name)
-        task_id = TaskId(maker.new_id())
-        future: AsyncFuture[Any] = AsyncFuture(task_id, link, JSON_SERIALIZER, self, terms[1] or name)
-        link.submit(function.entry(task_id, future, args, kwargs, terms))
-        return future
-
-    async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
-        """Run a graph."""
-        maker, link = self.maker(), self.connected()
-        maker.functions.look()
-        pack = partial(pack_graph, graph, keys, maker.functions, maker.packer, terms)
-        is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
-        entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
-        futures: dict[str, AsyncFuture[Any]] = {}
-        for key, task_id in tasks.items():
-            future = futures[key] = AsyncFuture(task_id or TaskId(maker.new_id()), link, maker.serializer, self, key)
-            if task_id is None:
-                future.settle(graph[key])
-            else:
-                entry.sinks[task_id], future.keys = future, entry.keys
-        try:
-            if entry.sinks:
-                link.submit_graph(entry)
-            return {key: await future for key, future in futures.items()}
-        finally:
-            for future in futures.values():
-                future.cancel()
+    def _caller(self) -> tuple[object, AsyncCore, TaskOptions]:
+        core = self._connected()
+        return self, core, core.options
 
     async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.
@@ -269,46 +183,41 @@ class AsyncClient(AsyncCaller):
             ObjectTooLargeError: if it is larger than the scheduler has room for.
             DisconnectedError: if the client is disconnected.
         """
-        maker, link = self.maker(), self.connected()
-        store = partial(maker.store, obj, name)
-        stored = await link.loop.run_in_executor(None, store) if _are_large((obj,)) else store()
-        reference, instruction = stored
-        weakref.finalize(reference, _release, maker.stored_ids, link, instruction.object_id).atexit = False
-        link.hold(instruction)
-        return reference
+        return await self._connected().send_object(obj, name)
 
     async def story(self, task: AsyncFuture[Any] | bytes) -> Story:
         """Return what is known of a task of this client, by its future or its id, as `Client.story` does."""
         if isinstance(task, AsyncFuture):
             return await task.story()
-        return await asking.story(self.connected(), checked_task_id(task), "", None)
+        return await asking.story(self._connected().link, checked_task_id(task), "", None)
 
     async def logs(self, task: AsyncFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, by its future or its id, as `Client.logs` does."""
         task_id = task.task_id if isinstance(task, AsyncFuture) else checked_task_id(task)
-        return await asking.logs(self.connected(), task_id, timeout)
+        link = self._connected().link
+        return await asking.told(link, ask_log(link, task_id), timeout)
 
     def trace(self, path: str | os.PathLike[str]) -> AbstractAsyncContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `async with client.trace("run.json")`.
 
         All that `Client.trace` says is true here.
         """
-        return asking.traced(self.connected(), path)
+        return asking.traced(self._connected().link, path)
 
     async def clear(self) -> None:
         """Cancel all futures of this client and forget its objects, as `Client.clear` does."""
-        maker = self.maker()
-        maker.stored_ids.clear()
-        self.connected().clear()
+        core = self._connected()
+        core.stored_ids.clear()
+        core.link.clear()
 
     async def disconnect(self) -> None:
         """Cancel all open futures and leave. The scheduler continues. May be called any number of times."""
-        link, finalizer = self._link, self._finalizer
-        if link is None or finalizer is None or finalizer.detach() is None:
+        core, finalizer = self._core, self._finalizer
+        if core is None or finalizer is None or finalizer.detach() is None:
             return
-        link.leave()
+        core.link.leave()
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, link.close)
+        await loop.run_in_executor(None, core.link.close)
         if self._dashboard is not None:
             await loop.run_in_executor(None, self._dashboard.close)
         if self._cluster is not None:
@@ -322,7 +231,7 @@ class AsyncClient(AsyncCaller):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
-        link = self.connected()
+        link = self._connected().link
         reply = _Reply(loop=link.loop)
         link.shut_down(reply)
         await reply
@@ -336,58 +245,6 @@ class _Reply(asyncio.Future[None]):
         self.set_exception(make_error())
 
 
-def _packed(
-    link: AsyncLink, future: AsyncFuture[Any], call: MakeCall, values: Sequence[Any], packing: asyncio.Future[Entry]
-) -> None:
-    """Submit a task whose arguments were serialised in another thread, if it is still wanted."""
-    error = packing.exception()
-    if isinstance(error, FutureArgumentError):  # a large list with futures
-        _submit_arrived(link, future, call, all_inside(values, AsyncFuture))
-    elif error is not None:
-        future.fail(lambda: error)
-    elif not future.done():
-        link.submit(packing.result())
-
-
-def _submit_waiting(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
-    """Submit a task some arguments of which are futures. A large value that is on its way here is waited for."""
-    arriving = next((each for each in needed if each.is_arriving), None)
-    if arriving is not None:
-        arriving.add_done_callback(lambda _: _submit_arrived(link, future, make, needed))
-        return
-    graph, future.needs = make()
-    link.submit_graph(graph)
-
-
-def _submit_arrived(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
-    if not future.done():
-        try:
-            _submit_waiting(link, future, make, needed)
-        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
-            _fail(future, error)
-
-
-def _fail(future: AsyncFuture[Any], error: Exception) -> None:
-    future.fail(lambda: error)
-
-
-def _are_large(values: Iterable[Any]) -> bool:
-    """Return whether values may take `LARGE_BYTES` or more; those inside of others are not looked at."""
-    size = 0
-    for value in values:
-        n_bytes = getattr(value, "nbytes", None)
-        size += n_bytes if type(n_bytes) is int else sys.getsizeof(value, 0) if type(value) in _KNOWN_SIZES else 0
-    return size >= LARGE_BYTES
-
-
-_KNOWN_SIZES = {bytes, bytearray, str, list, tuple, dict, set, frozenset}
-
-
-def _release(stored_ids: set[ObjectId], link: AsyncLink, object_id: ObjectId) -> None:
-    stored_ids.discard(object_id)
-    link.release(object_id)
-
-
 def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int) -> None:
     """End a client that was not disconnected."""
     if os.getpid() == owner_pid:  # else: a fork
@@ -396,3 +253,16 @@ def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int)
         link.abandon()
         if cluster is not None:
             cluster.shutdown()
+
+
+async def _started_cluster(n_workers: int | None, logs_output: bool) -> starters.LocalCluster:
+    """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
+    loop = asyncio.get_running_loop()
+    starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers, logs_output)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            await loop.run_in_executor(None, starting.result().shutdown)
+        raise

@@ -21,10 +21,8 @@ from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
 from scaler.client.insight.explanation import Story
-from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
+from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.link.outputs import OnOutput
-from scaler.client.link.questions import OnAnswer
 from scaler.client.results.large_values import LargeValues
 from scaler.client.results.outcome import (
     ProfilingInfo,
@@ -55,25 +53,16 @@ LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
 
 
-class AsyncFutureLink(Protocol):
+class AsyncFutureLink(asking.AsyncAskedLink, Protocol):
     """The part of the link that a future uses."""
 
-    address: str
-    is_nested: bool
     loose_ends: LooseEnds
-    loop: asyncio.AbstractEventLoop
 
     def cancel(self, task_id: TaskId) -> None: ...
 
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
 
     def forget_result(self, object_id: ObjectId) -> None: ...
-
-    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
-
-    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
-
-    def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 
 
 class AsyncFuture(asyncio.Future[T], ResultArgument):
@@ -189,7 +178,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             TimeoutError: if it did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        return await asking.logs(self._link, self.task_id, timeout)
+        return await asking.told(self._link, ask_log(self._link, self.task_id), timeout)
 
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
@@ -203,7 +192,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             TimeoutError: if it did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        return await asking.progress(self._link, self.task_id, timeout)
+        return await asking.told(self._link, ask_progress(self._link, self.task_id), timeout)
 
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.

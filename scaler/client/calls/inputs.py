@@ -103,7 +103,9 @@ class ResultArgument:
 
 
 class Ended(Protocol):
-    """A future that has ended without a result, whichever kind it is."""
+    """A future of either client, whose end is asked for."""
+
+    def done(self) -> bool: ...
 
     def cancelled(self) -> bool: ...
 

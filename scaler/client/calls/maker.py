@@ -1,12 +1,14 @@
-"""CallMaker: makes calls and objects of one client ready to be sent: functions, arguments, ids, and the terms of tasks.
+"""CallMaker: what the cores of both clients have in common: functions, arguments, ids, terms of tasks, stored objects.
 
-Called by clients, in any thread of the user. Must never: send anything, or refer to a client, which then could not be
-collected.
+Called by clients, in any thread of the user; makes calls ready, which the core hands to the link. Must never: refer to
+a client, which then could not be collected.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
@@ -15,37 +17,45 @@ from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import SerializeObjectError
+from scaler.errors import NoWorkerError, SerializeObjectError
 from scaler.ids import IdSource, ObjectId
 from scaler.pickling.pickled_functions import pickle_main_by_value
 from scaler.pickling.serialization import Frames, Serializer, size_of, to_frames
 from scaler.pickling.shipped import Shipped
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.messages.priority import with_wish
+from scaler.wire.messages.priority import MOST, with_wish
+
+T = TypeVar("T")
+L = TypeVar("L", bound="CallsLink")
+T_co = TypeVar("T_co", covariant=True)
+
+_FIRST = TaskOptions(priority=MOST)
 
 
-class CallMaker:
+class CallsLink(Protocol):
+    """The part of a link that is used here."""
+
+    address: str
+    is_nested: bool
+    limit: ValueLimit
+
+    def hold(self, instruction: ObjectInstruction) -> None: ...
+
+    def release(self, object_id: ObjectId) -> None: ...
+
+
+class CallMaker(Generic[L]):
     """What the calls of one client have in common.
 
     Args:
-        address: of the scheduler.
         profiling: whether tasks are measured by default.
-        is_nested: whether the client is inside a task of that scheduler.
         shipped: the modules that travel with its functions.
-        limit: how large a value may be; None: as large as it likes.
     """
 
-    def __init__(
-        self,
-        address: str,
-        serializer: Serializer,
-        profiling: bool,
-        is_nested: bool,
-        shipped: Shipped | None = None,
-        limit: ValueLimit | None = None,
-    ) -> None:
+    def __init__(self, link: L, serializer: Serializer, profiling: bool, shipped: Shipped | None = None) -> None:
         pickle_main_by_value()
-        self.address = address
+        self.link = link
         self.serializer = serializer
         self.profiling = profiling
         self.options = TaskOptions(profiling=profiling)
@@ -53,10 +63,9 @@ class CallMaker:
         self.stored_ids: set[ObjectId] = set()
         """the objects that the client holds"""
         self.new_id = IdSource()
-        self._is_nested = is_nested
-        self._freeze = freeze_for(address)
-        self.packer = ArgumentPacker(serializer, address, self._freeze, limit)
-        self.functions = Functions(serializer, address, self.packer, shipped)
+        self._freeze = freeze_for(link.address)
+        self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
+        self.functions = Functions(serializer, link.address, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "") -> Terms:
         """Return the terms of tasks with `options` that are submitted now. `name` overrides that of the options."""
@@ -64,12 +73,20 @@ class CallMaker:
         priority = here.child_priority
         if options.priority is not None:
             priority = with_wish(priority, options.priority)
-        return priority, name or options.name or "", options.run_options, here.account if self._is_nested else 0
+        return priority, name or options.name or "", options.run_options, here.account if self.link.is_nested else 0
 
     def terms_of_call(self, options: TaskOptions, function: str) -> Terms:
         """Return the same for calls of a function by its name."""
         priority, name, run_options, account = self.terms(options)
         return priority, name, options_of_call(run_options, function), account
+
+    def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
+        """Return the terms of a task of this function that one worker alone may run: it goes first, unless the options
+        say otherwise, and its name says which worker it is for.
+        """
+        priority, name, run_options, account = self.terms(options.over(_FIRST))
+        own = RunOptions.decode(run_options)._replace(worker=worker)
+        return priority, f"{name or function} on {worker}", own.encode(), account
 
     def store(
         self, obj: Any, name: str | None, kind: type[ObjectReference] = ObjectReference
@@ -95,7 +112,36 @@ class CallMaker:
         reference = kind(name, object_id, size_of(frames), self.stored_ids)
         return reference, ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
 
+    def hold(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:
+        """Have an object stored until its reference is gone and no task uses it."""
+        weakref.finalize(reference, self.release, instruction.object_id).atexit = False
+        self.link.hold(instruction)
+        return reference
+
+    def release(self, object_id: ObjectId) -> None:
+        """Release a stored object whose reference is gone."""
+        self.stored_ids.discard(object_id)
+        self.link.release(object_id)
+
     def serialised(self, obj: Any) -> Frames:
         """Return an object as it is now, serialised for tasks."""
-        with in_a_task_for(self.address):
+        with in_a_task_for(self.link.address):
             return self._freeze(to_frames(self.serializer, obj))
+
+
+class _Ended(Protocol[T_co]):
+    """A future of either client."""
+
+    def result(self) -> T_co: ...
+
+    def exception(self) -> BaseException | None: ...
+
+
+def results_of(futures: Mapping[str, _Ended[T]]) -> dict[str, T]:
+    """Return the results of pinned tasks by worker, without the workers that have left meanwhile.
+
+    Raises:
+        BaseException: the exception of the first worker where it failed, when all others have ended, too.
+    """
+    errors = {worker: future.exception() for worker, future in futures.items()}
+    return {worker: each.result() for worker, each in futures.items() if not isinstance(errors[worker], NoWorkerError)}

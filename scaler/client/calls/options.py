@@ -6,15 +6,19 @@ Made by the user and by the client; read when a call is made ready. A new option
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
+from scaler.client.calls.public_names import named_as
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
+
+WithOptions = TypeVar("WithOptions")
 
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1
@@ -135,6 +139,74 @@ def checked(options: object) -> TaskOptions:
             f"options without a name must be TaskOptions, not {options!r}: write priority=1, or TaskOptions(...)"
         )
     return options
+
+
+@named_as("Client")
+class TakesOptions(ABC, Generic[WithOptions]):
+    """What makes a client with options of another one."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _with_options(self, options: TaskOptions) -> WithOptions:
+        """Return a client with these options, completed with those that are known."""
+
+    def options(
+        self,
+        options: TaskOptions | None = None,
+        /,
+        *,
+        name: str | None = None,
+        priority: int | None = None,
+        profiling: bool | None = None,
+        retries: int | None = None,
+        retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None,
+        retry_delay: float | None = None,
+        timeout: float | None = None,
+        at_most_once: bool | None = None,
+        capabilities: Mapping[str, int | str] | None = None,
+        memory: int | str | None = None,
+        no_worker_timeout: float | None = None,
+    ) -> WithOptions:
+        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
+        change. Keywords override `options`, and `options` override what is here.
+
+        Args:
+            options: a set of options.
+            name: of the tasks, in messages and logs.
+            priority: of your waiting tasks, those with a greater priority go first.
+            profiling: whether to measure time and memory of the tasks.
+            retries: how often to run a task again that has raised, or has run for longer than its limit.
+            retry_on: the exceptions after which it is run again; `Exception` by default.
+            retry_delay: seconds before the first retry; the wait doubles with each further one. 0.1 by default.
+            timeout: how long a task may run, in seconds; then it ends with `TimeoutError`.
+            at_most_once: whether no task may be started a second time, also if it was lost.
+            capabilities: what the machine of the worker must have, and how much of it each task takes while it runs,
+                such as `{"gpu": 1}`.
+            memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
+            no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
+                taken it all the time; by default it waits.
+
+        Raises:
+            TypeError: if an option is of the wrong type.
+            ConfigError: if a number is out of range, or options contradict each other; it is a `ValueError`.
+        """
+        more = TaskOptions(
+            name=name,
+            priority=priority,
+            profiling=profiling,
+            retries=retries,
+            retry_on=retry_on,
+            retry_delay=retry_delay,
+            timeout=timeout,
+            at_most_once=at_most_once,
+            capabilities=capabilities,
+            memory=memory,
+            no_worker_timeout=no_worker_timeout,
+        )
+        if options is not None:
+            more = more.over(checked(options))
+        return self._with_options(more)
 
 
 def _check(option: str, value: object, kind: type) -> None:

@@ -6,12 +6,11 @@ never: wait for longer than that, or ask the scheduler about a task that has end
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from scaler.client.link.questions import OnAnswer
+from scaler.client.calls.inputs import Ended
+from scaler.client.insight.answer import Answer, AskedLink
 from scaler.ids import ID_BYTES, TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.reasons import ENDED, UNKNOWN
@@ -60,12 +59,6 @@ class Story:
         return f"task {f'{self.name} ({short})' if self.name else short}: {self.sentence}.{again}"
 
 
-class AskedLink(Protocol):
-    """The part of the link that a question uses."""
-
-    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
-
-
 def checked_task_id(task: object) -> TaskId:
     """Return the id of a task that a user gave.
 
@@ -79,62 +72,59 @@ def checked_task_id(task: object) -> TaskId:
     return TaskId(task)
 
 
-def tell(link: AskedLink, task_id: TaskId, name: str, future: Future[Any] | None, seconds: float) -> Story:
+def tell(link: AskedLink, task_id: TaskId, name: str, future: Ended | None, seconds: float) -> Story:
     """Return the story of a task; ask the scheduler about it if it is open.
 
     Args:
         future: its future, if there is one.
         seconds: the longest wait for the answer.
     """
-    if future is not None and future.done():
-        return _ended(task_id, name, future)
-    answer = _ask(link, task_id, seconds) or _ask(link, task_id, AGAIN_SECONDS)
-    if future is not None and future.done():
-        return _ended(task_id, name, future)
-    return from_answer(task_id, name, answer, seconds)
+    answer = None
+    if future is None or not future.done():
+        answer = _ask(link, task_id, seconds) or _ask(link, task_id, AGAIN_SECONDS)
+    return story_of(task_id, name, future, answer, seconds)
 
 
-def from_answer(task_id: TaskId, name: str, answer: ExplainResponse | None, seconds: float) -> Story:
-    """Return the story of a task by what the scheduler has said within so many seconds; None: nothing."""
+def question() -> Answer[ExplainResponse]:
+    """Return what takes the answer to a question about a task."""
+    return Answer(lambda answer: answer)
+
+
+def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | None:
+    answer = question()
+    link.ask(task_id, answer.take)
+    try:
+        return answer.result(seconds)
+    except FutureTimeoutError:
+        return None
+
+
+def story_of(task_id: TaskId, name: str, future: Ended | None, answer: ExplainResponse | None, seconds: float) -> Story:
+    """Return the story of a task: how it has ended, or what the scheduler has said within so many seconds, if it has
+    said anything.
+    """
+    if future is not None and future.done():
+        return _from_end(task_id, name, future)
     if answer is None:
         sentence = f"the scheduler did not say within {seconds:g} seconds what it waits for: it is busy, or not there"
         return Story(task_id, name, "", UNKNOWN, sentence)
     if answer.waits_for == ENDED:
         return Story(task_id, name, "", ENDED, "this client has no open task of that id: it has ended")
-    state = answer.state or "inactive"
     since = answer.state_ms / 1000 if answer.state_ms else None
     known = (answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past, since)
-    return Story(task_id, name, state, *known)
+    return Story(task_id, name, answer.state or "inactive", *known)
 
 
-def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | None:
-    answers: list[ExplainResponse] = []
-    has_come = threading.Event()
-
-    def take(answer: ExplainResponse) -> None:
-        answers.append(answer)
-        has_come.set()
-
-    link.ask(task_id, take)
-    has_come.wait(seconds)
-    return answers[0] if answers else None
-
-
-def _ended(task_id: TaskId, name: str, future: Future[Any]) -> Story:
-    is_cancelled = future.cancelled()
-    return from_end(task_id, name, is_cancelled, None if is_cancelled else future.exception(0))
-
-
-def from_end(task_id: TaskId, name: str, is_cancelled: bool, error: BaseException | None) -> Story:
-    """Return the story of a task that has ended."""
-    if is_cancelled:
+def _from_end(task_id: TaskId, name: str, future: Ended) -> Story:
+    if future.cancelled():
         return Story(task_id, name, "canceled", ENDED, "it was cancelled")
+    error = future.exception()
     if error is None:
         return Story(task_id, name, "success", ENDED, "it has ended, and its result is there")
     return Story(task_id, name, "failed", ENDED, f"it has failed: {type(error).__name__}: {error}"[:400])
 
 
-def late(link: AskedLink, future: Future[Any], task_id: TaskId, name: str, timeout: float) -> str:
+def late(link: AskedLink, future: Ended, task_id: TaskId, name: str, timeout: float) -> str:
     """Return the text of a `TimeoutError`: which task was not ready, and why if there is time to ask."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:

@@ -6,21 +6,21 @@ says when workers have come.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import MakeError
+from scaler.client.insight.answer import Answer, AskedLink
 from scaler.client.link.advice import Advice
-from scaler.client.link.inquiries import Inquiry
 from scaler.config import ConfigError, check_number, check_whole_number
-from scaler.task_context import WaitReporter
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
+
+T = TypeVar("T")
 
 _MOST = 2**32 - 1
 
@@ -67,118 +67,121 @@ class WorkerInfo:
     capabilities: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
-class PresenceLink(WaitReporter, Protocol):
-    """The part of the link that is needed here."""
-
-    advice: Advice
-
-    def inquire(self, inquiry: Inquiry) -> None: ...
-
-    def withdraw(self, inquiry: Inquiry) -> None: ...
-
-
-class Asked:
-    """One request, and the latest answer to it.
+class Asked(Answer[T]):
+    """One request about who is there, and what its last answer comes to.
 
     Args:
+        read: makes that from the response and the workers in it.
         detailed: whether the workers are described too.
         workers: how many to wait for.
         restart: whether all workers are to go on with fresh processes.
         leave: names of workers whose clusters are to leave, separated by commas.
     """
 
-    leave = ""
-
-    def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
+    def __init__(
+        self,
+        read: Callable[[InfoResponse, list[WorkerSaid]], T],
+        detailed: bool = False,
+        workers: int = 0,
+        restart: bool = False,
+        leave: str = "",
+    ) -> None:
+        super().__init__(read)
         self.detailed = detailed
         self.workers = workers
         self.restart = restart
-        self.response: InfoResponse | None = None
-        self.described: list[WorkerSaid] = []
-
-    def take(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
-        """Keep an answer. Return whether there are as many workers as are waited for."""
-        self.response, self.described = response, workers
-        return response.workers >= self.workers
-
-
-class _Answer(Asked):
-    """An answer for which a thread waits."""
-
-    def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
-        super().__init__(detailed, workers, restart)
-        self._make_error: MakeError | None = None
-        self._is_over = threading.Event()
+        self.leave = leave
+        self._found: int | None = None
 
     def hear(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
-        if self.take(response, workers):
-            self._is_over.set()
-        return self._is_over.is_set()
+        self._found = response.workers
+        if response.workers >= self.workers:
+            self.take(response, workers)
+        return self.done()
 
-    def fail(self, make_error: MakeError) -> None:
-        self._make_error = make_error
-        self._is_over.set()
-
-    def wait(self, link: PresenceLink, timeout: float | None = None) -> InfoResponse | None:
-        """Ask, and return the last answer; None if it has not come in time.
-
-        Raises:
-            BaseException: if there will be none.
-        """
-        link.inquire(self)
-        try:
-            with task_context.current.wait(link, self._is_over.is_set, timeout):
-                is_over = self._is_over.wait(timeout)
-        finally:
-            if not self._is_over.is_set():
-                link.withdraw(self)
-        if self._make_error is not None:
-            raise self._make_error()
-        return self.response if is_over else None
-
-
-def info(link: PresenceLink) -> SchedulerInfo:
-    """Return how many are there."""
-    response = _Answer().wait(link)
-    assert response is not None
-    return read_info(link.address, response)
-
-
-def restart_workers(link: PresenceLink) -> None:
-    """Have all agents replace their worker processes. When this returns, all of them have been told."""
-    _Answer(restart=True).wait(link)
-
-
-def read_info(address: str, response: InfoResponse) -> SchedulerInfo:
-    """Return the scheduler's answer for users."""
-    counts = (response.workers, response.clusters, response.clients, response.waiting_tasks)
-    return SchedulerInfo(address, *counts)
-
-
-def workers(link: PresenceLink) -> list[WorkerInfo]:
-    """Return the connected workers, those of one cluster beside each other."""
-    answer = _Answer(detailed=True)
-    answer.wait(link)
-    return read_workers(answer.described)
-
-
-def read_workers(described: Iterable[WorkerSaid]) -> list[WorkerInfo]:
-    """Return the scheduler's descriptions for users."""
-    return [
-        WorkerInfo(
-            each.name,
-            each.cluster,
-            each.tasks,
-            each.blocked_tasks,
-            each.python_version,
-            each.package_version,
-            dict(from_text(each.capabilities)),
+    def late(self, advice: Advice, timeout: float | None) -> TimeoutError:
+        """Return the error of a wait for workers that took too long."""
+        assert timeout is not None, "else it waits on"
+        if self._found is None:
+            return advice.silent_for(timeout)
+        address, missing = advice.address, self.workers - self._found
+        return TimeoutError(
+            f"{self._found} of {self.workers} workers are connected to the scheduler at {address} after {timeout:g} s; "
+            f"start more with: scaler_cluster {address} -n {missing}"
         )
-        for each in described
-    ]
 
 
-def names_of(workers: Iterable[WorkerInfo]) -> list[str]:
+def info(address: str) -> Asked[SchedulerInfo]:
+    """Ask how many are there."""
+    return Asked(lambda response, _: _read_info(address, response))
+
+
+def workers() -> Asked[list[WorkerInfo]]:
+    """Ask for the connected workers, those of one cluster beside each other."""
+    return Asked(lambda _, described: list(map(_read_worker, described)), detailed=True)
+
+
+def restart() -> Asked[None]:
+    """Have all agents replace their worker processes. When the answer is there, all of them have been told."""
+    return Asked(lambda _response, _workers: None, restart=True)
+
+
+def leave(names: Iterable[str]) -> Asked[None]:
+    """Have the clusters of these workers leave. What comes of it, their agents say."""
+    return Asked(lambda _response, _workers: None, leave=",".join(names))
+
+
+def enough(address: str, n_workers: int, timeout: float | None) -> Asked[SchedulerInfo]:
+    """Ask for the moment when so many workers are connected.
+
+    Raises:
+        ConfigError: if one cannot wait for so many, or so long.
+    """
+    check_whole_number("n_workers", n_workers, 1, _MOST)
+    if timeout is not None:
+        check_number("timeout", timeout, 0)
+    return Asked(lambda response, _: _read_info(address, response), workers=n_workers)
+
+
+def wait(link: AskedLink, asked: Asked[T], timeout: float | None = None) -> T:
+    """Ask, and wait for the answer in this thread.
+
+    Raises:
+        TimeoutError: if it took longer.
+        BaseException: if there will be none.
+    """
+    link.inquire(asked)
+    try:
+        with task_context.current.wait(link, asked.done, timeout):
+            return asked.result(timeout)
+    except FutureTimeoutError:
+        if asked.done():
+            raise
+        raise asked.late(link.advice, timeout) from None
+    finally:
+        if not asked.done():
+            link.withdraw(asked)
+
+
+def wait_for_workers(link: AskedLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
+    """Wait until so many workers are connected.
+
+    Raises:
+        TimeoutError: if it took longer.
+    """
+    return wait(link, enough(link.address, n_workers, timeout), timeout)
+
+
+def _read_info(address: str, said: InfoResponse) -> SchedulerInfo:
+    return SchedulerInfo(address, said.workers, said.clusters, said.clients, said.waiting_tasks)
+
+
+def _read_worker(said: WorkerSaid) -> WorkerInfo:
+    counts, capabilities = (said.cluster, said.tasks, said.blocked_tasks), dict(from_text(said.capabilities))
+    return WorkerInfo(said.name, *counts, said.python_version, said.package_version, capabilities)
+
+
+def names_of(workers: list[WorkerInfo]) -> list[str]:
     """Return the names of workers that are to be addressed by these.
 
     Raises:
@@ -192,36 +195,3 @@ def names_of(workers: Iterable[WorkerInfo]) -> list[str]:
             "of their own (scaler_cluster --worker-names), or none"
         )
     return names
-
-
-def check_wait(n_workers: int, timeout: float | None) -> None:
-    """Raise `ConfigError` unless one can wait for so many workers."""
-    check_whole_number("n_workers", n_workers, 1, _MOST)
-    if timeout is not None:
-        check_number("timeout", timeout, 0)
-
-
-def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
-    """Wait until so many workers are connected.
-
-    Raises:
-        TimeoutError: if it took longer.
-    """
-    check_wait(n_workers, timeout)
-    answer = _Answer(workers=n_workers)
-    response = answer.wait(link, timeout)
-    if response is not None:
-        return read_info(link.address, response)
-    raise too_few(link.advice, n_workers, answer.response, timeout)
-
-
-def too_few(advice: Advice, n_workers: int, last: InfoResponse | None, timeout: float | None) -> TimeoutError:
-    """Return the error of a wait for workers that took too long. `last`: the last answer, if there was one."""
-    assert timeout is not None, "else it waits on"
-    if last is None:
-        return advice.silent_for(timeout)
-    address, seconds = advice.address, f"{timeout:g} s"
-    return TimeoutError(
-        f"{last.workers} of {n_workers} workers are connected to the scheduler at {address} after {seconds}; start "
-        f"more with: scaler_cluster {address} -n {n_workers - last.workers}"
-    )

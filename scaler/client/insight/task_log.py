@@ -7,14 +7,13 @@ longer than the user wants.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar, overload
+from typing import TypeVar, overload
 
-from scaler.client.link.outputs import OnOutput
+from scaler.client.insight.answer import Answer, AskedLink
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OUTPUT_STREAMS
@@ -137,41 +136,26 @@ def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgres
     return None
 
 
-class AskedLink(Protocol):
-    """The part of the link that is used here."""
-
-    address: str
-
-    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
-
-
-def ask(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:
-    """Return what a task has written.
-
-    Raises:
-        TimeoutError: if the scheduler did not answer in time.
-    """
-    return _answer(link, task_id, read_log, False, timeout)
+def ask_log(link: AskedLink, task_id: TaskId) -> Answer[TaskLog]:
+    """Ask what a task has written."""
+    answer = Answer(read_log)
+    link.read_output(task_id, answer.take)
+    return answer
 
 
-def ask_progress(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskProgress | None:
-    """Return how far a task has said to be.
+def ask_progress(link: AskedLink, task_id: TaskId) -> Answer[TaskProgress | None]:
+    """Ask how far a task has said to be."""
+    answer = Answer(read_progress)
+    link.read_output(task_id, answer.take, report=True)
+    return answer
+
+
+def wait(link: AskedLink, answer: Answer[T], timeout: float | None) -> T:
+    """Wait for an answer in this thread.
 
     Raises:
         TimeoutError: if the scheduler did not answer in time.
     """
-    return _answer(link, task_id, read_progress, True, timeout)
-
-
-def _answer(
-    link: AskedLink,
-    task_id: TaskId,
-    read: Callable[[Sequence[OutputLine], int], T],
-    report: bool,
-    timeout: float | None,
-) -> T:
-    answer: Future[T] = Future()
-    link.read_output(task_id, lambda lines, dropped: answer.set_result(read(lines, dropped)), report)
     try:
         return answer.result(timeout)
     except FutureTimeoutError:

@@ -5,14 +5,13 @@ Made by a future, ended by the link's thread. Must never: unpickle anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
 
 from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.insight.answer import AskedLink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.link.outputs import OnOutput
 from scaler.client.link.questions import OnAnswer
 from scaler.client.results.outcome import missing_result
 from scaler.ids import ObjectId, TaskId
@@ -20,11 +19,9 @@ from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import TaskResult
 
 
-class FutureLink(Protocol):
+class FutureLink(AskedLink, Protocol):
     """The part of the link that a future uses."""
 
-    address: str
-    is_nested: bool
     callbacks: Callbacks
     loose_ends: LooseEnds
 
@@ -41,13 +38,7 @@ class FutureLink(Protocol):
 
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
 
-    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
-
-    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None: ...
-
     def forget_result(self, object_id: ObjectId) -> None: ...
-
-    def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 
 
 class Arrival(Future[Frames]):

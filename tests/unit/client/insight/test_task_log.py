@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from scaler.client.insight import task_log
-from scaler.client.insight.task_log import TaskLog, read_log
+from scaler.client.insight.task_log import TaskLog, TaskProgress, read_log
 from scaler.client.link.outputs import OnOutput
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
@@ -34,8 +35,16 @@ class Link:
             on_output(self._lines, 4)
 
 
+def log_of(link: Any, timeout: float) -> TaskLog:
+    return task_log.wait(link, task_log.ask_log(link, TASK), timeout)
+
+
+def progress_of(link: Any, timeout: float) -> TaskProgress | None:
+    return task_log.wait(link, task_log.ask_progress(link, TASK), timeout)
+
+
 def test_it_is_a_sequence_of_lines_with_worker_and_task() -> None:
-    log = task_log.ask(Link([line("a"), line("b", stream=OutputStream.LOGGING)]), TASK, 5)
+    log = log_of(Link([line("a"), line("b", stream=OutputStream.LOGGING)]), 5)
     assert [(each.worker, each.task, each.stream, each.text) for each in log] == [
         ("rome07-3", "price", "stdout", "a"),
         ("rome07-3", "price", "logging", "b"),
@@ -63,19 +72,19 @@ def test_a_clock_that_is_wrong_harms_nothing() -> None:
 
 def test_no_answer_is_an_error_that_says_so() -> None:
     with pytest.raises(TimeoutError, match=r"the scheduler at tcp://here:1 did not say within 0\.01 seconds"):
-        task_log.ask(Link(None), TASK, 0.01)
+        log_of(Link(None), 0.01)
 
 
 def test_how_far_a_task_is() -> None:
     link = Link([line("40.5% of the paths", stream=OutputStream.REPORT)])
-    progress = task_log.ask_progress(link, TASK, 5)
+    progress = progress_of(link, 5)
     assert link.report
     assert progress is not None
     assert (progress.fraction, progress.text, progress.worker) == (0.405, "of the paths", "rome07-3")
     assert (str(progress), progress.time.timestamp()) == ("40.5% of the paths", pytest.approx(7e-6))
-    assert task_log.ask_progress(Link([]), TASK, 5) is None
+    assert progress_of(Link([]), 5) is None
     with pytest.raises(TimeoutError, match="did not say within 0 seconds"):
-        task_log.ask_progress(Link(None), TASK, 0)
+        progress_of(Link(None), 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""AsyncCore: the link, functions and stored objects of an asyncio client.
+
+Called by the client, in the thread of its event loop; makes calls ready and hands them to the link. What takes long is
+done in a thread of the loop's executor. Must never: refer to a client, which then could not be collected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
+from scaler.client.aio.link import AsyncLink
+from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.calls.functions import Terms
+from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
+from scaler.client.calls.maker import CallMaker
+from scaler.client.calls.options import TaskOptions
+from scaler.client.object_reference import ObjectReference
+from scaler.graph.gathering import all_inside
+from scaler.ids import TaskId
+from scaler.pickling.serialization import JSON_SERIALIZER
+
+T = TypeVar("T")
+
+MakeCall: TypeAlias = Callable[[], tuple[GraphEntry, list[tuple[str, Input]]]]
+
+LARGE_GRAPH = 100
+"""A graph of so many keys is made ready in a thread of the loop's executor."""
+
+
+class AsyncCore(CallMaker[AsyncLink]):
+    """One connection with one serializer, in one event loop."""
+
+    def submit(
+        self, owner: object, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
+    ) -> AsyncFuture[T]:
+        """Submit one task. Its future keeps `owner` alive."""
+        link = self.link
+        function = self.functions.get(fn)
+        task_id = TaskId(self.new_id())
+        future: AsyncFuture[T] = AsyncFuture(
+            task_id, link, self.serializer, owner, terms[1] or function.instruction.name
+        )
+        values = (*args, *kwargs.values())
+        is_large = _are_large(values)
+        if not is_large:
+            with contextlib.suppress(FutureArgumentError):
+                link.submit(function.entry(task_id, future, args, kwargs, terms))
+                return future
+        call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link, self.functions.get)
+        if not is_large or any(isinstance(each, ResultArgument) for each in values):
+            _submit_waiting(link, future, call, all_inside(values, AsyncFuture))
+            return future
+        function.check(args, kwargs)
+        packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
+        packing.add_done_callback(partial(_packed, link, future, call, values))
+        return future
+
+    def call(
+        self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
+    ) -> AsyncFuture[Any]:
+        """Call a function by its name."""
+        function, terms = self.functions.named(name), self.terms_of_call(options, name)
+        task_id = TaskId(self.new_id())
+        future: AsyncFuture[Any] = AsyncFuture(task_id, self.link, JSON_SERIALIZER, owner, terms[1] or name)
+        self.link.submit(function.entry(task_id, future, args, kwargs, terms))
+        return future
+
+    async def get(self, owner: object, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
+        """Run the part of a graph that the keys need. Return their values."""
+        link = self.link
+        self.functions.look()
+        pack = partial(pack_graph, graph, keys, self.functions, self.packer, terms)
+        is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
+        entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
+        futures: dict[str, AsyncFuture[Any]] = {}
+        for key, task_id in tasks.items():
+            future = futures[key] = AsyncFuture(task_id or TaskId(self.new_id()), link, self.serializer, owner, key)
+            if task_id is None:
+                future.settle(graph[key])
+            else:
+                entry.sinks[task_id], future.keys = future, entry.keys
+        try:
+            if entry.sinks:
+                link.submit_graph(entry)
+            return {key: await future for key, future in futures.items()}
+        finally:
+            for future in futures.values():
+                future.cancel()
+
+    async def send_object(self, obj: object, name: str | None) -> ObjectReference:
+        """Send an object, which is stored until its reference is gone and no task uses it."""
+        store = partial(self.store, obj, name)
+        stored = await self.link.loop.run_in_executor(None, store) if _are_large((obj,)) else store()
+        return self.hold(*stored)
+
+
+def _packed(
+    link: AsyncLink, future: AsyncFuture[Any], call: MakeCall, values: Sequence[Any], packing: asyncio.Future[Entry]
+) -> None:
+    """Submit a task whose arguments were serialised in another thread, if it is still wanted."""
+    error = packing.exception()
+    if isinstance(error, FutureArgumentError):  # a large list with futures
+        _submit_arrived(link, future, call, all_inside(values, AsyncFuture))
+    elif error is not None:
+        future.fail(lambda: error)
+    elif not future.done():
+        link.submit(packing.result())
+
+
+def _submit_waiting(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
+    """Submit a task some arguments of which are futures. A large value that is on its way here is waited for."""
+    arriving = next((each for each in needed if each.is_arriving), None)
+    if arriving is not None:
+        arriving.add_done_callback(lambda _: _submit_arrived(link, future, make, needed))
+        return
+    graph, future.needs = make()
+    link.submit_graph(graph)
+
+
+def _submit_arrived(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
+    if not future.done():
+        try:
+            _submit_waiting(link, future, make, needed)
+        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
+            _fail(future, error)
+
+
+def _fail(future: AsyncFuture[Any], error: Exception) -> None:
+    future.fail(lambda: error)
+
+
+def _are_large(values: Iterable[Any]) -> bool:
+    """Return whether values may take `LARGE_BYTES` or more; those inside of others are not looked at."""
+    size = 0
+    for value in values:
+        n_bytes = getattr(value, "nbytes", None)
+        size += n_bytes if type(n_bytes) is int else sys.getsizeof(value, 0) if type(value) in _KNOWN_SIZES else 0
+    return size >= LARGE_BYTES
+
+
+_KNOWN_SIZES = {bytes, bytearray, str, list, tuple, dict, set, frozenset}

@@ -5,8 +5,8 @@
                 +-> ObjectCache
 
 The agent never runs user code and never unpickles, so it handles heartbeats, cancels and deaths of processors at once,
-whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent, loudly: the
-scheduler gives its tasks to others.
+whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent, loudly:
+the scheduler gives its tasks to others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
 from scaler.transport.zeromq import open_transport
-from scaler.wire.codec.usual import OF_AGENTS, preparing
+from scaler.wire.codec.stencil_warmup import OF_AGENTS, preparing
 from scaler.wire.messages.capabilities import to_text
 from scaler.wire.session.transfer import window_at
 

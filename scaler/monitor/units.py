@@ -9,15 +9,15 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-from scaler.wire.messages import reasons
+from scaler.wire.messages import vocabulary
 
 UNKNOWN = "-"
 _WAITS_FOR: dict[str, str] = {
-    reasons.NO_WORKER: "any worker",
-    reasons.NOT_ABLE: "a fit worker",
-    reasons.NO_ROOM: "a free worker",
-    reasons.TURN: "its turn",
-    reasons.INPUTS: "other tasks",
+    vocabulary.NO_WORKER: "any worker",
+    vocabulary.NOT_ABLE: "a fit worker",
+    vocabulary.NO_ROOM: "a free worker",
+    vocabulary.TURN: "its turn",
+    vocabulary.INPUTS: "other tasks",
 }
 """Reasons of tasks that no worker has, as what is waited for."""
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
@@ -36,9 +36,9 @@ def count(number: float | None, width: int = 99) -> str:
 
 def waits_for(reason: str, asks: str) -> str:
     """Return what tasks wait for in a few words: `a free worker`, or `gpu=1` if they ask for that."""
-    if asks and reason == reasons.NOT_ABLE:
+    if asks and reason == vocabulary.NOT_ABLE:
         return f"{asks}: nobody"
-    return asks if asks and reason in (reasons.TAKEN, reasons.NO_ROOM) else _WAITS_FOR.get(reason, reason)
+    return asks if asks and reason in (vocabulary.TAKEN, vocabulary.NO_ROOM) else _WAITS_FOR.get(reason, reason)
 
 
 def size(number: float | None, width: int = 6) -> str:

@@ -37,7 +37,7 @@ from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import prepare
-from scaler.wire.codec.usual import OF_PROCESSORS, preparing
+from scaler.wire.codec.stencil_warmup import OF_PROCESSORS, preparing
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra

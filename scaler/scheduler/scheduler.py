@@ -35,8 +35,8 @@ from scaler.transport.interface import AddressInUseError
 from scaler.transport.zeromq import open_transport
 from scaler.version import __version__
 from scaler.wire.codec.schemas import load_schemas
+from scaler.wire.codec.stencil_warmup import OF_SCHEDULERS, preparing
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.codec.usual import OF_SCHEDULERS, preparing
 from scaler.wire.session.pipe import FAST_WINDOWS, Pipe
 from scaler.wire.session.transfer import window_at
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, Cluster, NoWorkerError, ProcessorDiedError, SchedulerClusterCombo
-from scaler.wire.messages.reasons import NOT_ABLE
+from scaler.wire.messages.vocabulary import NOT_ABLE
 from tests.support.processes import wait_until
 
 POLL_SECONDS = 0.05

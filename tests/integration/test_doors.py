@@ -73,7 +73,7 @@ from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig
 from scaler.wire.codec.codec import prepare
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
-from scaler.wire.codec.usual import OF_SCHEDULERS, preparing
+from scaler.wire.codec.stencil_warmup import OF_SCHEDULERS, preparing
 process = SchedulerProcess(SchedulerConfig(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, 4096))
 assert len(list(preparing(OF_SCHEDULERS))) == len(OF_SCHEDULERS)

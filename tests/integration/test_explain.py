@@ -11,7 +11,7 @@ import pytest
 
 from scaler import Client, Cluster, Scheduler
 from scaler.client.insight.explanation import Story
-from scaler.wire.messages.reasons import NO_WORKER, WORKER
+from scaler.wire.messages.vocabulary import NO_WORKER, WORKER
 from tests.support.processes import wait_until
 
 

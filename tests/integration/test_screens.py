@@ -20,8 +20,8 @@ from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import ALWAYS, State
 from scaler.monitor.ui.views.wish import Sent, Wish
-from scaler.wire.messages import reasons
-from scaler.wire.messages.reasons import Reason
+from scaler.wire.messages import vocabulary
+from scaler.wire.messages.vocabulary import Reason
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.more, pytest.mark.processes]
@@ -185,40 +185,40 @@ def test_every_screen_says_what_explain_says(
     cluster = Cluster(address=address, n_workers=2, capabilities={"gpu": 1}, logging_level="CRITICAL")
     with Client(address) as client, Client(address) as other:
         first = client.submit(hold, gates("first"))
-        same_everywhere(screens, first, reasons.NO_WORKER, "hold", "", "no workers")
-        same_in_bar_and_log(first, reasons.NO_WORKER, capsys, caplog)
+        same_everywhere(screens, first, vocabulary.NO_WORKER, "hold", "", "no workers")
+        same_in_bar_and_log(first, vocabulary.NO_WORKER, capsys, caplog)
         cluster.start()
         try:
             wait_until(lambda: "it runs at worker" in first.explain(), "it has begun")
-            assert "it runs at worker" in same_on_its_page(screens, first, reasons.WORKER).sentence
+            assert "it runs at worker" in same_on_its_page(screens, first, vocabulary.WORKER).sentence
             gpu = client.options(capabilities={"gpu": 1})
             gpu.submit(hold, gates("gpu"))
             taken = gpu.submit(follow, "x")
-            same_everywhere(screens, taken, reasons.TAKEN, "follow", "gpu=1", "gpu=1")
+            same_everywhere(screens, taken, vocabulary.TAKEN, "follow", "gpu=1", "gpu=1")
             assert taken.concern == ""
             never = other.options(capabilities={"tpu": 1}).submit(len, "x")
-            same_everywhere(screens, never, reasons.NOT_ABLE, "len", "tpu=1", "gpu=1")
+            same_everywhere(screens, never, vocabulary.NOT_ABLE, "len", "tpu=1", "gpu=1")
             assert screens.json()["warning"] == "1 needs tpu=1: nobody has it"
-            same_in_bar_and_log(never, reasons.NOT_ABLE, capsys, caplog)
+            same_in_bar_and_log(never, vocabulary.NOT_ABLE, capsys, caplog)
             node = client.get({"path": gates("node"), "a": (hold, "path"), "b": (follow, "a")}, ["b"], block=False)["b"]
             crowd = [client.submit(abs, number) for number in range(8)]
-            same_everywhere(screens, crowd[-1], reasons.NO_ROOM, "abs", "", "workers")
-            assert "which is not there: " in same_on_its_page(screens, node, reasons.NO_ROOM).sentence
-            assert screens.json()["tasks"]["waiting_for"][reasons.INPUTS] == 1
+            same_everywhere(screens, crowd[-1], vocabulary.NO_ROOM, "abs", "", "workers")
+            assert "which is not there: " in same_on_its_page(screens, node, vocabulary.NO_ROOM).sentence
+            assert screens.json()["tasks"]["waiting_for"][vocabulary.INPUTS] == 1
             many = [client.submit(abs, number) for number in range(CLIENT_TASKS)]
-            explained(many[-1], reasons.WINDOW)
+            explained(many[-1], vocabulary.WINDOW)
             short_id = screens.open(many[-1])
             assert screens.page("task", id=short_id)["data"]["task"] is None, "the scheduler does not have it"
             for name in ("first", "gpu", "node"):
                 Path(gates(name)).touch()
             assert node.result(60)
             again = client.options(retries=1, retry_on=OSError, retry_delay=600).submit(fail)
-            same_on_its_page(screens, again, reasons.RETRY)
+            same_on_its_page(screens, again, vocabulary.RETRY)
             parent = client.submit(hold_a_child, client, gates("child"))
-            same_on_its_page(screens, parent, reasons.CHILDREN)
+            same_on_its_page(screens, parent, vocabulary.CHILDREN)
             scheduler.terminate()
-            explained(again, reasons.NO_SCHEDULER)
-            same_in_bar_and_log(again, reasons.NO_SCHEDULER, capsys, caplog)
+            explained(again, vocabulary.NO_SCHEDULER)
+            same_in_bar_and_log(again, vocabulary.NO_SCHEDULER, capsys, caplog)
             screens.look(lambda: screens.json()["verdict"] == "no news", "the screens hear nothing")
         finally:
             cluster.terminate()

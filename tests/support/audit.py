@@ -39,7 +39,7 @@ from scaler.actors.tasks.task_states import (
 )
 from scaler.ids import ClientId, ObjectId, is_later
 from scaler.kit import Actor, ActorRef, handles
-from scaler.wire.messages.outcomes import FAILURES
+from scaler.wire.messages.vocabulary import FAILURES
 
 if TYPE_CHECKING:
     from tests.support.simulation import Simulation

@@ -65,7 +65,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.messages.reasons import WORKER
+from scaler.wire.messages.vocabulary import WORKER
 from scaler.wire.session.pipe import Message, Pipe
 
 if TYPE_CHECKING:

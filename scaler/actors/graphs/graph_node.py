@@ -15,7 +15,7 @@ from scaler.pickling.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES
 from scaler.wire.messages.client import GraphInput, GraphNode, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.needed import of_needed
+from scaler.wire.messages.vocabulary import of_needed
 
 SHARED_BYTES = 100_000
 """A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least

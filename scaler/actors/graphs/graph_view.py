@@ -18,7 +18,7 @@ from scaler.ids import ClientId, ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import GraphTask
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.outcomes import OUTCOMES
+from scaler.wire.messages.vocabulary import OUTCOMES
 
 NODES_MOST = 2000
 """A graph with more nodes is not shown node by node."""

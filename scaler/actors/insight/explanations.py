@@ -19,7 +19,7 @@ from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse, GraphInput
 from scaler.wire.messages.common import Standing
-from scaler.wire.messages.reasons import (
+from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
     INPUTS,

@@ -55,7 +55,7 @@ from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.monitor import RUN_ROW
-from scaler.wire.messages.outcomes import FAILURES
+from scaler.wire.messages.vocabulary import FAILURES
 from scaler.wire.messages.worker import Part
 
 TICK_SECONDS = 1.0

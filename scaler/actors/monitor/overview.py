@@ -25,7 +25,7 @@ from scaler.wire.messages.monitor import (
     StateScheduler,
     StateWaiting,
 )
-from scaler.wire.messages.outcomes import OUTCOMES
+from scaler.wire.messages.vocabulary import OUTCOMES
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NewType
 
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.outcomes import FAILURES, OUTCOMES
+from scaler.wire.messages.vocabulary import FAILURES, OUTCOMES
 
 State = NewType("State", str)
 Event = NewType("Event", str)

@@ -13,7 +13,7 @@ from scaler.client.calls.inputs import Ended
 from scaler.client.insight.answer import Answer, AskedLink
 from scaler.ids import ID_BYTES, TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.messages.reasons import ENDED, UNKNOWN
+from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
 ANSWER_SECONDS = 2.0
 """How long a user waits for the answer of the scheduler."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from scaler.client.link.open_work import Lane, OpenWork
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.messages.reasons import ENDED, NO_SCHEDULER, TRANSFER, WINDOW, Reason
+from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, TRANSFER, WINDOW, Reason
 
 OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
 """Takes an answer, in the link's thread: must not block."""

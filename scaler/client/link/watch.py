@@ -15,7 +15,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.client.link.questions import OnAnswer
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.messages.reasons import NOT_ABLE, STUCK
+from scaler.wire.messages.vocabulary import NOT_ABLE, STUCK
 
 logger = logging.getLogger("scaler.client")
 

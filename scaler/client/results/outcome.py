@@ -28,7 +28,7 @@ from scaler.pickling.serialization import DefaultSerializer, Frames, Serializer,
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import PROFILE, TaskStatus
-from scaler.wire.messages.needed import without_needed
+from scaler.wire.messages.vocabulary import without_needed
 
 _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.PROCESSOR_DIED: ProcessorDiedError,

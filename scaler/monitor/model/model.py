@@ -37,7 +37,7 @@ from scaler.wire.messages.monitor import (
     StateTask,
     StateWaiting,
 )
-from scaler.wire.messages.outcomes import SUCCESS
+from scaler.wire.messages.vocabulary import SUCCESS
 
 SILENT_SECONDS = 3.0
 """State comes each second; after this time a viewer says that there is no news."""

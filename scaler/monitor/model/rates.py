@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 
-from scaler.wire.messages import outcomes
+from scaler.wire.messages import vocabulary
 from scaler.wire.messages.monitor import StateScheduler
 
 SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "not_found"
 OUTCOMES = (SUCCESS, FAILED, CANCELED, NOT_FOUND)
-_OWN = {outcomes.SUCCESS: SUCCESS, outcomes.CANCELED: CANCELED, outcomes.NOT_FOUND: NOT_FOUND}
+_OWN = {vocabulary.SUCCESS: SUCCESS, vocabulary.CANCELED: CANCELED, vocabulary.NOT_FOUND: NOT_FOUND}
 _LEAST_US = 200_000
 """Counters of two moments that are nearer to each other say little about a rate."""
 HISTORY_SECONDS = 60

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from scaler.monitor import units
 from scaler.wire.messages.monitor import StateWaiting
-from scaler.wire.messages.reasons import INPUTS, NOT_ABLE
+from scaler.wire.messages.vocabulary import INPUTS, NOT_ABLE
 
 TARGET_SECONDS = 5.0
 """In what time the open work should be done. Less means more workers for a short time."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.remaining import never
-from scaler.wire.messages import reasons
+from scaler.wire.messages import vocabulary
 from scaler.wire.messages.monitor import StateWaiting
 
 NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, STARTS = (
@@ -69,26 +69,26 @@ def _without_work(model: Model, now: float) -> Verdict | None:
 
 def _with_work(model: Model) -> Verdict:
     waiting = [each for each in model.waiting if each.waiting]
-    able = [each for each in waiting if each.waits_for != reasons.NOT_ABLE]
+    able = [each for each in waiting if each.waits_for != vocabulary.NOT_ABLE]
     if waiting and not able and not (model.scheduler and model.scheduler.running):
         return Verdict(NOBODY, _why(waiting[0]))
     if _is_overloaded(model):
         return Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")
-    queued = (each for each in able if each.waits_for != reasons.INPUTS)
+    queued = (each for each in able if each.waits_for != vocabulary.INPUTS)
     longest = max(queued, key=lambda each: (each.work_us / max(1, each.places), each.waiting), default=None)
     if longest is not None and longest.asks:
         return Verdict(longest.asks, _why(longest))
     if model.busy_share >= _FULL:
         usual = "the workers have all that they can take: more workers would help"
         return Verdict(WORKERS, _why(longest) if longest else usual)
-    return _with_idle_workers(longest, sum(each.waiting for each in able if each.waits_for == reasons.INPUTS))
+    return _with_idle_workers(longest, sum(each.waiting for each in able if each.waits_for == vocabulary.INPUTS))
 
 
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int) -> Verdict:
     """Return why not all workers execute tasks that ask for nothing; so many nodes wait for others."""
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of others")
-    if waiting is None or waiting.waits_for != reasons.NO_ROOM:
+    if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
         return Verdict(CLIENTS, "there are free workers and nothing waits for one: the clients submit no faster")
     measured = waiting.waiting + waiting.running - waiting.unmeasured
     if measured and waiting.work_us < measured * _SHORT_US:

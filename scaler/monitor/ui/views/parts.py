@@ -11,7 +11,7 @@ from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.monitor import StateFailure, StateFunction, StateTask
-from scaler.wire.messages.outcomes import FAILED, FAILURES
+from scaler.wire.messages.vocabulary import FAILED, FAILURES
 
 T = TypeVar("T")
 POINTS = 300

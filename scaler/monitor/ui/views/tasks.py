@@ -11,7 +11,7 @@ from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.wanted import matches
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
-from scaler.wire.messages.outcomes import FAILED
+from scaler.wire.messages.vocabulary import FAILED
 
 FUNCTION_TASKS_MOST = 50
 

@@ -10,7 +10,7 @@ from scaler.ids import GraphId, ObjectId
 from scaler.pickling.serialization import OBJECT, VALUE, argument_block
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphInput, Known
 from scaler.wire.messages.common import ObjectRequest, TaskStatus
-from scaler.wire.messages.reasons import WORKER
+from scaler.wire.messages.vocabulary import WORKER
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 

@@ -20,7 +20,7 @@ from scaler.pickling.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_O
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
-from scaler.wire.messages.needed import without_needed
+from scaler.wire.messages.vocabulary import without_needed
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 

@@ -12,7 +12,7 @@ from scaler.wire.codec.columns import REASON_CHARACTERS
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.reasons import (
+from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
     INPUTS,

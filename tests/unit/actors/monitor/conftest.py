@@ -13,7 +13,7 @@ from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.kit import Actor, Dispatcher
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.outcomes import OUTCOMES
+from scaler.wire.messages.vocabulary import OUTCOMES
 from scaler.wire.messages.worker import RunResult
 
 FUNCTION_ID = ObjectId(b"f" * 16)

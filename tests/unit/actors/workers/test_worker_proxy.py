@@ -37,7 +37,7 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, Standing, TaskStatus
-from scaler.wire.messages.reasons import CHILDREN
+from scaler.wire.messages.vocabulary import CHILDREN
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,

@@ -9,7 +9,7 @@ import pytest
 from scaler import AsyncClient, DisconnectedError, MissingObjects, ScalerError
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.reasons import NO_WORKER
+from scaler.wire.messages.vocabulary import NO_WORKER
 from tests.support.fake_scheduler import FakeScheduler
 from tests.unit.client.aio.conftest import Use
 

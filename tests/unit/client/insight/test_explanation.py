@@ -13,7 +13,7 @@ from scaler.client.insight.explanation import ANSWER_SECONDS, Story
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
-from scaler.wire.messages.reasons import ENDED, NO_SCHEDULER, NO_WORKER, UNKNOWN
+from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NO_WORKER, UNKNOWN
 from tests.support.fake_scheduler import FakeScheduler
 
 SENTENCE = "no worker is connected to the scheduler"

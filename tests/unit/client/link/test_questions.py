@@ -13,7 +13,7 @@ from scaler.client.link.questions import Questions
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.messages.reasons import ENDED, NO_SCHEDULER, NO_WORKER, TRANSFER, WINDOW
+from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NO_WORKER, TRANSFER, WINDOW
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
 GRAPH_ID = GraphId(b"g" * 16)

@@ -12,7 +12,7 @@ from scaler.client.link.watch import ASK_SECONDS_MOST, WARN_SECONDS, Watch
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import ExplainResponse, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.messages.reasons import NO_WORKER, NOT_ABLE, WORKER
+from scaler.wire.messages.vocabulary import NO_WORKER, NOT_ABLE, WORKER
 from tests.unit.client.link.test_questions import Sink
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))

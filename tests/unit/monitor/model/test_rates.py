@@ -4,7 +4,7 @@ import pytest
 
 from scaler.monitor.model.rates import History, by_outcome
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.outcomes import OUTCOMES
+from scaler.wire.messages.vocabulary import OUTCOMES
 from tests.support.monitored import NOON_US, scheduler
 
 SECOND = 1_000_000

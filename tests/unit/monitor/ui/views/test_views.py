@@ -24,7 +24,7 @@ from scaler.wire.messages.monitor import (
     StateProcessors,
     StateTask,
 )
-from scaler.wire.messages.outcomes import OUTCOMES
+from scaler.wire.messages.vocabulary import OUTCOMES
 from tests.support import monitored
 from tests.support.monitored import NOON_US, agent, counts, function, row, scheduler, waiting
 from tests.unit.monitor.ui.conftest import Hear

@@ -1,8 +1,7 @@
-"""Usual messages: what nearly each process says and hears when single tasks come, by the kind of process.
+"""Stencil warm-up: cuts the stencils of what nearly each process says and hears, before the first such message.
 
-To cut their stencils takes half a millisecond each. So it is done before it is needed: in the fork server for all
-processors, in scheduler and agent soon after their start. Messages that are not named here work, too;
-they are slower until some have been seen. Must never: decide anything.
+To cut one takes half a millisecond. The fork server does it for all processors, scheduler and agent soon after their
+start. Messages that are not listed here still work; they are slower until some have been seen.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scaler.wire.codec import codec
-from scaler.wire.codec.usual import OF_AGENTS, OF_PROCESSORS, OF_SCHEDULERS, preparing
+from scaler.wire.codec import codec, stencil_warmup
+from scaler.wire.codec.stencil_warmup import OF_AGENTS, OF_PROCESSORS, OF_SCHEDULERS, preparing
 
 
 @pytest.mark.parametrize(("direction", "items"), [*OF_AGENTS, *OF_PROCESSORS, *OF_SCHEDULERS])
@@ -20,7 +20,7 @@ def test_each_usual_message_gets_a_stencil(direction: Any, items: list[Any]) -> 
 
 def test_each_step_prepares_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = []
-    monkeypatch.setattr("scaler.wire.codec.usual.prepare", lambda direction, items: prepared.append((direction, items)))
+    monkeypatch.setattr(stencil_warmup, "prepare", lambda direction, items: prepared.append((direction, items)))
     for number, _ in enumerate(preparing(OF_AGENTS), 1):
         assert len(prepared) == number
     assert prepared == list(OF_AGENTS)

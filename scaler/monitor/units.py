@@ -74,9 +74,12 @@ def _short(number: float, unit: str) -> str:
     return f"{number:.1f}{unit}" if number < 9.95 else f"{number:.0f}{unit}"
 
 
-def share(permille: float | None) -> str:
-    """Return processor time of one core as `99.9%`."""
-    return UNKNOWN if permille is None else f"{permille / 10:.1f}%"
+def share(permille: float | None, width: int = 99) -> str:
+    """Return processor time of one core as `99.9%`, or `100%` where that is wider than `width`."""
+    if permille is None:
+        return UNKNOWN
+    text = f"{permille / 10:.1f}%"
+    return text if len(text) <= width else f"{permille / 10:.0f}%"
 
 
 def rate(per_second: float | None, width: int = 9) -> str:

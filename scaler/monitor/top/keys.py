@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scaler.monitor.top.columns import BY_KEY
+from scaler.monitor.columns import SORTED_BY
 from scaler.monitor.top.details import DetailLine
 from scaler.monitor.top.view import CADENCES, HOSTS, VIEWS, WORKERS, Target, View
 
@@ -14,6 +14,7 @@ QUITTING = frozenset({"q", "Q"})
 _ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
 _CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
 """Keys that only close the page of help."""
+_SORT_KEYS = {column.key: name for name, column in SORTED_BY.items()}
 _KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event"), strict=True))
 
 
@@ -70,8 +71,8 @@ def press(view: View, key: str, shown: Shown) -> bool:
         return False
     if key in _MOVES:
         _move(view, _MOVES[key], shown)
-    elif key in BY_KEY:
-        view.sort_by(BY_KEY[key].name)
+    elif key in _SORT_KEYS:
+        view.sort_by(_SORT_KEYS[key])
     elif key in _KEYS:
         _KEYS[key](view)
     elif key == "*":

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from scaler.monitor import units
+from scaler.monitor.columns import COLUMNS, MARKS, NAME, Column, Row, host_rows, in_order, matches, rows_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import percentile_us
 from scaler.monitor.top import grid
-from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, Row, host_rows, in_order, worker_row
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
-from scaler.monitor.wanted import matches
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
+DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
+"""The order in which columns go where the screen is narrow; never the one by which rows are sorted."""
 _FIRST_FIELD = 24
 """Cells that the first field should have."""
 
@@ -93,10 +94,7 @@ def table_of(model: Model, view: View, width: int) -> Table:
 
 def _workers_table(model: Model, view: View, width: int) -> Table:
     stuck = model.stuck.reasons
-    if view.is_by_host:
-        rows = host_rows(model.workers, stuck)
-    else:
-        rows = [worker_row(worker, worker.key in stuck) for worker in model.workers]
+    rows = (host_rows if view.is_by_host else rows_of)(model.workers, stuck)
     names: dict[object, list[str]] = {
         worker.key: [worker.name, worker.host, model.function_name(worker.function)] for worker in model.workers
     }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from scaler.monitor import units
+from scaler.monitor.columns import BY_NAME
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
@@ -47,28 +48,16 @@ def worker_key(key: tuple[bytes, int]) -> str:
 def worker_row(state: State, worker: Worker, left_seconds: float | None = None) -> dict[str, Any]:
     """Return a worker."""
     model = state.model
-    agent = worker.agent
     return {
         "key": worker_key(worker.key),
-        "name": worker.name,
         "host": worker.host,
-        "agent_cpu": agent.cpu_permille / 1000,
-        "agent_rss": agent.rss_bytes,
-        "cpu": None if worker.cpu_permille is None else worker.cpu_permille / 1000,
-        "rss": worker.rss_bytes,
-        "rss_free": agent.free_bytes,
-        "free": worker.free,
-        "sent": worker.sent,
-        "queued": worker.queued,
-        "suspended": worker.suspended,
-        "lag": agent.lag_us / 1e6,
-        "itl": worker.marks,
+        **{name: column.plain(worker) for name, column in BY_NAME.items()},
         "seen": worker.seen_seconds,
         "function": model.function_name(worker.function) if worker.function else "",
         "running": worker.running_ms / 1000 if worker.is_busy else None,
         "flag": model.stuck.reasons.get(worker.key, ""),
         "gone": left_seconds,
-        "leaving": ("", "drains", "lost, awaited")[min(agent.is_leaving, 2)] if left_seconds is None else "",
+        "leaving": ("", "drains", "lost, awaited")[min(worker.agent.is_leaving, 2)] if left_seconds is None else "",
     }
 
 

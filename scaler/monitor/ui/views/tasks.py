@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from scaler.monitor.columns import matches
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import failure_row, function_row, outcome, page_of, task_row
 from scaler.monitor.ui.views.wish import Sent, Wish
-from scaler.monitor.wanted import matches
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
 from scaler.wire.messages.vocabulary import FAILED

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from scaler.monitor.model.workers import Processor, Worker
+from scaler.monitor.columns import BY_NAME, SORTED_BY, in_order, matches, rows_of
+from scaler.monitor.model.workers import Processor
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
 from scaler.monitor.units import natural
-from scaler.monitor.wanted import matches
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK
 
 TASKS_MOST = 50
 
-_BY: dict[str, Callable[[Worker], Any]] = {
-    "name": lambda worker: natural(worker.name),
-    "agent_cpu": lambda worker: -worker.agent.cpu_permille,
-    "agent_rss": lambda worker: -worker.agent.rss_bytes,
-    "cpu": lambda worker: -(worker.cpu_permille or 0),
-    "rss": lambda worker: -(worker.rss_bytes or 0),
-    "rss_free": lambda worker: -worker.agent.free_bytes,
-    "free": lambda worker: -(worker.free or 0),
-    "sent": lambda worker: -(worker.sent or 0),
-    "queued": lambda worker: -(worker.queued or 0),
-    "suspended": lambda worker: -(worker.suspended or 0),
-    "lag": lambda worker: -worker.agent.lag_us,
-}
+_COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", "agent_cpu", "rss_free", "marks")
+"""In the order of the page; the memory of the agent is shown with its processor time."""
+_SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 
 def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
@@ -36,24 +25,23 @@ def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
     model = state.model
     wanted = wish.text("filter")
     order = wish.text("sort") or "flag"
-    workers = [each for each in model.workers if matches(wanted, (each.name, each.host))]
-    flagged = model.stuck.reasons
+    flagged, is_reversed = model.stuck.reasons, wish.flag("reverse")
+    rows = rows_of((each for each in model.workers if matches(wanted, (each.name, each.host))), flagged)
     if order == "flag":
-        workers.sort(key=lambda each: (each.key not in flagged, natural(each.name)))
-    elif order in _BY:
-        workers.sort(key=lambda each: natural(each.name))
-        workers.sort(key=_BY[order])
+        rows.sort(key=lambda row: (not row.is_stuck, natural(row.name)), reverse=is_reversed)
+    elif order in SORTED_BY:
+        rows = in_order(rows, order, is_reversed)
     else:
         raise WishError("there is no such column")
-    if wish.flag("reverse"):
-        workers.reverse()
+    workers = [row.workers[0] for row in rows]
     kept = wish.number_of("kept", 60, 0, 3600)
     left = {worker.key: now - at for worker, at in state.gone.values() if now - at < kept}
     gone = [worker for worker, _ in state.gone.values() if worker.key in left and matches(wanted, (worker.name,))]
     table = page_of([*workers, *gone], wish, lambda each: worker_row(state, each, left.get(each.key)))
     return table | {
+        "columns": _SENT_COLUMNS,
         "sort": order,
-        "reverse": wish.flag("reverse"),
+        "reverse": is_reversed,
         "all": len(model.workers),
         "claimed": model.scheduler.workers if model.scheduler else 0,
         "flagged": len(flagged),

@@ -37,35 +37,40 @@ function nameOf(row) {
   return h("span", {}, link("worker", row.key, row.name), marks ? h("span", { class: row.flag ? "failed" : "muted" }, `  ${marks}`) : null);
 }
 
-const workerColumns = [
-  { title: "Worker", sort: "name", wide: true, cell: nameOf },
-  { title: "CPU", sort: "cpu", num: true, cell: cpu },
-  { title: "Memory", sort: "rss", num: true, cell: rss },
-  { title: "Runs", narrow: false, cell: (row) => (row.running === null ? h("span", { class: "muted" }, "nothing") : h("span", { class: "cut" }, `${row.function} ${seconds(row.running)}`)) },
-  { title: "Sent", sort: "sent", num: true, narrow: false, cell: (row) => count(row.sent) },
-  { title: "Queued", sort: "queued", num: true, narrow: false, cell: (row) => count(row.queued) },
-  { title: "Free", sort: "free", num: true, narrow: false, cell: (row) => count(row.free) },
-  { title: "Susp.", sort: "suspended", num: true, narrow: false, cell: (row) => count(row.suspended) },
-  { title: "Lag", sort: "lag", num: true, narrow: false, cell: (row) => seconds(row.lag) },
-  { title: "Agent", sort: "agent_cpu", num: true, narrow: false, cell: (row) => `${percent(row.agent_cpu)}, ${bytes(row.agent_rss)}` },
-  { title: "Host free", sort: "rss_free", num: true, narrow: false, cell: (row) => bytes(row.rss_free) },
-  { title: "ITL", num: true, narrow: false, cell: (row) => h("span", { class: "mono", title: "initialized, has a task, task lock" }, row.itl) },
-];
+const runs = (row) => (row.running === null
+  ? h("span", { class: "muted" }, "nothing")
+  : h("span", { class: "cut" }, `${row.function} ${seconds(row.running)}`));
+
+/** The server says which columns there are, and in what units; some are more than a number here. */
+const units = { share: percent, bytes, count, lag: seconds };
+const cells = {
+  name: nameOf, cpu, rss,
+  agent_cpu: (row) => `${percent(row.agent_cpu)}, ${bytes(row.agent_rss)}`,
+  marks: (row) => h("span", { class: "mono", title: "initialized, has a task, task lock" }, row.marks),
+};
+function workerColumns(said) {
+  const columns = said.map(({ name, title, unit }) => ({
+    title, sort: name !== "marks" && name, wide: name === "name", num: name !== "name",
+    narrow: name === "name" || name === "cpu" || name === "rss", cell: cells[name] ?? ((row) => units[unit](row[name])),
+  }));
+  return [...columns.slice(0, 3), { title: "Runs", narrow: false, cell: runs }, ...columns.slice(3)];
+}
 
 export default function live(app) {
   let sort = "flag", reverse = false, filter = "";
   const chart = timeChart({ label: "Tasks per second by outcome", lines: outcomes, stacked: true, format: rate });
   const load = timeChart({ label: "Processor time and lag of the scheduler", lines: [{ name: "cpu", title: "scheduler, share of a core", kind: "accent" }], format: percent, fixed: 0.2 });
   const functions = table({ label: "Functions", columns: functionColumns, key: (row) => row.id, open: (row) => app.go("function", row.id) });
-  const workers = table({
-    label: "Workers", columns: workerColumns, key: (row) => row.key, open: (row) => app.go("worker", row.key),
+  let workers = null;
+  const workerTable = (columns) => table({
+    label: "Workers", columns: workerColumns(columns), key: (row) => row.key, open: (row) => app.go("worker", row.key),
     sort: (name) => { (reverse = sort === name ? !reverse : false), (sort = name); app.want({ sort, reverse, offset: 0 }); },
   });
   const pages = pager((offset) => app.want({ offset }));
   const search = h("input", { type: "search", placeholder: "name or host; !x: without x", "aria-label": "Filter workers", oninput: () => { filter = search.value; app.want({ filter, offset: 0 }); } });
   const first = h("button", { onclick: () => { sort = "flag"; reverse = false; app.want({ sort, reverse, offset: 0 }); } }, "Flagged first");
   const title = h("h2"), functionTitle = h("h2"), clients = scroller("Clients"), details = h("div"), events = scroller("Events"), none = h("div"), more = h("p", { class: "muted" });
-  const workerPart = h("div", {}, h("div", { class: "bar" }, search, first, h("span", { class: "push" }), pages.element), workers.element);
+  const workerPart = h("div", {}, h("div", { class: "bar" }, search, first, h("span", { class: "push" }), pages.element));
   const numbers = h("div", { class: "grid" },
     h("section", { class: "panel" }, h("h2", {}, "Tasks per second"), chart.element),
     h("section", { class: "panel" }, functionTitle, functions.element, more));
@@ -83,6 +88,7 @@ export default function live(app) {
     say(more, waits ? `Waiting tasks: ${waits}.` : data.functions.length ? "" : "No function has run yet: client.submit(fn, ...) shows here.");
     const { rows, offset, total, all, claimed, flagged } = data.workers;
     say(title, `Workers: ${count(all || claimed)}${flagged ? `, \u26a0 ${count(flagged)} look stuck` : ""}`);
+    if (!workers) workerPart.append((workers = workerTable(data.workers.columns)).element);
     workers.update(rows, { sorted: data.workers.sort, reverse: data.workers.reverse, total, offset });
     pages.update(offset, rows.length, total, filter ? ` (${count(all)} in all)` : "");
     workerPart.hidden = !total && !filter;

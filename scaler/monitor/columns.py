@@ -1,0 +1,152 @@
+"""Columns: the one table of what is shown of workers and hosts, how a row is sorted, and whether it passes a filter.
+
+The terminal draws it, and the page is sent its headings and units. What only one of them shows is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from scaler.monitor import units
+from scaler.monitor.model.workers import SEEN_SECONDS, Worker
+
+SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
+"""Units: permille of a core, bytes, things, microseconds, and texts."""
+_SCALES = {SHARE: 1e3, LAG: 1e6}
+"""What the page divides values by, to have cores and seconds."""
+
+
+class Row(NamedTuple):
+    """A worker, or the workers of a host."""
+
+    key: object
+    name: str
+    workers: Sequence[Worker]
+    is_stuck: bool = False
+
+    @property
+    def agents(self) -> Sequence[Worker]:
+        """A worker of each agent."""
+        return list({worker.agent.agent: worker for worker in self.workers}.values())
+
+    @property
+    def seen_seconds(self) -> float:
+        """How long ago the agent that was not heard for the longest time was heard."""
+        return max(worker.seen_seconds for worker in self.workers)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. Numbers begin with the largest when they are sorted, names with A."""
+
+    name: str
+    key: str
+    """of the keyboard"""
+    title: str
+    """in the terminal"""
+    heading: str
+    """on the page; empty: it has no such column"""
+    width: int
+    unit: str
+    value: Callable[[Worker], Any]
+    """of a worker; None: not known"""
+    of_agent: bool = False
+    """whether a host has it once for each agent"""
+    together: Callable[[Iterable[Any]], Any] = sum
+
+    def of(self, row: Row) -> Any:
+        """Return the value of a row."""
+        if len(row.workers) == 1:
+            return self.value(row.workers[0])
+        values = map(self.value, row.agents if self.of_agent else row.workers)
+        known = [value for value in values if value is not None]
+        return self.together(known) if known else None
+
+    def text(self, row: Row) -> str:
+        """Return what the terminal shows of a row."""
+        value = self.of(row)
+        if self.unit == SHARE:
+            return units.share(value, self.width)
+        if self.unit == BYTES:
+            return units.size(value)
+        if self.unit == COUNT:
+            return units.count(value, self.width)
+        if self.unit == LAG:
+            late = row.seen_seconds
+            return f"({units.ago(late)})" if late > SEEN_SECONDS else units.duration(value)
+        return str(value)
+
+    def plain(self, worker: Worker) -> Any:
+        """Return the value of a worker in cores, bytes or seconds."""
+        value = self.value(worker)
+        return value / _SCALES[self.unit] if value is not None and self.unit in _SCALES else value
+
+
+def _agent_cpu(worker: Worker) -> int | None:
+    return worker.agent.cpu_permille if worker.agent.pid else None
+
+
+def _lag_us(worker: Worker) -> int | None:
+    """A worker that was not heard for long lags by that time at least."""
+    seen_seconds = worker.seen_seconds
+    return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
+
+
+NAME = Column("name", "n", "worker", "Worker", 11, TEXT, lambda each: each.name)
+COLUMNS = (
+    Column("agent_cpu", "C", "agt_cpu", "Agent", 7, SHARE, _agent_cpu, True),
+    Column("agent_rss", "M", "agt_rss", "", 7, BYTES, lambda each: each.agent.rss_bytes or None, True),
+    Column("cpu", "c", "cpu", "CPU", 5, SHARE, lambda each: each.cpu_permille),
+    Column("rss", "m", "rss", "Memory", 6, BYTES, lambda each: each.rss_bytes),
+    Column("rss_free", "F", "rss_free", "Host free", 6, BYTES, lambda each: each.agent.free_bytes or None, True, max),
+    Column("free", "f", "free", "Free", 4, COUNT, lambda each: each.free),
+    Column("sent", "w", "sent", "Sent", 4, COUNT, lambda each: each.sent),
+    Column("queued", "d", "queued", "Queued", 6, COUNT, lambda each: each.queued),
+    Column("suspended", "s", "suspended", "Susp.", 5, COUNT, lambda each: each.suspended),
+    Column("lag", "l", "lag", "Lag", 5, LAG, _lag_us, True, max),
+)
+MARKS = Column("marks", "", "ITL", "ITL", 3, TEXT, lambda each: each.marks, together=lambda _: "")
+BY_NAME = {column.name: column for column in (NAME, *COLUMNS, MARKS)}
+SORTED_BY = {column.name: column for column in (NAME, *COLUMNS)}
+
+
+def rows_of(workers: Iterable[Worker], stuck: Iterable[object]) -> list[Row]:
+    """Return a row for each worker."""
+    marked = set(stuck)
+    return [Row(worker.key, worker.name, (worker,), worker.key in marked) for worker in workers]
+
+
+def host_rows(workers: Iterable[Worker], stuck: Iterable[object]) -> list[Row]:
+    """Return a row for each host."""
+    hosts: dict[str, list[Worker]] = {}
+    for worker in workers:
+        hosts.setdefault(worker.host, []).append(worker)
+    marked = set(stuck)
+    return [
+        Row(
+            host,
+            f"{host} {sum(worker.is_busy for worker in group)}/{len(group)}",
+            group,
+            any(worker.key in marked for worker in group),
+        )
+        for host, group in hosts.items()
+    ]
+
+
+def in_order(rows: Iterable[Row], sort: str, is_reversed: bool) -> list[Row]:
+    """Return rows sorted by a column: stable, and those without a value last either way."""
+    by_name = sorted(rows, key=lambda row: units.natural(row.name))
+    if sort == NAME.name:
+        return by_name[::-1] if is_reversed else by_name
+    column = SORTED_BY[sort]
+    values = [(column.of(row), row) for row in by_name]
+    known = sorted((each for each in values if each[0] is not None), key=lambda each: each[0], reverse=not is_reversed)
+    return [row for _, row in known] + [row for value, row in values if value is None]
+
+
+def matches(wanted: str, texts: Iterable[str]) -> bool:
+    """Return whether one of the texts has `wanted` in it, in either case; with `!` in front, whether none has."""
+    needle = wanted.removeprefix("!").casefold()
+    return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

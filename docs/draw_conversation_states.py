@@ -9,7 +9,7 @@ from pathlib import Path
 from drawing import said_about, table
 
 from scaler.peer import states
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.states import AWAY, FINAL, TRANSITIONS
 from scaler.peer.times import (
     GOODBYE_SECONDS,

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from scaler.agent.tally import Tally
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, is_later
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import (

@@ -3,9 +3,9 @@
 Written to by the edge (batches, `LinkCut`), workers (results) and the object cache (requests). Sends tasks and cancels
 to the workers, objects to the cache, and all items for the scheduler to the edge.
 
-Hellos, heartbeats and goodbyes are the business of its connection (`connection.py`), which has mail of its own. Results
-are kept until the scheduler has heard them, and said first where a session begins anew. Tasks continue while the
-scheduler is away.
+Hellos, heartbeats and goodbyes are the business of its `ConnectionManager`, which has mail of its own. Results are kept
+until the scheduler has heard them, and said first where a session begins anew. Tasks continue while the scheduler is
+away.
 
 Must never: forget a result, or decode a payload.
 """
@@ -18,10 +18,8 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scaler.agent.company import WAIT_SECONDS, may_wait_for_others
-from scaler.agent.connection import AbsenceDue, ConnectionDue, Door, SchedulerConnection
+from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager, Door
 from scaler.agent.devices import devices_of
-from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
     FetchObject,
     KeepObject,
@@ -33,7 +31,9 @@ from scaler.agent.messages import (
     SayStatistics,
 )
 from scaler.agent.outputs import Outputs
-from scaler.agent.standing import StandingDue, standings
+from scaler.agent.result_coalescing import WAIT_SECONDS, may_wait_for_others
+from scaler.agent.run_status import RunStatusDue, run_statuses
+from scaler.agent.session_state import SessionState
 from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId
@@ -116,17 +116,17 @@ class Link(Actor):
         can_begin_anew: bool = False,
         n_open: int | None = None,
     ) -> None:
-        self._holdings = holdings = Holdings(workers, objects, config.address)
-        self._connection = connection = SchedulerConnection(
-            door, config, names, agent_token, holdings, end, capabilities, self
+        self._session_state = session_state = SessionState(workers, objects, config.address)
+        self._connection = connection = ConnectionManager(
+            door, config, names, agent_token, session_state, end, capabilities, self
         )
-        self._course, self._is_up, self._say = connection.course, connection.is_up, connection.say
+        self._conversation, self._is_up, self._say = connection.conversation, connection.is_up, connection.say
         self._door, self._names = door, names
         self._workers = workers
         self._objects = objects
-        self._ledger = holdings.ledger
-        self._requested = holdings.requested
-        self._gone = holdings.gone
+        self._ledger = session_state.ledger
+        self._requested = session_state.requested
+        self._gone = session_state.gone
         self._outputs = Outputs(config.task_output_lines_per_second, self.now)
         self._devices = devices_of(from_text(capabilities))
         self._can_begin_anew = can_begin_anew
@@ -136,9 +136,9 @@ class Link(Actor):
         self._results_timer: Timer | None = None
         """runs while results wait for others"""
         if self._n_open < len(names):
-            holdings.closed = len(names) - self._n_open
+            session_state.closed = len(names) - self._n_open
         self._watch = Watch(
-            socket.gethostname(), config.engine, asked, len(names), holdings.ledger, self._outputs.reported
+            socket.gethostname(), config.engine, asked, len(names), session_state.ledger, self._outputs.reported
         )
         self._watch.shown = self._n_open
 
@@ -149,14 +149,14 @@ class Link(Actor):
         *(ConnectionDue, AbsenceDue, LinkCut, LinkGarbled),
         *(Batch[HelloRequest], Batch[HelloReply], Batch[WorkerHeartbeatEcho], Batch[DisconnectResponse]),
     )
-    def _mail_of_the_connection(self, mail: Any) -> None:
+    def _dispatch_to_connection(self, mail: Any) -> None:
         self._connection.mail[type(mail)](mail)
 
     # What it does now
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("link", self._course.state, self._ledger.statistics())
+        say.report.add("link", self._conversation.state, self._ledger.statistics())
         tasks = self._ledger.tasks_by_worker()
         for worker, name in enumerate(self._names[: self._n_open]):
             say.report.add("worker", name, {"tasks": tasks[worker]})
@@ -167,14 +167,14 @@ class Link(Actor):
     def _capacity_changed(self, changed: CapacityChanged) -> None:
         """Have the scheduler use more workers, or fewer, and ask those back that wait at the others."""
         n_open = min(changed.places, len(self._names))
-        if self._holdings.closed is None or n_open == self._n_open:
+        if self._session_state.closed is None or n_open == self._n_open:
             return
         level = logging.INFO if n_open else logging.WARNING
         logger.log(level, "%d workers take tasks now, %d did before: as many as the engine has", n_open, self._n_open)
         self._n_open, self._n_opened = n_open, max(n_open, self._n_opened)
         self._watch.shown = n_open
-        self._holdings.closed = len(self._names) - n_open
-        self._say([WorkersClosed(self._holdings.closed)])
+        self._session_state.closed = len(self._names) - n_open
+        self._say([WorkersClosed(self._session_state.closed)])
 
     # For those who watch
 
@@ -189,7 +189,7 @@ class Link(Actor):
         watch = self._watch
         if due.number != watch.number or not watch.interval_seconds:
             return
-        if self._course.state is UP:
+        if self._conversation.state is UP:
             self.actor_ref.send(ReportDue(watch.look(), due.number))
             self.schedule(watch.interval_seconds, due)
         else:  # whoever is there next asks again
@@ -198,18 +198,18 @@ class Link(Actor):
     @handles(ReportDue)
     def _report(self, due: ReportDue) -> None:
         watch = self._watch
-        if due.number == watch.number and watch.interval_seconds and self._course.state is UP:
+        if due.number == watch.number and watch.interval_seconds and self._conversation.state is UP:
             self._door.say_alone(watch.report(due.view, self.now(), self._connection.round_trip_us))
 
     @handles(Batch[RunQuestion])
-    def _asked_where(self, questions: Batch[RunQuestion]) -> None:
+    def _on_run_question(self, questions: Batch[RunQuestion]) -> None:
         if self._is_up():
-            self.actor_ref.send(StandingDue(questions, self._watch.look() if self._watch.can_look else None))
+            self.actor_ref.send(RunStatusDue(questions, self._watch.look() if self._watch.can_look else None))
 
-    @handles(StandingDue)
-    def _say_where(self, due: StandingDue) -> None:
-        if self._course.state is UP:
-            for standing in standings(due.questions, due.view, self._ledger):
+    @handles(RunStatusDue)
+    def _answer_run_questions(self, due: RunStatusDue) -> None:
+        if self._conversation.state is UP:
+            for standing in run_statuses(due.questions, due.view, self._ledger):
                 self._door.say_alone(standing)
 
     # Tasks
@@ -252,7 +252,9 @@ class Link(Actor):
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
         may_wait = (
-            self._course.state is UP and may_wait_for_others(results, self._ledger) and self._holdings.drain is None
+            self._conversation.state is UP
+            and may_wait_for_others(results, self._ledger)
+            and self._session_state.drain is None
         )
         results = self._ledger.finish(results)
         if self._outputs.owed:
@@ -279,7 +281,7 @@ class Link(Actor):
 
     @handles(Batch[RunOutput])
     def _runs_said(self, lines: Batch[RunOutput]) -> None:
-        self._say(self._outputs.passing(lines, self._course.state is UP))
+        self._say(self._outputs.passing(lines, self._conversation.state is UP))
 
     @handles(Batch[RunBlocked])
     def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:
@@ -319,7 +321,7 @@ class Link(Actor):
             task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
                 continue
-            if self._course.state is UP:
+            if self._conversation.state is UP:
                 self._ledger.give_back(response)
                 given.append(response)
             else:
@@ -387,16 +389,16 @@ class Link(Actor):
 
     @handles(Leave)
     def _leave(self, leave: Leave) -> None:
-        if leave.drain_seconds and self._course.state is UP:
-            self._holdings.drain = DrainRequest(leave.reason)
-            self._door.say([self._holdings.drain])
+        if leave.drain_seconds and self._conversation.state is UP:
+            self._session_state.drain = DrainRequest(leave.reason)
+            self._door.say([self._session_state.drain])
             self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
         else:
             self._connection.happened(LEAVE, leave.reason)
 
     @handles(Batch[LeaveRequest])
     def _asked_to_leave(self, requests: Batch[LeaveRequest]) -> None:
-        if self._is_up() and self._course.state is UP and self._holdings.drain is None:
+        if self._is_up() and self._conversation.state is UP and self._session_state.drain is None:
             logger.info("the cluster leaves when its tasks have ended: %s", requests[-1].reason)
             self._leave(Leave(requests[-1].reason, math.inf))
 
@@ -404,9 +406,11 @@ class Link(Actor):
     def _look_at_drain(self, look: _DrainLook) -> None:
         """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
         left_seconds = look.ends_at - self.now()
-        is_done = self._course.state is UP and not self._ledger.has_tasks and not self._door.session.pipe.has_unsaid
+        is_done = (
+            self._conversation.state is UP and not self._ledger.has_tasks and not self._door.session.pipe.has_unsaid
+        )
         if is_done or left_seconds <= 0:
             self._connection.happened(LEAVE, look.reason)
         else:
-            self._holdings.want_back()
+            self._session_state.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)

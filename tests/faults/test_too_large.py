@@ -12,7 +12,7 @@ import pytest
 
 from scaler import Client
 from scaler.errors import MissingObjects, ObjectTooLargeError
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SHARING_VARIABLE
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
 

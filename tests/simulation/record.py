@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 

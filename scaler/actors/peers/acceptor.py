@@ -43,7 +43,7 @@ from scaler.actors.sessions.session import Services
 from scaler.actors.tasks.client_context import Options
 from scaler.ids import NO_ID, Connection, SchedulerId
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (

@@ -26,7 +26,7 @@ from scaler.client.link.window import Window
 from scaler.client.results.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,

@@ -3,9 +3,9 @@
     Link --open work, the time--> ClientProtocol --hello, items, heartbeats--> scheduler
     OpenWork <------answers------ ClientProtocol <---------replies------------ scheduler
 
-Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `Course` says, which
-is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is impossible, all
-open work is sent again, because any of it may have been lost.
+Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `ConversationState`
+says, which is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is
+impossible, all open work is sent again, because any of it may have been lost.
 
 Must never: run user code, or block on anything but the descriptors that it waits for.
 """
@@ -28,7 +28,7 @@ from scaler.client.link.watch import Watch
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, TaskId
 from scaler.peer import states
-from scaler.peer.course import TRIES_MOST, Course
+from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import Action, Event
 from scaler.peer.times import Patience
 from scaler.wire.messages.client import (
@@ -84,7 +84,7 @@ class ClientProtocol:
         self._hello = hello
         self._connection = connection
         self.advice = Advice(connection.address, patience.timeout_seconds, is_nested=hello.agent_token != NO_ID)
-        self._course = Course(patience, work.is_waiting)
+        self._conversation = ConversationState(patience, work.is_waiting)
         self._work = work
         self._questions = Questions(work, connection.address, self.advice.nobody)
         self.outputs = Outputs(self._queue)
@@ -133,7 +133,7 @@ class ClientProtocol:
             states.END: self._end,
         }
 
-    # The course
+    # The conversation
 
     def lose(self, reason: str) -> None:
         """Replace the connection, if there is one, and begin anew: it is not certain what was said."""
@@ -152,7 +152,7 @@ class ClientProtocol:
         self.outputs.end()
 
     def _happened(self, event: Event, reason: str = "") -> None:
-        action = self._course.happened(event, time.monotonic())
+        action = self._conversation.happened(event, time.monotonic())
         if action is not states.NOTHING:
             if reason:
                 logger.debug("%s: %s", self._connection.address, reason)
@@ -171,7 +171,7 @@ class ClientProtocol:
         self._happened(states.OPENED)
 
     def _send_hello(self) -> None:
-        resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
+        resumes = IS_BACK if self._conversation.scheduler_id != NO_ID else 0
         self._connection.send_hello(self._hello, resumes=resumes, account=self._account)
 
     def _go_on(self) -> None:
@@ -213,7 +213,7 @@ class ClientProtocol:
             self._no_scheduler_since = time.monotonic()
 
     def _expire(self) -> None:
-        self._work.give_up(self.advice.timed_out, self.advice.timed_out, tell=self._course.scheduler_id != NO_ID)
+        self._work.give_up(self.advice.timed_out, self.advice.timed_out, tell=self._conversation.scheduler_id != NO_ID)
         self.watch.forget()
 
     def _send_goodbye(self) -> None:
@@ -242,7 +242,7 @@ class ClientProtocol:
         """Send a task while the link's thread sleeps. Return whether that has to look: there is an answer already, or
         it is to be said again that the process only waits.
         """
-        self._course.began_to_wait(time.monotonic())
+        self._conversation.began_to_wait(time.monotonic())
         self.send()
         return self._connection.has_message() or self._wait > 0
 
@@ -302,7 +302,7 @@ class ClientProtocol:
             while count < most and (batches := self._connection.receive()) is not None:
                 count += 1
                 if self.is_welcome and not (batches and type(batches[0]) is _HELLO_REQUESTS):
-                    self._course.heard()
+                    self._conversation.heard()
                 for batch in batches:
                     self._handlers[type(batch)](batch)
                     self._is_rest_sent = False
@@ -323,7 +323,7 @@ class ClientProtocol:
             self._work.limit.n_bytes = reply.value_bytes or NO_LIMIT
             self._account = reply.account
             dead_after_seconds = reply.timeout_milliseconds / 1000
-            action = self._course.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
+            action = self._conversation.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
             if action is not states.NOTHING:
                 self._actions[action]()
             return
@@ -368,11 +368,11 @@ class ClientProtocol:
 
     def seconds_to_next(self, now: float) -> float:
         """Return the seconds until something is due."""
-        return max(0.0, min(self._course.next_at, self.watch.next_at) - now)
+        return max(0.0, min(self._conversation.next_at, self.watch.next_at) - now)
 
     def act(self, now: float) -> None:
         """Do what is due: give up, open a new connection, send a heartbeat. Then say what there is to say."""
-        while (action := self._course.look(now)) is not states.NOTHING:
+        while (action := self._conversation.look(now)) is not states.NOTHING:
             self._actions[action]()
         if now >= self.watch.look_at:
             self.watch.look(now)

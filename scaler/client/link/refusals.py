@@ -14,7 +14,7 @@ from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.object_messages import as_sent
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.session.too_large import died_of_it

@@ -9,7 +9,7 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.tally import Tally
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scaler.agent.company import WAIT_SECONDS
 from scaler.agent.messages import (
     FetchObject,
     KeepObject,
@@ -19,9 +18,10 @@ from scaler.agent.messages import (
     SayStatistics,
     SayWhatIsKept,
 )
+from scaler.agent.result_coalescing import WAIT_SECONDS
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId, TaskId, public_id
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
 from scaler.wire.codec.codec import encode_message

@@ -11,7 +11,7 @@ from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tree import BALANCER
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
 from scaler.wire.messages.common import (

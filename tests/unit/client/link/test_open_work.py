@@ -17,7 +17,7 @@ from scaler.client.link.object_messages import as_sent
 from scaler.client.link.open_work import OpenWork
 from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
 from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (

@@ -19,7 +19,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.link import protocol, watch
 from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.task_context import TaskContext
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.client import (

@@ -8,7 +8,7 @@ from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.refusals import Refusals
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 

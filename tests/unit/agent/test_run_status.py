@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.standing import standings
+from scaler.agent.run_status import run_statuses
 from scaler.executors.view import ProcessNow, View
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import Standing
@@ -28,7 +28,7 @@ VIEW = View(
 def ask(task: RunTask, view: View | None = VIEW, attempt: int = 1) -> list[tuple[int, int, int]]:
     ledger = Ledger()
     ledger.add([RUNS, WAITS, QUEUED, ELSEWHERE])
-    found = list(standings([RunQuestion(task.task_id, task.worker, attempt)], view, ledger))
+    found = list(run_statuses([RunQuestion(task.task_id, task.worker, attempt)], view, ledger))
     assert all(type(each) is RunStanding and each.task_id == task.task_id for each in found)
     return [(each.standing, each.run_ms, each.pid) for each in found]
 

@@ -1,6 +1,6 @@
-"""Course: where a peer is in its conversation with the schedulers at one address, and what it does next.
+"""ConversationState: where a peer is in its conversation with the schedulers at one address, and what it does next.
 
-    what happened, the time --> Course --> what to do: open a connection, say the hello, hang up, ...
+    what happened, the time --> ConversationState --> what to do: open a connection, say the hello, hang up, ...
 
 Clients and agents have one each and do what it says. It has no socket, thread, clock or log of its own.
 
@@ -38,7 +38,7 @@ TRIES_MOST = 5
 """After so many unreadable messages in a row, with nothing in between that could be read, there is no hope."""
 
 
-class Course:
+class ConversationState:
     """The conversation of one peer.
 
     Args:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.peer import states
-from scaler.peer.course import TRIES_MOST, Course
+from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import (
     ASKED,
     AWAY,
@@ -33,41 +33,41 @@ SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
 
 
 class Bench:
-    """A course on a clock that is moved by hand; it looks when it wants to be looked at, and never earlier."""
+    """A conversation on a clock that is moved by hand; it looks when it wants to be looked at, and never earlier."""
 
     def __init__(self, timeout_seconds: float = 60, heartbeat_seconds: float = 2) -> None:
         self.is_waiting = True
-        self.course = Course(Patience(heartbeat_seconds, timeout_seconds), lambda: self.is_waiting)
+        self.conversation = ConversationState(Patience(heartbeat_seconds, timeout_seconds), lambda: self.is_waiting)
         self.now = 1000.0
         self.done: list[tuple[Action, float]] = []
 
     def look(self, until: State | None = None) -> list[Action]:
         actions: list[Action] = []
-        while self.course.state is not until and (action := self.course.look(self.now)) is not NOTHING:
+        while self.conversation.state is not until and (action := self.conversation.look(self.now)) is not NOTHING:
             actions.append(action)
             self.done.append((action, self.now))
             if action is OPEN:
-                assert self.course.happened(OPENED, self.now) is states.HELLO
+                assert self.conversation.happened(OPENED, self.now) is states.HELLO
         return actions
 
     def open(self) -> Bench:
         """Let the next connection open when it is due."""
-        self.now = max(self.now, self.course.next_at)
+        self.now = max(self.now, self.conversation.next_at)
         assert self.look() == [OPEN]
         return self
 
     def up(self, scheduler_id: bytes = SCHEDULER) -> Bench:
         self.open()
-        self.course.welcomed(scheduler_id, is_resumed=False, now=self.now)
+        self.conversation.welcomed(scheduler_id, is_resumed=False, now=self.now)
         return self
 
     def wait(self, seconds: float, until: State | None = None) -> list[Action]:
         """Let time pass, not further than to a state. Return what was done."""
         end, done = self.now + seconds, []
-        while self.course.next_at <= end and self.course.state is not until:
-            self.now = max(self.now, self.course.next_at)
+        while self.conversation.next_at <= end and self.conversation.state is not until:
+            self.now = max(self.now, self.conversation.next_at)
             done += self.look(until)
-        if self.course.state is not until:
+        if self.conversation.state is not until:
             self.now = end
         return done
 
@@ -79,7 +79,7 @@ def bench() -> Bench:
 
 def test_the_first_connection_is_opened_at_once_and_begins_with_a_hello(bench: Bench) -> None:
     assert bench.look() == [OPEN]
-    assert bench.course.state is GREETING
+    assert bench.conversation.state is GREETING
 
 
 @pytest.mark.parametrize(
@@ -88,24 +88,24 @@ def test_the_first_connection_is_opened_at_once_and_begins_with_a_hello(bench: B
 )
 def test_each_welcome_says_what_to_say(bench: Bench, scheduler_id: bytes, is_resumed: bool, expected: Action) -> None:
     bench.up()
-    bench.course.happened(CUT, bench.now)
+    bench.conversation.happened(CUT, bench.now)
     bench.open()
-    assert bench.course.welcomed(scheduler_id, is_resumed, bench.now) is expected
-    assert bench.course.scheduler_id == scheduler_id
+    assert bench.conversation.welcomed(scheduler_id, is_resumed, bench.now) is expected
+    assert bench.conversation.scheduler_id == scheduler_id
 
 
 def test_a_second_welcome_changes_nothing(bench: Bench) -> None:
     bench.up()
-    assert bench.course.welcomed(NEXT_SCHEDULER, False, bench.now) is NOTHING
-    assert bench.course.scheduler_id == SCHEDULER
+    assert bench.conversation.welcomed(NEXT_SCHEDULER, False, bench.now) is NOTHING
+    assert bench.conversation.scheduler_id == SCHEDULER
 
 
 def test_an_answer_to_each_heartbeat_keeps_the_connection(bench: Bench) -> None:
     bench.up()
     for _ in range(10):
         assert bench.wait(2) == [BEAT]
-        bench.course.heard()
-    assert bench.course.state is UP
+        bench.conversation.heard()
+    assert bench.conversation.state is UP
 
 
 def test_a_scheduler_that_answers_no_heartbeat_is_sought_on_a_new_connection(bench: Bench) -> None:
@@ -120,7 +120,7 @@ def test_a_pause_of_this_side_is_not_silence(bench: Bench) -> None:
     bench.now += 100  # it was stopped while it waited for an answer
     assert bench.look() == [BEAT]
     assert bench.wait(3.5) == [BEAT]  # three heartbeats of silence are over now, but for the pause
-    bench.course.heard()
+    bench.conversation.heard()
     assert bench.wait(60, until=AWAY)[-1] is SEEK
 
 
@@ -128,16 +128,16 @@ def test_a_busy_machine_is_no_pause(bench: Bench) -> None:
     bench.up()
     bench.wait(2)
     for _ in range(3):
-        bench.now = bench.course.next_at + LATE_SECONDS
+        bench.now = bench.conversation.next_at + LATE_SECONDS
         bench.look()
-    assert bench.course.state is AWAY
+    assert bench.conversation.state is AWAY
 
 
 def test_what_waits_times_out_and_the_search_goes_on(bench: Bench) -> None:
     bench.open()
     done = bench.wait(61)
     assert done.count(EXPIRE) == 1
-    assert bench.course.state in (GREETING, AWAY)
+    assert bench.conversation.state in (GREETING, AWAY)
     bench.is_waiting = False
     assert EXPIRE not in bench.wait(600)
 
@@ -147,7 +147,7 @@ def test_work_that_comes_while_there_is_no_answer_has_its_own_time(bench: Bench)
     bench.open()
     bench.wait(30.5)
     bench.is_waiting = True
-    bench.course.began_to_wait(bench.now)
+    bench.conversation.began_to_wait(bench.now)
     bench.done.clear()
     bench.wait(100)
     [expired_at] = [at for action, at in bench.done if action is EXPIRE][:1]
@@ -158,11 +158,11 @@ def test_a_request_for_a_hello_proves_nothing_so_pauses_grow(bench: Bench) -> No
     gaps = []
     for _ in range(8):
         bench.up()
-        bench.course.happened(ASKED, bench.now)
+        bench.conversation.happened(ASKED, bench.now)
         lost_at = bench.now
         bench.open()
         gaps.append(bench.now - lost_at)
-        bench.course.happened(CUT, bench.now)
+        bench.conversation.happened(CUT, bench.now)
     assert gaps == sorted(gaps)
     assert gaps[-1] == 2
 
@@ -170,36 +170,36 @@ def test_a_request_for_a_hello_proves_nothing_so_pauses_grow(bench: Bench) -> No
 def test_anything_heard_after_a_welcome_ends_the_pauses(bench: Bench) -> None:
     for _ in range(6):
         bench.up()
-        bench.course.happened(CUT, bench.now)
+        bench.conversation.happened(CUT, bench.now)
     bench.up()
-    bench.course.heard()
+    bench.conversation.heard()
     bench.now += 1
-    bench.course.happened(CUT, bench.now)
-    assert bench.course.next_at == bench.now
+    bench.conversation.happened(CUT, bench.now)
+    assert bench.conversation.next_at == bench.now
 
 
 def test_the_fifth_unreadable_message_in_a_row_is_one_too_many(bench: Bench) -> None:
     done = []
     for _ in range(TRIES_MOST):
         bench.up()
-        done.append(bench.course.happened(UNREADABLE, bench.now))
+        done.append(bench.conversation.happened(UNREADABLE, bench.now))
     assert done == [HANG_UP] * (TRIES_MOST - 1) + [GIVE_UP]
 
 
 def test_what_can_be_read_in_between_gives_new_hope(bench: Bench) -> None:
     for _ in range(3 * TRIES_MOST):
         bench.up()
-        bench.course.heard()
-        assert bench.course.happened(UNREADABLE, bench.now) is HANG_UP
+        bench.conversation.heard()
+        assert bench.conversation.happened(UNREADABLE, bench.now) is HANG_UP
 
 
 def test_leaving_without_a_scheduler_ends_at_once(bench: Bench) -> None:
-    assert bench.course.happened(LEAVE, bench.now) is states.END
-    assert bench.course.state is ENDED
+    assert bench.conversation.happened(LEAVE, bench.now) is states.END
+    assert bench.conversation.state is ENDED
     assert bench.look() == []
 
 
 def test_a_goodbye_that_is_not_answered_ends_soon(bench: Bench) -> None:
     bench.up()
-    assert bench.course.happened(LEAVE, bench.now) is states.GOODBYE
+    assert bench.conversation.happened(LEAVE, bench.now) is states.GOODBYE
     assert bench.wait(5, until=ENDED) == [states.END]

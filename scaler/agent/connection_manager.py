@@ -1,8 +1,8 @@
-"""SchedulerConnection: the agent's connection to its scheduler, one after the other, from first hello to goodbye.
+"""ConnectionManager: the agent's connection to its scheduler, one after the other, from first hello to goodbye.
 
-A part of the link, which passes on what arrives (batches, `LinkCut`). It does what its `Course` says, which is the
-same for clients (`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the link
-(`link.py`).
+A part of the link, which passes on what arrives (batches, `LinkCut`). It does what its `ConversationState` says, which
+is the same for clients (`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the
+link (`link.py`).
 
 Must never: say anything but the hello before the welcome.
 """
@@ -20,13 +20,13 @@ from typing import Any, Protocol
 import cloudpickle
 
 from scaler.agent.absence import Absence
-from scaler.agent.holdings import Holdings
 from scaler.agent.messages import LinkCut, LinkGarbled
+from scaler.agent.session_state import SessionState
 from scaler.ids import NO_ID, random_id
 from scaler.kit import Actor, ActorRef, Timer
 from scaler.message import message
 from scaler.peer import states
-from scaler.peer.course import TRIES_MOST, Course
+from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import Action, Event
 from scaler.peer.times import Patience
 from scaler.settings import ClusterConfig
@@ -101,16 +101,16 @@ class AbsenceDue:
     absence: Absence
 
 
-class SchedulerConnection:
+class ConnectionManager:
     """One side of the protocol, without tasks and objects.
 
     Args:
-        holdings: what the agent has, to be said on each new connection.
+        session_state: what the agent has, to be said on each new connection.
         end: called once with the exit code when the agent must end.
         link: whom it is a part of, once that has started.
 
     Attributes:
-        course: whether the scheduler is there.
+        conversation: whether the scheduler is there.
         mail: what the link passes on, and to whom here.
         round_trip_us: how long the last heartbeat took to the scheduler and back.
     """
@@ -137,7 +137,7 @@ class SchedulerConnection:
         config: ClusterConfig,
         names: tuple[str, ...],
         agent_token: bytes,
-        holdings: Holdings,
+        session_state: SessionState,
         end: Callable[[int], None],
         capabilities: str,
         link: Actor,
@@ -145,13 +145,15 @@ class SchedulerConnection:
         self._door = door
         self._config = config
         self._names = names
-        self._holdings = holdings
+        self._session_state = session_state
         self._end = end
         self._agent_id = random_id()
         self._agent_token = agent_token
         self._capabilities = capabilities
         self._link, self._now, self._schedule = link, link.now, link.schedule
-        self.course = Course(Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True)
+        self.conversation = ConversationState(
+            Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True
+        )
         self._lookup = Lookup(config.address, partial(logger.warning, "%s. The cluster keeps trying"))
         self._actions: dict[Action, Callable[[str], None]] = {
             states.NOTHING: _do_nothing,
@@ -169,7 +171,7 @@ class SchedulerConnection:
             states.END: self._finish,
         }
         self.mail: dict[type, Callable[[Any], None]] = {
-            ConnectionDue: self._look,
+            ConnectionDue: self._check_timers,
             AbsenceDue: self._absence_due,
             LinkCut: self._cut,
             LinkGarbled: self._garbled,
@@ -181,16 +183,16 @@ class SchedulerConnection:
 
     def start(self) -> None:
         self._start_absence()
-        self._look(ConnectionDue())
+        self._check_timers(ConnectionDue())
 
-    # The course
+    # The conversation
 
     def happened(self, event: Event, reason: str = "") -> None:
-        self._do(self.course.happened(event, self._now()), reason)
+        self._do(self.conversation.happened(event, self._now()), reason)
 
     def _do(self, action: Action, reason: str = "") -> None:
         self._actions[action](reason)
-        next_at = self.course.next_at
+        next_at = self.conversation.next_at
         if self._timer is None or next_at < self._timer_at:
             self._set_timer(next_at)
 
@@ -200,11 +202,11 @@ class SchedulerConnection:
         self._timer_at = at
         self._timer = self._schedule(max(0.0, at - self._now()), ConnectionDue()) if at < inf else None
 
-    def _look(self, _due: ConnectionDue) -> None:
+    def _check_timers(self, _due: ConnectionDue) -> None:
         now = self._now()
-        while (action := self.course.look(now)) is not states.NOTHING:
+        while (action := self.conversation.look(now)) is not states.NOTHING:
             self._actions[action]("the scheduler is silent")
-        self._set_timer(self.course.next_at)
+        self._set_timer(self.conversation.next_at)
 
     # What it says to do
 
@@ -215,11 +217,11 @@ class SchedulerConnection:
 
     def _say_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
-        names, held = ",".join(self._names), self._holdings.ledger.held()
+        names, held = ",".join(self._names), self._session_state.ledger.held()
         own = (self._agent_id, names, held, self._agent_token)
-        resumes = IS_BACK if self.course.scheduler_id != NO_ID else 0
+        resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
-        self._door.say_hello(replace(hello, closed=self._holdings.closed or 0))
+        self._door.say_hello(replace(hello, closed=self._session_state.closed or 0))
 
     def _go_on(self, version: str) -> None:
         self._note_up(version)
@@ -227,13 +229,13 @@ class SchedulerConnection:
 
     def _begin(self, version: str) -> None:
         self._door.begin()
-        self._holdings.say_what_is_kept()
+        self._session_state.say_what_is_kept()
         self._say_first_words(version)
 
     def _start_over(self, version: str) -> None:
         on_their_way = self._door.session.pipe.on_their_way()
         self._door.begin()
-        self._holdings.start_over(on_their_way)
+        self._session_state.start_over(on_their_way)
         self._say_first_words(version)
 
     def _note_up(self, version: str) -> None:
@@ -243,7 +245,7 @@ class SchedulerConnection:
 
     def _say_first_words(self, version: str) -> None:
         self._note_up(version)
-        self._door.say(self._holdings.first_words())
+        self._door.say(self._session_state.first_words())
 
     def _beat(self, _text: str) -> None:
         self._door.say_alone(WorkerHeartbeat(int(self._now() * 1e9)))
@@ -320,14 +322,14 @@ class SchedulerConnection:
 
     def _hello_answered(self, replies: Batch[HelloReply]) -> None:
         reply = replies[0]
-        if self.course.state is not states.GREETING:
+        if self.conversation.state is not states.GREETING:
             return
         if reply.accepted:
             is_resumed = self._door.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
-            self._holdings.ledger.value_bytes = reply.value_bytes or NO_LIMIT
+            self._session_state.ledger.value_bytes = reply.value_bytes or NO_LIMIT
             dead_after_seconds = reply.timeout_milliseconds / 1000
-            action = self.course.welcomed(reply.scheduler_id, is_resumed, self._now(), dead_after_seconds)
+            action = self.conversation.welcomed(reply.scheduler_id, is_resumed, self._now(), dead_after_seconds)
             self._do(action, reply.package_version)
         else:
             self._refused(reply.reason)
@@ -345,7 +347,7 @@ class SchedulerConnection:
         if self.is_up():
             self._agents = echos[-1].agents
             if echos[-1].value_bytes:
-                self._holdings.ledger.value_bytes = echos[-1].value_bytes
+                self._session_state.ledger.value_bytes = echos[-1].value_bytes
             if echos[-1].sent_ns:  # else it only probes the connection
                 round_trip_us = int(self._now() * 1e6) - echos[-1].sent_ns // 1000
                 self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
@@ -355,14 +357,14 @@ class SchedulerConnection:
 
         An item that came before its connection was lost counts as heard, so it must not be dropped.
         """
-        if self.course.state is states.UP:
-            self.course.heard()
+        if self.conversation.state is states.UP:
+            self.conversation.heard()
             return True
-        return self.course.state in (states.AWAY, states.GREETING) and self.course.scheduler_id != NO_ID
+        return self.conversation.state in (states.AWAY, states.GREETING) and self.conversation.scheduler_id != NO_ID
 
     def say(self, items: Sequence[Any]) -> None:
         """Say items, on this connection or the next one; if that begins anew, its first words say the same."""
-        if self.course.state in _SPEAKING:
+        if self.conversation.state in _SPEAKING:
             self._door.say(items)
 
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:

@@ -1,4 +1,4 @@
-"""Company: which results may wait for others, by what their worker still has to do."""
+"""Result coalescing: which results may wait for others, by what their worker still has to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent.company import LEFT_US, may_wait_for_others
 from scaler.agent.ledger import Ledger
+from scaler.agent.result_coalescing import LEFT_US, may_wait_for_others
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask

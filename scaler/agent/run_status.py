@@ -1,4 +1,4 @@
-"""Standing: where runs are at their workers, for a client that asks why its task does not end.
+"""Run status: where runs are at their workers, for a client that asks why its task does not end.
 
 Used by the link, which has asked the workers. Must never: keep anything.
 """
@@ -17,14 +17,14 @@ _UINT32_MOST = 2**32 - 1
 
 
 @message
-class StandingDue:
+class RunStatusDue:
     """link -> itself: the workers have answered, or cannot say it: then there is no view."""
 
     questions: Iterable[RunQuestion]
     view: View | None
 
 
-def standings(questions: Iterable[RunQuestion], view: View | None, ledger: Ledger) -> Iterator[RunStanding]:
+def run_statuses(questions: Iterable[RunQuestion], view: View | None, ledger: Ledger) -> Iterator[RunStanding]:
     """Yield where these runs are. Of one that has ended, the result is on its way.
 
     Args:

@@ -1,4 +1,4 @@
-"""Holdings: what an agent has of its scheduler, and so what a session begins with.
+"""SessionState: what an agent has of its scheduler, and so what a session begins with.
 
 Used by the link, which fills it, and by its connection, which asks for the first words after a welcome. Asks the
 workers and the object cache for what is to be said. Must never: forget a result that was not heard.
@@ -21,7 +21,7 @@ PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
 
 
-class Holdings:
+class SessionState:
     """The runs, results, requests and news of one agent.
 
     Args:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.peer import states
-from scaler.peer.course import Course
+from scaler.peer.conversation_state import ConversationState
 from scaler.peer.states import TRANSITIONS, Action, Event
 from scaler.peer.times import Patience
 
@@ -28,10 +28,10 @@ a_step = st.one_of(
 
 
 class Peer:
-    """Does what a course says, and watches it."""
+    """Does what a conversation says, and watches it."""
 
     def __init__(self, patience: Patience) -> None:
-        self.course = Course(patience, lambda: True)
+        self.conversation = ConversationState(patience, lambda: True)
         self.now = 0.0
         self.said: list[Action] | None = None
         """on this connection, if there is one"""
@@ -40,7 +40,7 @@ class Peer:
         if action is states.OPEN:
             assert self.said is None
             self.said = []
-            self.do(self.course.happened(states.OPENED, self.now))
+            self.do(self.conversation.happened(states.OPENED, self.now))
         elif action in (states.HANG_UP, states.SEEK, states.GIVE_UP, states.END):
             self.said = None
         elif action not in (states.NOTHING, states.EXPIRE):
@@ -52,21 +52,21 @@ class Peer:
 
     def take(self, step: Event | tuple[bytes, bool] | float | None) -> None:
         if step is None:
-            self.now = max(self.now, min(self.course.next_at, self.now + 1000))
+            self.now = max(self.now, min(self.conversation.next_at, self.now + 1000))
             self.look()
         elif isinstance(step, float):
             self.now += step
         elif isinstance(step, tuple):
-            self.do(self.course.welcomed(*step, now=self.now))
+            self.do(self.conversation.welcomed(*step, now=self.now))
         elif step == "heard":
-            if self.course.state is states.UP:
-                self.course.heard()
+            if self.conversation.state is states.UP:
+                self.conversation.heard()
         else:
-            self.do(self.course.happened(step, self.now))
+            self.do(self.conversation.happened(step, self.now))
 
     def look(self) -> None:
         for _ in range(10):
-            action = self.course.look(self.now)
+            action = self.conversation.look(self.now)
             self.do(action)
             if action is states.NOTHING:
                 return
@@ -80,10 +80,10 @@ def test_one_hello_first_and_never_without_an_end(
     peer = Peer(patience)
     for step in steps:
         peer.take(step)
-        course = peer.course
-        assert (course.state is states.ENDED) == (course.next_at == inf)
-        assert (peer.said is None) == (course.state in (states.AWAY, states.ENDED))
-        if course.state is states.UP:
+        conversation = peer.conversation
+        assert (conversation.state is states.ENDED) == (conversation.next_at == inf)
+        assert (peer.said is None) == (conversation.state in (states.AWAY, states.ENDED))
+        if conversation.state is states.UP:
             assert peer.said is not None
             assert set(peer.said) & {states.RESUME, states.SAY_ALL, states.START_OVER}
 
@@ -95,7 +95,7 @@ def test_whoever_wants_to_leave_is_gone_soon(
     peer = Peer(patience)
     for step in steps:
         peer.take(step)
-    peer.do(peer.course.happened(states.LEAVE, peer.now))
+    peer.do(peer.conversation.happened(states.LEAVE, peer.now))
     peer.take(None)
     peer.take(None)
-    assert peer.course.state is states.ENDED
+    assert peer.conversation.state is states.ENDED

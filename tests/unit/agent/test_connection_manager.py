@@ -1,11 +1,11 @@
-"""SchedulerConnection: hello, heartbeats, silence and goodbye; a link on a virtual clock."""
+"""ConnectionManager: hello, heartbeats, silence and goodbye; a link on a virtual clock."""
 
 from __future__ import annotations
 
 import pytest
 
 from scaler.agent.messages import FetchObject, Leave, LinkCut, LinkGarbled
-from scaler.peer.course import TRIES_MOST
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (

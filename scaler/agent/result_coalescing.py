@@ -1,4 +1,4 @@
-"""Company: which results wait a moment for others, so that several travel in one message.
+"""Result coalescing: which results wait a moment for others, so that several travel in one message.
 
 Asked by the link for each batch of results. Each message wakes the scheduler, the client and this agent once more, on
 cores that tasks could use. So the result of a task that says `together` waits while its worker has enough to do, and

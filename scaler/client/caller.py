@@ -14,8 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import several_iterables
 from scaler.client.calls.maker import results_of
-from scaler.client.calls.options import TakesOptions, TaskOptions
-from scaler.client.calls.public_names import named_as
+from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture

@@ -29,7 +29,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.insight import dashboard as page
 from scaler.client.insight import task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, checked_task_id, tell
-from scaler.client.insight.output_printer import print_output
+from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.insight.tracing import tracing
 from scaler.client.object_reference import ObjectReference
@@ -126,7 +126,7 @@ class Client(Caller):
         self._finalizer = lifetime.ends_with(self, link, cluster)
         if cluster is not None:
             notebook_hint.note(self, self._finalizer)
-        self._printer = print_output(link) if stream_output else None
+        self._printer = OutputPrinter(link.follow_output) if stream_output else None
         self._dashboard = page.Dashboard(self, address) if dashboard else None
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:

@@ -12,28 +12,32 @@ import asyncio
 import threading
 import time
 import weakref
+from _thread import LockType, RLock
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures._base import PENDING
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import MakeError
+from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.insight import task_log
+from scaler.client.insight.answer import AskedLink
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
+from scaler.client.link.callbacks import Callbacks
+from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.outputs import OnOutput
-from scaler.client.results.arrival import Arrival, FutureLink
-from scaler.client.results.condition import LeanCondition
-from scaler.client.results.outcome import (
+from scaler.client.link.questions import OnAnswer
+from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
     error_key,
     headline,
     headline_of,
+    missing_result,
     read_error,
     read_profile,
     read_value,
@@ -54,8 +58,102 @@ CANCELS = 3
 """How often the scheduler is told to cancel a task that waits: an answer may be quicker than the end of the task, and
 one that a processor has got ahead of time is given back, or begins, some milliseconds later."""
 
+_wait_of_threading: Any = threading.Condition.wait
+
 _NO_CALLBACKS: Any = ()
 """in place of a list of its own, until there is one"""
+
+
+class FutureLink(AskedLink, Protocol):
+    """The part of the link that a future uses."""
+
+    callbacks: Callbacks
+    loose_ends: LooseEnds
+
+    @property
+    def concern(self) -> str: ...
+
+    def is_own_thread(self) -> bool: ...
+
+    def check_process(self) -> None: ...
+
+    def cancel(self, task_id: TaskId) -> None: ...
+
+    def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
+
+    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
+
+    def forget_result(self, object_id: ObjectId) -> None: ...
+
+
+class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
+    """A lock, and one more for each thread that waits.
+
+    A `threading.Condition` consists of nine objects that the garbage collector looks at, and takes a kilobyte. Of many
+    open futures hardly one is waited for: with their conditions, half of what a submit cost its client was the
+    collector. It also takes more steps to wake a thread.
+    """
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: list[LockType] | None = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the next `notify_all`, at most `timeout` seconds. Return False if it took longer.
+
+        The standard library's method does it, which asks nothing but `_waiters` and the lock. In a task, it can be
+        interrupted there, and not in code of ours.
+
+        Raises:
+            RuntimeError: if this thread does not hold the lock.
+        """
+        if self._waiters is None:
+            self._waiters = []
+        was_woken: bool = _wait_of_threading(self, timeout)
+        return was_woken
+
+    def notify_all(self) -> None:
+        """Wake all threads that wait; this one holds the lock."""
+        if self._waiters:
+            for waiter in self._waiters:
+                waiter.release()
+            self._waiters.clear()
+
+
+class Arrival(Future[Frames]):
+    """A large result on its way. If it was lost, its task runs again, and may end in another way.
+
+    Attributes:
+        refusal: the result of that run if it has no value.
+    """
+
+    def __init__(self, link: FutureLink) -> None:
+        super().__init__()
+        self.refusal: TaskResult | None = None
+        self._link = link
+
+    def deliver(self, result: TaskResult) -> None:
+        self.set_result([result.payload])
+
+    def refuse(self, result: TaskResult) -> None:
+        self.refusal = result
+        self.set_result(())
+
+    def store(self, result: TaskResult) -> None:
+        self._link.fetch(ObjectId(result.task_id), self)
+
+    def notify(self) -> None:
+        """The threads that wait were woken one by one."""
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
+        if frames is None:
+            self.set_exception(missing_result())
+        else:
+            self.set_result(frames)
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())
 
 
 class _Waiters(list[Any]):

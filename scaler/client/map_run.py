@@ -21,10 +21,10 @@ from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
+from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
+from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.results.large_values import LargeValues
-from scaler.client.results.outcome import missing_result, read_error, read_value, unread_result
 from scaler.ids import ObjectId, random_id
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult

@@ -12,11 +12,10 @@ from typing import Any
 
 from scaler.client.client import Client
 from scaler.client.core import Core
-from scaler.client.future import ScalerFuture
+from scaler.client.future import Arrival, ScalerFuture
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
-from scaler.client.results.arrival import Arrival
 from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER

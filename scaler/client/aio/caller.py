@@ -17,8 +17,7 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import several_iterables
 from scaler.client.calls.maker import results_of
-from scaler.client.calls.options import TakesOptions, TaskOptions
-from scaler.client.calls.public_names import named_as
+from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number

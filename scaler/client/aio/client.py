@@ -25,7 +25,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.client.calls.options import TaskOptions
 from scaler.client.insight import dashboard as page
 from scaler.client.insight.explanation import Story, checked_task_id
-from scaler.client.insight.output_printer import print_output
+from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, ask_log
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.object_reference import ObjectReference
@@ -161,7 +161,7 @@ class AsyncClient(AsyncCaller):
             loop = asyncio.get_running_loop()
             link = AsyncLink(address, self._identity, *self._seconds, loop)
             if self._stream_output and not link.is_nested:
-                print_output(link)
+                OutputPrinter(link.follow_output)
             core = self._core = AsyncCore(link, self._serializer, self._profiling, self._shipped)
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
             if self._cluster is not None:

@@ -22,9 +22,9 @@ from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, 
 from scaler.client.calls.items import name_of_item
 from scaler.client.insight.explanation import Story
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
+from scaler.client.large_values import LargeValues
 from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.results.large_values import LargeValues
-from scaler.client.results.outcome import (
+from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
     error_key,

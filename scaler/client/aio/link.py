@@ -34,7 +34,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import OnOutput, Stream
 from scaler.client.link.protocol import ClientProtocol
 from scaler.client.link.questions import OnAnswer
-from scaler.client.results.outcome import client_ended
+from scaler.client.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.items import UNFIT, check_item, of_item
+from scaler.client.large_values import LargeValues
 from scaler.client.map_run import WINDOW_TASKS
-from scaler.client.results.large_values import LargeValues
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
 

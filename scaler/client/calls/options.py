@@ -7,18 +7,19 @@ Made by the user and by the client; read when a call is made ready. A new option
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
-from scaler.client.calls.public_names import named_as
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
 WithOptions = TypeVar("WithOptions")
+C = TypeVar("C", bound=type)
 
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1
@@ -139,6 +140,20 @@ def checked(options: object) -> TaskOptions:
             f"options without a name must be TaskOptions, not {options!r}: write priority=1, or TaskOptions(...)"
         )
     return options
+
+
+def named_as(name: str) -> Callable[[C], C]:
+    """Return a decorator that names the methods of a class after the one that users write, as Python's own errors about
+    arguments do: `Client.options()`.
+    """
+
+    def decorate(kind: C) -> C:
+        for attribute in vars(kind).values():
+            if isinstance(attribute, FunctionType):
+                attribute.__qualname__ = f"{name}.{attribute.__name__}"
+        return kind
+
+    return decorate
 
 
 @named_as("Client")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Protocol
 
 from scaler.client.insight.task_log import LogLine, read_line
 from scaler.client.link.outputs import Stream
@@ -22,13 +22,18 @@ FINISH_SECONDS = 1.0
 
 
 class OutputPrinter:
-    """Prints lines on the standard output and the standard error of this process, each with worker and task."""
+    """Prints lines on the standard output and the standard error of this process, each with worker and task.
 
-    def __init__(self) -> None:
+    Args:
+        follow: has it get all lines that the tasks of a client write from now on.
+    """
+
+    def __init__(self, follow: Callable[[Stream], None]) -> None:
         self._lines: SimpleQueue[LogLine | None] = SimpleQueue()
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="scaler-output", daemon=True)
         self._thread.start()
+        follow(self)
 
     def take(self, line: OutputLine) -> None:
         """Print a line soon."""
@@ -56,16 +61,3 @@ class OutputPrinter:
             with contextlib.suppress(Exception):  # it is closed, or cannot write the text: other lines may be written
                 stream.write(f"{line}\n")  # in one piece: other threads write too
                 stream.flush()
-
-
-def print_output(link: FollowedLink) -> OutputPrinter:
-    """Print from now on what the tasks of a client write."""
-    printer = OutputPrinter()
-    link.follow_output(printer)
-    return printer
-
-
-class FollowedLink(Protocol):
-    """The part of a link that is used here."""
-
-    def follow_output(self, stream: Stream) -> None: ...

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver
 from scaler.client.link.at_most_once import is_at_most_once
 from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
-from scaler.client.results.outcome import lost_result, unrepeatable_result
+from scaler.client.outcome import lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import TaskResult

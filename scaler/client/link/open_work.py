@@ -23,7 +23,7 @@ from scaler.client.link.object_messages import as_sent, is_withdrawal, object_of
 from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.link.refusals import Refusals
 from scaler.client.link.window import Window
-from scaler.client.results.outcome import missing_result
+from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST

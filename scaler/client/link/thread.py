@@ -36,7 +36,7 @@ from scaler.client.link.outputs import OnOutput, Stream
 from scaler.client.link.protocol import ClientProtocol
 from scaler.client.link.questions import OnAnswer
 from scaler.client.link.request import Reply, Request
-from scaler.client.results.outcome import client_ended
+from scaler.client.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience

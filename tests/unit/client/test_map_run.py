@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from scaler.client import Client
+from scaler.client import Client, large_values
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_TASKS
-from scaler.client.results import large_values
 from scaler.config import ConfigError
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, ConfigError
-from scaler.client.results import large_values
+from scaler.client import large_values
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import ObjectRequest

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scaler import ConfigError, TaskOptions
+from scaler.client.calls.options import named_as
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
@@ -141,3 +142,30 @@ def test_memory_is_an_amount_of_its_capability() -> None:
             TaskOptions(memory=memory)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="leave one of them out"):
         TaskOptions(memory=1, capabilities={"memory": 1})
+
+
+@named_as("Written")
+class Base:
+    limit = 3
+
+    def look(self) -> Base:
+        return self
+
+    @property
+    def name(self) -> str:
+        return "as it was"
+
+
+class Derived(Base):
+    pass
+
+
+def test_an_error_about_arguments_names_the_other_class() -> None:
+    with pytest.raises(TypeError, match=r"^Written\.look\(\) takes 1 positional argument but 2 were given"):
+        Derived().look(1)  # type: ignore[call-arg]
+
+
+def test_nothing_else_changes() -> None:
+    made = Derived()
+    assert made.look() is made
+    assert (made.limit, made.name, Base.__qualname__) == (3, "as it was", "Base")

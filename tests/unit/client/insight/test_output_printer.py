@@ -34,7 +34,7 @@ class Stuck(io.StringIO):
 
 
 def test_lines_go_where_the_task_has_written_them(capsys: pytest.CaptureFixture[str]) -> None:
-    printer = OutputPrinter()
+    printer = OutputPrinter(lambda _: None)
     printer.take(line("a"))
     printer.take(line("b", OutputStream.STANDARD_ERROR, dropped=2))
     printer.take(line("c", OutputStream.LOGGING))
@@ -50,7 +50,7 @@ def test_a_slow_terminal_holds_up_nobody_and_loses_lines_that_are_counted(monkey
     monkeypatch.setattr(output_printer, "WAITING_MOST", 10)
     terminal = Stuck()
     monkeypatch.setattr(sys, "stdout", terminal)
-    printer = OutputPrinter()
+    printer = OutputPrinter(lambda _: None)
     printer.take(line("first"))
     assert terminal.is_stuck.wait(60)
     for number in range(25):
@@ -68,7 +68,7 @@ def test_a_stream_that_is_closed_does_not_end_it(
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stdout", closed)
-    printer = OutputPrinter()
+    printer = OutputPrinter(lambda _: None)
     printer.take(line("lost"))
     printer.take(line("b", OutputStream.STANDARD_ERROR))
     printer.finish()

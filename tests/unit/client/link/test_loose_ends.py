@@ -19,7 +19,7 @@ import pytest
 from scaler import AsyncClient, Client
 from scaler.client.link import loose_ends
 from scaler.client.link.loose_ends import LooseEnds, ends_by_exception
-from scaler.client.results.outcome import headline_of
+from scaler.client.outcome import headline_of
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaler.client.results.outcome import read_value, unread_result
+from scaler.client.outcome import read_value, unread_result
 from scaler.errors import DeserializeObjectError, ObjectTooLargeError, ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.pickling.serialization import DefaultSerializer, JsonSerializer, size_of

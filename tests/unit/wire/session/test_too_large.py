@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler.client.results.outcome import read_error
+from scaler.client.outcome import read_error
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import TaskId
 from scaler.wire.codec.structs import TaskFailure

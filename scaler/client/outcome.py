@@ -5,13 +5,17 @@ Called by futures and maps, always in a thread of the user, because unpickling r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import linecache
+import re
+import sys
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from scaler.client.calls.entry import PREFIX_BYTES, place_of
-from scaler.client.results.sources import with_sources
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,
@@ -24,7 +28,7 @@ from scaler.errors import (
     TaskNotFoundError,
     WorkerDiedError,
 )
-from scaler.pickling.serialization import DefaultSerializer, Frames, Serializer, from_frames
+from scaler.pickling.serialization import DEFAULT_SERIALIZER, Frames, Serializer, from_frames
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import PROFILE, TaskStatus
@@ -42,7 +46,10 @@ _ERRORS: dict[int, type[Exception]] = {
 LINE_LENGTH = 200
 """The most of an error's text that is shown in one line."""
 
-_EXCEPTIONS_ARE_PICKLED_BY = DefaultSerializer()
+_FRAME_WITHOUT_SOURCE = re.compile(r'^([ |]*)File "(.+)", line (\d+), in (.+)\n(?!\1  )', re.MULTILINE)
+_LONGEST = 500
+_COMMAND = "<string>"
+"""What Python calls the file of `python -c`."""
 
 
 def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseException | None]:
@@ -179,7 +186,7 @@ def _read_failure(result: TaskResult, name: str, keys: Sequence[str]) -> BaseExc
     reason = "it cannot be pickled"
     if failure.exception:
         try:
-            exception = from_frames(_EXCEPTIONS_ARE_PICKLED_BY, [failure.exception])
+            exception = from_frames(DEFAULT_SERIALIZER, [failure.exception])
         except DeserializeObjectError as unreadable:
             reason = str(unreadable)
         else:
@@ -197,6 +204,62 @@ def _read_failure(result: TaskResult, name: str, keys: Sequence[str]) -> BaseExc
         f"task {name} raised {failure.type_name}: {failure.text}\n"
         f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}"
     )
+
+
+# The source of what only this program has.
+
+
+def with_sources(traceback: str) -> str:
+    """Return a traceback as text, completed with the lines of source that only this program has.
+
+    Functions of notebooks, of the interactive prompt, of `python -c` and of a script on this machine travel without
+    their source, so a worker cannot show their lines.
+    """
+    return _FRAME_WITHOUT_SOURCE.sub(_with_line, traceback)
+
+
+def _with_line(frame: re.Match[str]) -> str:
+    lead, file, number, function = frame.groups()
+    try:
+        source = _line_of(file, int(number), function).strip()[:_LONGEST]
+    except Exception:  # noqa: BLE001 - whatever linecache does with names and files that others have made up
+        source = ""
+    return f"{frame[0]}{lead}  {source}\n" if source else frame[0]
+
+
+def _line_of(file: str, number: int, function: str) -> str:
+    if file == _COMMAND:  # Python 3.13 has it in linecache, too; but so are texts of `exec` called
+        source = _command()
+        if any(code.co_name == function and number in _lines_of(code) for code in _codes_of(source)):
+            return source.splitlines()[number - 1]
+    elif file in linecache.cache or file.endswith(".py"):
+        return linecache.getline(file, number)
+    return ""
+
+
+def _command() -> str:
+    """Return the source of `python -c`; Python itself keeps it from 3.13 on."""
+    arguments = sys.orig_argv
+    return arguments[arguments.index("-c") + 1] if sys.argv[:1] == ["-c"] and "-c" in arguments else ""
+
+
+@lru_cache(1)
+def _codes_of(source: str) -> tuple[CodeType, ...]:
+    return tuple(_within(compile(source, _COMMAND, "exec")))
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _within(constant)
+
+
+def _lines_of(code: CodeType) -> set[int | None]:
+    return {line for _, _, line in code.co_lines()}
+
+
+# Measures.
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.client.results import large_values
-from scaler.client.results.large_values import LargeValues
+from scaler.client import large_values
+from scaler.client.large_values import LargeValues
 
 
 @pytest.fixture(autouse=True)

@@ -1,33 +1,34 @@
 """TaskQueue: the waiting tasks of one worker: the greatest priority first, then first come, first served.
 
-Only the slot writes to it. Nearly always all tasks have the same priority, and so there is one row; nested tasks add a
+Only its worker writes to it. Nearly always all tasks have one priority, and so there is one row; nested tasks add a
 row for each depth, and each wish of users adds one. A task that lacks an object steps aside, so that it does not block
 those behind it, and comes back to the front.
 
 While tasks of several clients wait here, it is first come, first served, however deep: else a client whose tasks keep
 submitting tasks would overtake the others for ever. The scheduler has put them in order, and it is some 50 ms of work.
+Only meanwhile are tasks counted by account, so that no cost depends on how many wait.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from scaler.ids import TaskId
 from scaler.priority_rows import PriorityRows
-from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
 """Which attempt of which task."""
 
 
-def run_of(item: RunTask | RunCancel | RecallRequest) -> RunKey:
+def run_of(item: RunTask | RunCancel | RecallRequest | RunResult) -> RunKey:
     """Return which run is meant."""
     return (item.task_id, item.attempt)
 
 
-_NOBODY, _SEVERAL = -1, -2
+_SEVERAL = -1
 """Stands for several accounts; an account is never negative."""
 
 
@@ -37,64 +38,87 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the row that is first now, to take tasks from; an empty one if nothing waits"""
-        self._aside: list[RunTask] = []
-        self._account = _NOBODY
+        """returns the row that is first now, empty if nothing waits; `left` must hear of what is taken from it"""
+        self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
+        """tasks that stepped aside, by the row in which they were"""
+        self._account = _SEVERAL
         """of all tasks that wait, or of those that did"""
+        self.by_account: Counter[int] = Counter()
+        """how many tasks of each account wait, if they are of several; else empty"""
 
     def __iter__(self) -> Iterator[RunTask]:
-        yield from self._aside
-        for row in self._rows.in_order():
-            yield from row
+        for rows in (self._aside, self._rows):
+            for row in rows.in_order():
+                yield from row
 
     @property
     def is_one_row(self) -> bool:
-        """Whether all tasks that wait are in the first row."""
-        return len(self._rows) == 1
+        """Whether all tasks that wait are in the first row, and of one account."""
+        return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:
         """Put tasks behind all others of their priority; behind all if those are of several clients."""
         rows, account = self._rows, self._account
-        is_sure = False
         for task in tasks:
             priority = task.priority
             if account != task.account:
-                if not is_sure:
-                    account, is_sure = self._account_of_all(), True
-                if account != task.account:
-                    account = task.account if account == _NOBODY else _SEVERAL
-                if account == _SEVERAL:
+                if self._count(task):
                     priority = self._last_priority(priority)
+                account = self._account
             rows[priority].append(task)
-        self._account = account
 
-    def _account_of_all(self) -> int:
-        accounts = {task.account for task in self}
-        return _SEVERAL if len(accounts) > 1 else accounts.pop() if accounts else _NOBODY
+    def _count(self, task: RunTask) -> bool:
+        """A task of another account comes. Return whether tasks of several clients wait from now on."""
+        waiting = self.by_account
+        if not waiting:
+            before = sum(len(row) for rows in (self._rows, self._aside) for row in rows.values())
+            if not before:
+                self._account = task.account
+                return False
+            waiting[self._account] = before
+            self._account = _SEVERAL
+        waiting[task.account] += 1
+        return True
 
     def _last_priority(self, most: int) -> int:
-        return min([priority for priority, row in self._rows.items() if row], default=most)
+        """Return the lowest priority of all tasks that wait, and at most `most`."""
+        lowest = (next((each for each in rows.priorities if rows[each]), most) for rows in (self._rows, self._aside))
+        return min(most, *lowest)
+
+    def left(self, tasks: Iterable[RunTask]) -> None:
+        """These were taken from the first row, or out."""
+        waiting = self.by_account
+        for task in tasks if waiting else ():
+            waiting[task.account] -= 1
+            if not waiting[task.account]:
+                del waiting[task.account]
+        if len(waiting) == 1:
+            (self._account,) = waiting
+            waiting.clear()
 
     def put_back(self, tasks: Sequence[RunTask]) -> None:
         """Put tasks in front of all others of their priority, in their order."""
         for task in reversed(tasks):
+            if self._account != task.account:
+                self._count(task)
             self._rows[task.priority].appendleft(task)
 
     def step_aside(self) -> None:
         """Put the first task aside."""
-        self._aside.append(self.first_row().popleft())
+        task = self.first_row().popleft()
+        self._aside[self._rows.priorities[-1]].append(task)
 
     def bring_back(self) -> None:
         """Put the tasks that stepped aside in front again."""
-        if self._aside:
-            aside, self._aside = self._aside, []
-            self.put_back(aside)
+        while row := self._aside.first():
+            self._rows[self._aside.priorities[-1]].extendleft(reversed(row))
+            row.clear()
 
     def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
         """Remove the tasks of these runs, wherever they wait, and return them."""
         taken = [task for task in self if run_of(task) in runs]
-        if taken:
-            self._aside = [task for task in self._aside if run_of(task) not in runs]
-            for priority, row in self._rows.items():
-                self._rows[priority] = deque(task for task in row if run_of(task) not in runs)
+        for rows in (self._rows, self._aside) if taken else ():
+            for priority, row in rows.items():
+                rows[priority] = deque(task for task in row if run_of(task) not in runs)
+        self.left(taken)
         return taken

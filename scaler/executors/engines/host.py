@@ -23,12 +23,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from scaler.config import ConfigError
 from scaler.executors.engines.call import EngineCall, ended
 from scaler.executors.engines.engine import ElasticEngine, Engine, EngineLostError
-from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.executors.supply import needs_of
+from scaler.executors.task_queue import RunKey, run_of
+from scaler.ids import ObjectId
 from scaler.process.interpreter import part_of_node
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure
@@ -38,8 +40,6 @@ from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskS
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineDown, ProcessorReady
 from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
-
-RunKey: TypeAlias = tuple[TaskId, int]
 
 EXIT_BAD_ENGINE = 2
 """The exit code of a host whose engine cannot be made, which it has said before."""
@@ -112,13 +112,12 @@ class Host:
         return True
 
     def _take(self, task: RunTask) -> None:
-        needs = [task.function_id, *map(ObjectId, split_ids(task.object_ids))]
-        objects = {object_id: self._objects[object_id] for object_id in needs}
-        self._open[task.task_id, task.attempt] = None
+        objects = {object_id: self._objects[object_id] for object_id in needs_of(task)}
+        self._open[run_of(task)] = None
         self._calls.put(EngineCall(task, objects, self._settings.address, self._agent_token))
 
     def _cancel(self, cancel: RunCancel) -> None:
-        key = (cancel.task_id, cancel.attempt)
+        key = run_of(cancel)
         with self._handing:
             future = self._open.get(key)
             if future is None:
@@ -137,7 +136,7 @@ class Host:
     def _submit_calls(self, engine: Engine) -> None:
         while True:
             call = self._calls.get()
-            key = (call.task.task_id, call.task.attempt)
+            key = run_of(call.task)
             if key not in self._open:
                 self._say([ended(call.task, TaskStatus.CANCELED)])
                 continue
@@ -157,7 +156,7 @@ class Host:
     # From the engine, in whatever thread
 
     def _done(self, task: RunTask, future: Future[RunResult]) -> None:
-        self._open.pop((task.task_id, task.attempt), None)
+        self._open.pop(run_of(task), None)
         result = _result_of(task, future)
         try:
             self._say([result])

@@ -27,7 +27,9 @@ from scaler.executors.engines.host import HostSettings
 from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
 from scaler.executors.inline.thread import TaskEnded
 from scaler.executors.messages import CapacityChanged, ExecutorProcessGone
-from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.executors.supply import needs_of
+from scaler.executors.task_queue import RunKey, run_of
+from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process import strays
@@ -68,7 +70,7 @@ class EngineHost(Actor):
         self._shell = shell
         self._settings = settings
         self._link = link
-        self._open: dict[tuple[TaskId, int], HandRun] = {}
+        self._open: dict[RunKey, HandRun] = {}
         self._waiting: list[HandRun] = []
         """those that came while there was no host"""
         self._there: set[ObjectId] = set()
@@ -200,10 +202,9 @@ class EngineHost(Actor):
 
     def _hand(self, hand: HandRun) -> None:
         task = hand.task
-        self._open[task.task_id, task.attempt] = hand
-        needs = [task.function_id, *map(ObjectId, split_ids(task.object_ids))]
+        self._open[run_of(task)] = hand
         items: list[Any] = []
-        for object_id in dict.fromkeys(needs):
+        for object_id in dict.fromkeys(needs_of(task)):
             if object_id not in self._there:
                 self._there.add(object_id)
                 items.append(ObjectResponse(object_id, 1, hand.values.frames(object_id)))
@@ -215,7 +216,7 @@ class EngineHost(Actor):
         if hand is not None:
             self._say([RunCancel(hand.task.task_id, hand.task.worker, hand.task.attempt)])
             return
-        for waiting in [each for each in self._waiting if (each.task.task_id, each.task.attempt) == drop.key]:
+        for waiting in [each for each in self._waiting if run_of(each.task) == drop.key]:
             self._waiting.remove(waiting)
             self._end(waiting, ended(waiting.task, TaskStatus.CANCELED))
 
@@ -228,7 +229,7 @@ class EngineHost(Actor):
 
     def _results(self, results: Batch[RunResult]) -> None:
         for result in results:
-            hand = self._open.pop((result.task_id, result.attempt), None)
+            hand = self._open.pop(run_of(result), None)
             if hand is not None:
                 self._end(hand, result)
 

@@ -10,6 +10,8 @@ Must never: hand the engine more than that, because an engine knows no prioritie
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
 from scaler.executors.inline.thread import PreparedTask, Runner, TaskGoesOn, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
@@ -80,11 +82,14 @@ class EngineWorker(InlineWorker):
 
     def _is_next_deeper(self) -> bool:
         """Return whether the next task is deeper than all that run of its client: one of these may wait for it."""
-        first = self._backlog.first()
+        first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False
         elders = [run.task.priority for run in self._running() if run.task.account == first.account]
         return bool(elders) and first.priority > max(elders)
 
-    def _dropped(self, object_ids: set[ObjectId]) -> None:
-        self._host.send(DropObjects(object_ids))
+    def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
+        dropped = super()._forget(object_ids)
+        if dropped:
+            self._host.send(DropObjects(dropped))
+        return dropped

@@ -3,9 +3,9 @@
 The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and its threads (ends,
 waits). It sends results to the link.
 
-    link --RunTask--> backlog --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
-                                   |                |               |
-                                   +----------------+-- cancelled --+--> ABANDONED
+    link --RunTask--> queue --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
+                                 |                |               |
+                                 +----------------+-- cancelled --+--> ABANDONED
 
 One task at a time has the place: RUNS. While it waits for others, another thread runs another task. Nothing can stop a
 thread: a task that is cancelled is answered for at once and abandoned, and its thread ends it without the place.
@@ -15,13 +15,11 @@ Must never: answer a task twice, or wait for a thread that runs a task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
-from scaler.executors.inline.backlog import Backlog, run_of
-from scaler.executors.inline.objects import Objects
 from scaler.executors.inline.thread import (
     PreparedTask,
     Runner,
@@ -41,11 +39,14 @@ from scaler.executors.messages import (
     RunsNotHere,
     SayRuns,
 )
+from scaler.executors.supply import Stock, Supply
+from scaler.executors.task_queue import TaskQueue, run_of
 from scaler.executors.view import ProcessNow
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.pickling.serialization import Named, serves_nothing
+from scaler.processor.values import Values
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
@@ -119,9 +120,10 @@ class InlineWorker(Actor):
     ) -> None:
         self._link = link
         self._new_thread = new_thread
-        self._backlog = Backlog()
+        self._queue = TaskQueue()
         self._cache = objects
-        self._objects = Objects(self._ask_for_object, named)
+        self._supply, self._stock = Supply(self._ask_for_object), Stock()
+        self._values = Values(named)
         self._runs: dict[Runner, _Run] = {}
         self._idle: list[Runner] = []
         self._next_number = count(1).__next__
@@ -130,13 +132,13 @@ class InlineWorker(Actor):
 
     @handles(Batch[RunTask])
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
-        self._backlog.add(tasks)
+        self._queue.add(tasks)
         self._go_on()
 
     @handles(Batch[RunCancel])
     def _cancel(self, cancels: Batch[RunCancel]) -> None:
         wanted = set(map(run_of, cancels))
-        taken = self._backlog.take_out(wanted)
+        taken = self._queue.take_out(wanted)
         self._end(taken, TaskStatus.CANCELED)
         for run in list(self._runs.values()):
             if run_of(run.task) in wanted and run.state is not _State.ABANDONED:
@@ -162,7 +164,7 @@ class InlineWorker(Actor):
 
     @handles(Batch[RecallRequest])
     def _give_back(self, requests: Batch[RecallRequest]) -> None:
-        taken = self._backlog.take_out(set(map(run_of, requests)))
+        taken = self._queue.take_out(set(map(run_of, requests)))
         if taken:
             self._link.send(
                 Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
@@ -170,7 +172,7 @@ class InlineWorker(Actor):
         self._say_not_here(requests, taken)
 
     def _say_not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
-        """Tell the link which of the runs that were named were not in the backlog and are in no thread."""
+        """Tell the link which of the runs that were named did not wait here and are in no thread."""
         here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
         others = [run for run in named if run_of(run) not in here]
         if others:
@@ -192,27 +194,38 @@ class InlineWorker(Actor):
 
     @handles(ObjectFound)
     def _object_found(self, found: ObjectFound) -> None:
-        self._objects.found(found.stored)
-        self._backlog.bring_back()
+        stored = found.stored
+        self._supply.found(stored.object_id)
+        self._stock.has.add(stored.object_id)
+        self._values.store(stored.object_id, stored.frames if stored.block is None else stored.block.map())
+        self._queue.bring_back()
         self._go_on()
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
-        failed = self._backlog.take_out(self._objects.lost(lost.object_id, self._backlog))
+        failed = self._queue.take_out(self._supply.lost(lost.object_id, self._queue))
         self._end(failed, TaskStatus.MISSING_OBJECTS, lost.sentence())
-        self._backlog.bring_back()
+        self._queue.bring_back()
         self._go_on()
 
     @handles(ForgetObjects)
     def _forget_objects(self, forget: ForgetObjects) -> None:
-        self._dropped(self._objects.forget(forget.object_ids))
+        self._forget(forget.object_ids)
 
     @handles(CollectionDue)
     def _collection_due(self, _due: CollectionDue) -> None:
-        self._dropped(self._objects.collect())
+        self._forget(self._stock.has - self._stock.used)
+        self._stock.used.clear()
 
-    def _dropped(self, object_ids: set[ObjectId]) -> None:
-        """Tasks that begin from now on do not have these objects."""
+    def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
+        """Tasks that begin from now on do not have these objects; those that have begun keep them.
+
+        Threads read from `_values` meanwhile, which therefore never changes but by a new object.
+        """
+        dropped = self._stock.forget(object_ids)
+        if dropped:
+            self._values = self._values.without(dropped)
+        return dropped
 
     # From the threads
 
@@ -279,13 +292,13 @@ class InlineWorker(Actor):
                 self._unblock(run)
                 run.thread.permit(run.number)
                 continue
-            task = self._backlog.take(self._objects.has_all, self._objects.holds_up)
+            task = self._supply.take(self._queue, self._stock)
             if task is None:
                 return
             thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)
             number = self._next_number()
             self._runs[thread] = _Run(task, number, thread, self.now())
-            thread.hand(PreparedTask(number, task, self._objects.values))
+            thread.hand(PreparedTask(number, task, self._values))
             if task.options:
                 self._limit(thread, number, RunOptions.decode(task.options).timeout_ms / 1000)
 

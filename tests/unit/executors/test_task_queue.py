@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.executors.task_queue import TaskQueue, run_of
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.wire.messages.worker import RunTask
+from tests.support.instructions import instructions
 
 
 def task(number: int, priority: int = 0, account: int = 0) -> RunTask:
     return RunTask(TaskId(number.to_bytes(16, "big")), 0, 1, ObjectId(NO_ID), b"", b"", priority, account=account)
 
 
+def take_one(queue: TaskQueue) -> RunTask:
+    taken = queue.first_row().popleft()
+    queue.left([taken])
+    return taken
+
+
 def take_all(queue: TaskQueue) -> list[RunTask]:
     taken = []
-    while row := queue.first_row():
-        taken.append(row.popleft())
+    while queue.first_row():
+        taken.append(take_one(queue))
     return taken
 
 
@@ -54,7 +62,7 @@ def test_a_recursion_of_one_client_does_not_overtake_another_one() -> None:
 def test_when_tasks_of_one_client_are_left_the_deepest_are_first_again() -> None:
     queue = TaskQueue()
     queue.add([task(1), task(2, account=1), task(3, 1)])
-    assert [queue.first_row().popleft().task_id[-1] for _ in range(2)] == [1, 2]
+    assert [take_one(queue).task_id[-1] for _ in range(2)] == [1, 2]
     queue.add([task(4, 0), task(5, 2)])
     assert [each.task_id[-1] for each in take_all(queue)] == [5, 3, 4]
     queue.add([task(6, account=2), task(7, 3, account=2)])
@@ -96,7 +104,7 @@ def test_it_is_a_list_sorted_by_priority(story: list[tuple[str, list[int]]]) -> 
             queue.put_back(tasks)
             model = sorted(tasks + model, key=lambda waiting: -waiting.priority)
         elif model:
-            assert queue.first_row().popleft() == model.pop(0)
+            assert take_one(queue) == model.pop(0)
         assert list(queue) == model
     assert take_all(queue) == model
 
@@ -114,3 +122,73 @@ def test_a_task_that_steps_aside_lets_others_go_first_and_comes_back_to_the_fron
     queue.bring_back()
     queue.bring_back()
     assert take_all(queue) == [deep, tasks[1], tasks[2], tasks[3]]
+
+
+def test_tasks_that_stepped_aside_count_as_tasks_that_wait_and_keep_their_place_in_the_order() -> None:
+    queue, first, deep, other = TaskQueue(), task(1), task(2, 2), task(3, 1, account=1)
+    queue.add([first])
+    queue.step_aside()
+    queue.add([other, deep])
+    queue.step_aside()
+    queue.bring_back()
+    assert take_all(queue) == [first, other, deep]
+
+
+def test_those_of_one_client_have_their_order_again_when_those_of_the_others_were_taken_out() -> None:
+    queue, first, other, deep = TaskQueue(), task(1), task(2, account=1), task(3, 1)
+    queue.add([first, other])
+    assert queue.take_out({run_of(other)}) == [other]
+    queue.add([deep])
+    assert take_all(queue) == [deep, first]
+
+
+def test_tasks_put_back_count_for_their_client() -> None:
+    queue, back, other, deep = TaskQueue(), task(1), task(2, account=1), task(3, 1, account=1)
+    queue.add([other])
+    queue.put_back([back])
+    queue.add([deep])
+    assert take_all(queue) == [back, other, deep]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "put back", "take", "take out", "aside"]), st.integers(0, 2)), max_size=60
+    )
+)
+def test_it_is_in_the_order_of_arrival_exactly_while_several_clients_wait(story: list[tuple[str, int]]) -> None:
+    queue = TaskQueue()
+    for number, (name, account) in enumerate(story):
+        waiting = list(queue)
+        if name == "add":
+            new = task(number, number % 3, account)
+            lowest = min((each.priority for each in waiting), default=0)
+            queue.add([new])
+            if {each.account for each in waiting} - {account} or not queue.first_row() or lowest > new.priority:
+                assert list(queue)[-1] is new
+        elif name == "put back":
+            queue.put_back([task(number, number % 3, account)])
+        elif name == "take out" and waiting:
+            queue.take_out({run_of(waiting[number % len(waiting)])})
+        elif name == "aside" and queue.first_row():
+            queue.step_aside()
+            queue.bring_back()
+            assert list(queue) == waiting
+        elif name == "take" and queue.first_row():
+            assert take_one(queue) is waiting[0]
+        accounts = {each.account for each in queue}
+        assert len(queue.by_account) == (len(accounts) if len(accounts) > 1 else 0)
+
+
+@pytest.mark.parametrize("accounts", [1, 3])
+def test_a_task_is_added_and_taken_at_the_same_cost_however_many_wait(accounts: int) -> None:
+    def cost(waiting: int) -> int:
+        queue = TaskQueue()
+        queue.add(task(number, number % 2, number % accounts) for number in range(waiting))
+
+        def add_and_take() -> None:
+            queue.add([task(waiting, 1, waiting % accounts)])
+            queue.left([queue.first_row().popleft()])
+
+        return instructions(add_and_take)
+
+    assert cost(1_000) == cost(10)

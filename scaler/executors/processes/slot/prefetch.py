@@ -45,6 +45,7 @@ class Prefetch:
     def __init__(self, queue: TaskQueue, supplies: Supplies) -> None:
         self._queue = queue
         self._supplies = supplies
+        self._supply = supplies.supply
         self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
         self.took_us: defaultdict[ObjectId, list[int]] = defaultdict(list)
         """of the calls that have ended, by function; they are learned together, before the next portion is weighed"""
@@ -62,12 +63,15 @@ class Prefetch:
         row = self._queue.first_row()
         if len(row) == 1 and not processor.held and self._queue.is_one_row:
             task = row[0]
-            if not task.object_ids and task.function_id in self._supplies.used_by(processor):
+            if not task.object_ids and task.function_id in self._supplies.stock(processor).used:
                 row.clear()
                 self.unweighed = processor, (task, 0.0)
                 processor.held.append(self.unweighed[1])
                 return [task]
-        return self._take_by_time(processor, row, together_us)
+        portion = self._take_by_time(processor, row, together_us)
+        if self._queue.by_account:
+            self._queue.left(portion)
+        return portion
 
     def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
         held, held_us = processor.held, processor.held_us
@@ -76,7 +80,7 @@ class Prefetch:
             return portion
         if self.took_us:
             self._count()
-        used = self._supplies.used_by(processor)
+        used = (stock := self._supplies.stock(processor)).used
         function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
         room_bytes = PORTION_BYTES
         while row:
@@ -93,8 +97,8 @@ class Prefetch:
                 or room_bytes < 0
             ):
                 break
-            if (task.function_id not in used or task.object_ids) and not self._supplies.has_all(processor, task):
-                if self._supplies.holds_up(processor, task):
+            if (task.function_id not in used or task.object_ids) and not self._supply.has_all(stock, task):
+                if self._supply.holds_up(stock, task):
                     break
                 room_bytes += len(task.payload)
                 self._queue.step_aside()

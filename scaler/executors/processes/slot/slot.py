@@ -60,6 +60,7 @@ from scaler.executors.processes.slot.supplies import Supplies
 from scaler.executors.processes.slot.suspension import BreathDue, Suspension
 from scaler.executors.processes.slot.time_limit import LimitDue, TimeLimit
 from scaler.executors.processes.slot.turns import Turns
+from scaler.executors.supply import Supply
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
@@ -94,7 +95,8 @@ class Slot(Actor):
         self._pool = pool
         self._queue = TaskQueue()
         self._processors = processors = Processors()
-        self._supplies = Supplies(processors, self._ask_for_object)
+        self._supply = Supply(self._ask_for_object)
+        self._supplies = Supplies(processors, self._supply)
         self._prefetch = Prefetch(self._queue, self._supplies)
         self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
         self._renewal = Renewal(processors, self.schedule)
@@ -173,7 +175,7 @@ class Slot(Actor):
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
-        failed = self._queue.take_out(self._supplies.lost(lost.object_id, self._queue))
+        failed = self._queue.take_out(self._supply.lost(lost.object_id, self._queue))
         self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
         self._queue.bring_back()
         self._hand_out()

@@ -8,15 +8,19 @@ import pytest
 
 from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
-from scaler.executors.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
+from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.pickling.serialization import DefaultSerializer, to_frames
+from scaler.processor.values import Values
+from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 from tests.support.recorder import Recorder
 
-FUNCTION = ObjectId(b"f" * 16)
+FUNCTION, ONE = ObjectId(b"f" * 16), ObjectId(b"1" * 16)
+DEFAULT = DefaultSerializer()
 
 
 class Thread:
@@ -52,6 +56,8 @@ class Bench:
         link, cache = self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.cache)
         self.worker = self.dispatcher.spawn(InlineWorker(link, cache, self._new_thread))
         self._new_id = IdSource()
+        self.asked: list[ObjectId] = []
+        self.stored: dict[ObjectId, StoredObject] = {}
 
     def _new_thread(self, _worker: ActorRef) -> TaskThread:
         self.threads.append(Thread())
@@ -61,17 +67,24 @@ class Bench:
         self.worker.send(message)
         assert self.dispatcher.run()
         for need in self.cache.take(NeedObject):
-            need.worker.send(ObjectFound(StoredObject(need.object_id, [b""], None)))
+            self.asked.append(need.object_id)
+            empty = StoredObject(need.object_id, [b""], None)
+            need.worker.send(ObjectFound(self.stored.get(need.object_id, empty)))
         assert self.dispatcher.run()
         assert self.dispatcher.failures == 0
 
-    def task(self, priority: int = 0) -> RunTask:
-        task = RunTask(TaskId(self._new_id()), 3, 1, FUNCTION, b"", b"", priority)
+    def task(self, priority: int = 0, object_ids: bytes = b"") -> RunTask:
+        task = RunTask(TaskId(self._new_id()), 3, 1, FUNCTION, b"", object_ids, priority)
         self.tell(Batch[RunTask]([task]))
         return task
 
     def cancel(self, task: RunTask) -> None:
         self.tell(Batch[RunCancel]([RunCancel(task.task_id, task.worker, task.attempt)]))
+
+    def values_of(self, task: RunTask) -> Values:
+        prepared = self.of(task).prepared
+        assert prepared is not None
+        return prepared.values
 
     def of(self, task: RunTask) -> Thread:
         [thread] = [each for each in self.threads if each.prepared is not None and each.prepared.task is task]
@@ -232,3 +245,34 @@ def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
     bench.finish(waits)
     bench.dispatcher.end(bench.worker)
     assert (running.done, idle.done) == (["ended"], ["ended", "joined"])
+
+
+def test_an_object_in_shared_memory_is_read_from_there(bench: Bench) -> None:
+    value = [b"x" * 100_000]
+    bench.stored[ONE] = StoredObject(ONE, (), SharedBlock.of(to_frames(DEFAULT, value)))
+    assert bench.values_of(bench.task(object_ids=ONE)).stored(DEFAULT, ONE) == value
+
+
+def test_what_is_forgotten_stays_with_those_that_have_begun(bench: Bench) -> None:
+    values = []
+    for value in (7, 8):
+        bench.stored[ONE] = StoredObject(ONE, [bytes(frame) for frame in to_frames(DEFAULT, value)], None)
+        task = bench.task(object_ids=ONE)
+        values.append(bench.values_of(task))
+        bench.finish(task)
+        bench.tell(ForgetObjects([ONE, ObjectId(b"?" * 16)]))
+    assert bench.asked == [FUNCTION, ONE, ONE]
+    assert [each.stored(DEFAULT, ONE) for each in values] == [7, 8]
+
+
+def test_a_collection_drops_what_no_task_needed_since_the_last_one(bench: Bench) -> None:
+    def collect_and_run() -> None:
+        bench.tell(CollectionDue())
+        bench.finish(bench.task())
+
+    bench.finish(bench.task(object_ids=ONE))
+    collect_and_run()
+    assert bench.asked == [FUNCTION, ONE]
+    collect_and_run()
+    bench.task(object_ids=ONE)
+    assert bench.asked == [FUNCTION, ONE, ONE]

@@ -16,6 +16,7 @@ from scaler.executors.processes.slot.prefetch import (
     Prefetch,
 )
 from scaler.executors.processes.slot.supplies import Supplies
+from scaler.executors.supply import Supply
 from scaler.executors.task_queue import TaskQueue
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.columns import Batch
@@ -171,7 +172,7 @@ class Stock:
     def __init__(self) -> None:
         self.queue = TaskQueue()
         bench = RoomBench()
-        supplies = Supplies(bench.processors, lambda _object_id, _is_function: None)
+        supplies = Supplies(bench.processors, Supply(lambda _object_id, _is_function: None))
         self.portions = Prefetch(self.queue, supplies)
         self.processor = bench.running()
         supplies.join(self.processor)

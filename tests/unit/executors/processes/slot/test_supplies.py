@@ -7,10 +7,11 @@ import pytest
 from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
 from scaler.executors.processes.messages import CleanProcessor, DropObjects, HandObject, HandTasks
 from scaler.executors.processes.slot.processors import ProcessorRecord
-from scaler.executors.processes.slot.supplies import AWAITED_OBJECTS, Supplies
-from scaler.executors.task_queue import run_of
+from scaler.executors.processes.slot.supplies import Supplies
+from scaler.executors.supply import AWAITED_OBJECTS, Supply
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
 from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
 
@@ -220,7 +221,8 @@ class SuppliesBench(RoomBench):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[ObjectId] = []
-        self.supplies = Supplies(self.processors, lambda object_id, is_function: self.asked.append(object_id))
+        self.supply = Supply(lambda object_id, is_function: self.asked.append(object_id))
+        self.supplies = Supplies(self.processors, self.supply)
         self.processor = self.joined()
 
     def joined(self) -> ProcessorRecord:
@@ -228,6 +230,9 @@ class SuppliesBench(RoomBench):
         self.supplies.join(processor)
         self.audit(self.supplies)
         return processor
+
+    def has_all(self, processor: ProcessorRecord, task: RunTask) -> bool:
+        return self.supply.has_all(self.supplies.stock(processor), task)
 
     def find(self, *object_ids: ObjectId) -> list[HandObject]:
         for object_id in object_ids:
@@ -244,19 +249,19 @@ class SuppliesBench(RoomBench):
 def test_what_is_missing_is_asked_for_once_and_handed_once() -> None:
     bench = SuppliesBench()
     task = bench.task(object_ids=OTHER)
-    assert not bench.supplies.has_all(bench.processor, task)
-    assert not bench.supplies.has_all(bench.processor, task)
+    assert not bench.has_all(bench.processor, task)
+    assert not bench.has_all(bench.processor, task)
     assert bench.asked == [FUNCTION, OTHER]
     assert [hand.stored.object_id for hand in bench.find(FUNCTION, OTHER, OTHER)] == [FUNCTION, OTHER]
-    assert bench.supplies.has_all(bench.processor, task)
-    assert bench.supplies.used_by(bench.processor) == {FUNCTION, OTHER}
+    assert bench.has_all(bench.processor, task)
+    assert bench.supplies.stock(bench.processor).used == {FUNCTION, OTHER}
 
 
 def test_a_new_processor_has_nothing_and_asks_again() -> None:
     bench = SuppliesBench()
-    bench.supplies.has_all(bench.processor, bench.task())
+    bench.has_all(bench.processor, bench.task())
     new = bench.joined()
-    bench.supplies.has_all(new, bench.task())
+    bench.has_all(new, bench.task())
     assert bench.asked == [FUNCTION, FUNCTION]
     assert [hand.number for hand in bench.find(FUNCTION)] == [new.number]
 
@@ -268,32 +273,11 @@ def test_without_a_processor_an_object_is_nobodys() -> None:
     assert bench.find(FUNCTION) == []
 
 
-def test_only_who_waited_at_the_second_question_fails() -> None:
-    bench = SuppliesBench()
-    first, second = bench.task(), bench.task()
-    bench.supplies.has_all(bench.processor, first)
-    assert bench.supplies.lost(FUNCTION, [first]) == set()
-    assert bench.asked == [FUNCTION, FUNCTION]
-    assert bench.supplies.lost(FUNCTION, [first, second]) == {run_of(first)}
-    assert bench.supplies.lost(OTHER, [first]) == set()
-    assert bench.asked == [FUNCTION, FUNCTION]
-
-
-def test_a_function_holds_up_those_behind_and_an_object_does_not_until_there_are_many() -> None:
-    bench = SuppliesBench()
-    assert bench.supplies.holds_up(bench.processor, bench.task())
-    bench.find(FUNCTION)
-    for number in range(AWAITED_OBJECTS + 1):
-        task = bench.task(object_ids=bytes([number + 1]) * 16)
-        bench.supplies.has_all(bench.processor, task)
-        assert bench.supplies.holds_up(bench.processor, task) is (number == AWAITED_OBJECTS)
-
-
 def test_a_collection_drops_what_was_not_used_and_keeps_what_is_held() -> None:
     bench = SuppliesBench()
     bench.find(FUNCTION, OTHER)
     bench.processor.held.append((bench.task(), 1.0))
-    bench.supplies.has_all(bench.processor, bench.task())
+    bench.has_all(bench.processor, bench.task())
     assert bench.collect() == [OTHER]
     assert bench.collect() == []
     finish(bench.processor)

@@ -26,6 +26,8 @@ else:
         return lambda decorator: decorator
 
 
+__all__ = ["dataclass_transform", "message"]
+
 T = TypeVar("T")
 
 

@@ -19,7 +19,7 @@ from scaler.ids import ObjectId, content_id
 from scaler.pickling.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block
 from scaler.wire.codec.codec import camel_case, encode, encode_message, union_name
 from scaler.wire.codec.columns import Rule, column_kinds
-from scaler.wire.codec.schemas import schema_directory
+from scaler.wire.codec.schemas import SCHEMAS, schema_directory
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import PROFILE
@@ -155,12 +155,14 @@ def message(title: str, direction: Direction, items: list[Any], number: int = 0,
 def messages(direction: Direction) -> Json:
     """For each kind of item: one, three, three of defaults; and all kinds in one message."""
     vectors = []
-    for batch in direction.batches:
+    members = getattr(SCHEMAS[direction.schema], direction.name).Batch.schema.union_fields
+    batches = sorted(direction.batches, key=lambda batch: members.index(union_name(batch.item)))
+    for batch in batches:
         item, name = batch.item, union_name(batch.item)
         vectors.append(message(f"one {name}", direction, [sample(item, 0)]))
         vectors.append(message(f"three {name}", direction, [sample(item, index) for index in range(3)]))
         vectors.append(message(f"three {name}, all columns empty", direction, [default_item(item)] * 3))
-    mixed = [sample(batch.item, index) for batch in direction.batches for index in range(2)]
+    mixed = [sample(batch.item, index) for batch in batches for index in range(2)]
     vectors.append(message("all kinds, and the first one once more", direction, [*mixed, mixed[0]]))
     if direction not in (AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT):
         vectors.append(message("an acknowledgement alone", direction, [], 0, 258))

@@ -6,7 +6,6 @@ from enum import IntEnum
 from typing import Annotated
 
 from scaler.ids import NO_ID
-from scaler.message import message
 from scaler.wire.messages.columns import (
     I32,
     U8,
@@ -27,6 +26,7 @@ from scaler.wire.messages.columns import (
     Text,
 )
 from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColumn
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, travels
 
 
 class GoodbyeKind(IntEnum):
@@ -54,7 +54,7 @@ GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
 KnownColumn = Annotated[int, "u8", Known]
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class ClientHello:
     """The first message of a client on every connection."""
 
@@ -83,7 +83,7 @@ class ClientHello:
     """if it goes on: the `dial` of the connection on which its session began; 0: it does not count them"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class Task:
     """Run a function."""
 
@@ -105,7 +105,7 @@ class Task:
     """1: its result is of use only with those of others, and may wait a moment for them"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class TaskCancel:
     """Never run the task, or stop it."""
 
@@ -114,7 +114,7 @@ class TaskCancel:
     """1: only if it has not begun"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class TaskResult:
     """How a task ended."""
 
@@ -127,7 +127,7 @@ class TaskResult:
     """a `PROFILE`, if it was measured"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class GraphTask:
     """A graph: so many nodes of it follow. When it is sent again, all nodes follow again."""
 
@@ -143,7 +143,7 @@ class GraphTask:
     """of all its tasks, as in `Task`"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class GraphNode:
     """The next node of a graph: a task that runs when those before it that it depends on have ended well."""
 
@@ -160,7 +160,7 @@ class GraphNode:
     """whether the client wants the result"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class GraphInput:
     """The next node of a graph, if it is no call: the result of another task of the client."""
 
@@ -176,14 +176,14 @@ class GraphInput:
     status: StatusColumn = 0
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class GraphTaskCancel:
     """Never run the remaining nodes of the graph, and stop the running ones."""
 
     graph_id: GraphIdColumn
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class ClientHeartbeat:
     """The client is alive."""
 
@@ -193,7 +193,7 @@ class ClientHeartbeat:
     """1: something waits until there is room for it on the way, so not all that is open has been said"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class ClientHeartbeatEcho:
     """The scheduler is alive."""
 
@@ -202,7 +202,7 @@ class ClientHeartbeatEcho:
     """the most bytes of one value that it takes now; 0: not said"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class ClientResting:
     """The task of this client only waits, and the client has sent everything before this."""
 
@@ -212,7 +212,7 @@ class ClientResting:
     """the highest number of the scheduler's messages that it has had"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class ExplainRequest:
     """What does this task wait for?"""
 
@@ -223,7 +223,7 @@ class ExplainRequest:
     """of a node: its position in the graph"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class ExplainResponse:
     """Where a task is, and what it waits for."""
 
@@ -244,14 +244,14 @@ class ExplainResponse:
     """for how many milliseconds it has been in this state at least; 0: not known"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class ClientDisconnect:
     """A client leaves."""
 
     kind: GoodbyeColumn
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class ClientShutdownResponse:
     """Whether the scheduler will shut down as asked."""
 
@@ -259,7 +259,7 @@ class ClientShutdownResponse:
     reason: Reason
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class InfoRequest:
     """Who is there? One with the number of an earlier request takes its place."""
 
@@ -274,7 +274,7 @@ class InfoRequest:
     """the agents of these workers are to leave when their tasks have ended"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class InfoResponse:
     """The answer to an `InfoRequest`. A detailed one comes after the `WorkerInfo` of all workers."""
 
@@ -289,7 +289,7 @@ class InfoResponse:
     """how many wait at the scheduler for a worker"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class WorkerInfo:
     """One connected worker."""
 
@@ -306,7 +306,7 @@ class WorkerInfo:
     capabilities: Text
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER)
 class OutputRequest:
     """What has a task written? Or: say what all tasks of this client write, from now on."""
 
@@ -318,7 +318,7 @@ class OutputRequest:
     """whether only the latest report of the task is wanted, which is not among its lines"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class OutputLine:
     """A line that a task of this client has written."""
 
@@ -336,7 +336,7 @@ class OutputLine:
     text: Line
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT)
 class OutputResponse:
     """All lines of a task that are kept have been said."""
 

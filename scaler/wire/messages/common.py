@@ -6,7 +6,6 @@ import struct
 from enum import IntEnum
 from typing import Annotated
 
-from scaler.message import message
 from scaler.wire.messages.columns import (
     U8,
     U16,
@@ -20,6 +19,14 @@ from scaler.wire.messages.columns import (
     Rows,
     SizeRow,
     Text,
+)
+from scaler.wire.messages.directions import (
+    AGENT_TO_PROCESSOR,
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    travels,
 )
 
 PROTOCOL_VERSION = 1
@@ -107,7 +114,7 @@ IS_BACK = 2
 """`resumes` of a peer that had a session, here or with an earlier scheduler, and begins anew."""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloReply:
     """The scheduler's answer to a hello."""
 
@@ -133,14 +140,14 @@ class HelloReply:
     """the most bytes of one value that the scheduler takes; 0: not said"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloRequest:
     """The scheduler does not know this connection: send a hello on a new one."""
 
     reason: Reason
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class Chunk:
     """A part of a message that is too large to travel in one piece. For `scaler.wire.session.pipe` only."""
 
@@ -152,7 +159,7 @@ class Chunk:
     """bytes of these frames, one after the other"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER)
 class ObjectRequest:
     """Send me this object."""
 
@@ -161,7 +168,7 @@ class ObjectRequest:
     """1: its bytes, because its location could not be opened"""
 
 
-@message
+@travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class ObjectResponse:
     """The object, or the news that it is not stored."""
 
@@ -174,7 +181,7 @@ class ObjectResponse:
     """not stored: why; empty: it was deleted, or never stored"""
 
 
-@message
+@travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class ObjectInstruction:
     """Create or delete a stored object."""
 
@@ -186,7 +193,7 @@ class ObjectInstruction:
     """the location of its memory, instead of the frames, which the client sends on request"""
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class ObjectKept:
     """An agent that is back on a new connection still has a copy of this object."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import struct
 
-from scaler.message import message
 from scaler.wire.messages.columns import U8, U32, U64, Bytes, Line, Names, Reason, Text, Traceback
 from scaler.wire.messages.common import StreamColumn
+from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR, travels
 
 WORKER_ROW = struct.Struct("<IIIHHQ8sII")
 """A worker: processor time in permille of a core, tasks that it has, tasks that wait at it, suspended tasks, flags,
@@ -34,7 +34,7 @@ ENDED, SENT, RECEIVED = range(3)
 """Groups of `StateCount`."""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateHead:
     """The first item of each message: whose state this is, when it was so, and how much of it is shown."""
 
@@ -45,7 +45,7 @@ class StateHead:
     more: U8 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateScheduler:
     """The scheduler as a whole. Topic scheduler."""
 
@@ -68,7 +68,7 @@ class StateScheduler:
     shared_bytes: U64 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateCount:
     """One counter since the start of the scheduler. Topic scheduler."""
 
@@ -77,7 +77,7 @@ class StateCount:
     amount: U64 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateWaiting:
     """Tasks that ask for the same, and what those of them that wait are waiting for. Topic scheduler."""
 
@@ -91,7 +91,7 @@ class StateWaiting:
     unmeasured: U64 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateClient:
     """A client. Topic clients."""
 
@@ -104,7 +104,7 @@ class StateClient:
     seen_ms: U32 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateAgent:
     """An agent and its workers, one row of `workers` for each. Topic workers."""
 
@@ -124,7 +124,7 @@ class StateAgent:
     workers: Bytes = b""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateProcessors:
     """The processes of an agent's workers, one row for each. Topic processors."""
 
@@ -132,7 +132,7 @@ class StateProcessors:
     processors: Bytes = b""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateFunction:
     """The tasks of one function. Topic functions."""
 
@@ -150,7 +150,7 @@ class StateFunction:
     asks: Text = ""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateBins:
     """What the workers of an agent did since the message before, one row for each that did something. Topic bins."""
 
@@ -158,7 +158,7 @@ class StateBins:
     bins: Bytes = b""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateFailure:
     """Failures of one kind. Topic failures."""
 
@@ -175,7 +175,7 @@ class StateFailure:
     traceback: Traceback = ""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateTask:
     """One task, as it is now. Topics tasks (a sample) and task/ID (that one)."""
 
@@ -197,7 +197,7 @@ class StateTask:
     reason: Reason = ""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateMove:
     """One step in the life of a task. Topic task/ID, from the subscription on."""
 
@@ -210,7 +210,7 @@ class StateMove:
     reason: Reason = ""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateGraph:
     """A graph of tasks. Topic graphs."""
 
@@ -227,7 +227,7 @@ class StateGraph:
     ended_us: U64 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateNode:
     """A node of a graph of at most 2000. Topic graph/ID: all nodes first, then those that have changed."""
 
@@ -240,7 +240,7 @@ class StateNode:
     duration_us: U32 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateObject:
     """A stored object, the largest first. Topic objects."""
 
@@ -253,7 +253,7 @@ class StateObject:
     is_shared: U8 = 0
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateEvent:
     """Something that happened. Topic events."""
 
@@ -263,7 +263,7 @@ class StateEvent:
     reason: Reason = ""
 
 
-@message
+@travels(SCHEDULER_TO_MONITOR)
 class StateLine:
     """A line that a task has written. Topic task/ID."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scaler.message import message
 from scaler.wire.messages.columns import U8, U32, U64, Line, Reason
 from scaler.wire.messages.common import StreamColumn
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT, travels
 
 
-@message
+@travels(AGENT_TO_PROCESSOR)
 class CollectGarbage:
     """Between two tasks: collect garbage and return unused memory to the system."""
 
@@ -15,14 +15,14 @@ class CollectGarbage:
     """a processor with no more memory than this keeps it"""
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class ProcessorReady:
     """The processor has started and waits for work."""
 
     pid: U32
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class TaskBlocked:
     """The task waits for others: the agent may run other tasks in its place."""
 
@@ -36,35 +36,35 @@ class TaskBlocked:
     """the wait ends after this time in any case; 0: no limit"""
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class ResumeRequest:
     """The wait is over: the task asks to continue, and waits for `ResumeTask`."""
 
     number: U32
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class TaskUnblocked:
     """No thread of the task waits any more; it continues without asking."""
 
     number: U32
 
 
-@message
+@travels(AGENT_TO_PROCESSOR)
 class ResumeTask:
     """The task may continue."""
 
     number: U32
 
 
-@message
+@travels(AGENT_TO_PROCESSOR)
 class EndProcessor:
     """The processor is not needed and ends, unless clients in it have open tasks; then it reports ready again."""
 
     reason: Reason
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class EngineDown:
     """The host of an engine has lost the engine, or cannot reach it."""
 
@@ -73,14 +73,14 @@ class EngineDown:
     reason: Reason
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class EngineCapacity:
     """The engine of a host can run so many tasks at once now."""
 
     places: U32
 
 
-@message
+@travels(PROCESSOR_TO_AGENT)
 class TaskOutput:
     """A line that a task has written. Not for tasks that write nothing."""
 

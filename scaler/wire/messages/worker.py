@@ -7,7 +7,6 @@ from enum import IntFlag
 from typing import Annotated
 
 from scaler.ids import ID_BYTES, NO_ID
-from scaler.message import message
 from scaler.wire.messages.columns import (
     I32,
     U8,
@@ -27,6 +26,13 @@ from scaler.wire.messages.columns import (
     Text,
 )
 from scaler.wire.messages.common import ProfileColumn, StandingColumn, StatusColumn, StreamColumn
+from scaler.wire.messages.directions import (
+    AGENT_TO_PROCESSOR,
+    AGENT_TO_SCHEDULER,
+    PROCESSOR_TO_AGENT,
+    SCHEDULER_TO_AGENT,
+    travels,
+)
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 
 HELD_RUN = struct.Struct("<16sIH")
@@ -38,7 +44,7 @@ HELD_MOST = 250_000
 HeldColumn = Annotated[bytes, "bytes", Rows(HELD_RUN.size, HELD_MOST)]
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class WorkerHello:
     """The first message of a cluster's agent on every connection."""
 
@@ -74,14 +80,14 @@ class WorkerHello:
     """1: its workers run named functions only, as those in other languages do"""
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class WorkersClosed:
     """So many workers, the last ones, take no tasks from now on and give back those that wait. The others take some."""
 
     closed: U32
 
 
-@message
+@travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunTask:
     """Run a task on one of the agent's workers."""
 
@@ -106,7 +112,7 @@ class RunTask:
     """as in `Task`"""
 
 
-@message
+@travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunCancel:
     """Drop the task from the worker's queue, or stop it. Its result says what happened."""
 
@@ -115,7 +121,7 @@ class RunCancel:
     attempt: U32
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class RecallRequest:
     """Give the task back, because others are idle. A task that its processor has stays."""
 
@@ -124,7 +130,7 @@ class RecallRequest:
     attempt: U32
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class RecallResponse:
     """The task did not start here and belongs to the scheduler again."""
 
@@ -133,7 +139,7 @@ class RecallResponse:
     attempt: U32
 
 
-@message
+@travels(AGENT_TO_SCHEDULER, PROCESSOR_TO_AGENT)
 class RunResult:
     """How one run of a task ended. The agent keeps it until the scheduler has heard it."""
 
@@ -152,7 +158,7 @@ class RunResult:
     """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class RunQuestion:
     """Where is this run? Answered by a `RunStanding`."""
 
@@ -161,7 +167,7 @@ class RunQuestion:
     attempt: U32
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class RunStanding:
     """Where a run is at its worker."""
 
@@ -175,7 +181,7 @@ class RunStanding:
     """the process that executes it; 0: not known"""
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class RunBlocked:
     """The task waits for other tasks and gives up its slot. Sent again on a new connection, while it waits."""
 
@@ -184,7 +190,7 @@ class RunBlocked:
     attempt: U32
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class RunUnblocked:
     """The task does not wait any more and occupies its slot again."""
 
@@ -193,7 +199,7 @@ class RunUnblocked:
     attempt: U32
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class RunOutput:
     """A line that a task has written. Said before the result of the run; one that is lost is not said again."""
 
@@ -208,14 +214,14 @@ class RunOutput:
     text: Line = ""
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class WorkerHeartbeat:
     """The agent is alive."""
 
     sent_ns: U64
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class WorkerHeartbeatEcho:
     """The scheduler is alive."""
 
@@ -226,14 +232,14 @@ class WorkerHeartbeatEcho:
     """the most bytes of one value that it takes now; 0: not said"""
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
     """A processor has ended, and with it the clients inside. Sent again on each new connection, for the latest ones."""
 
     processor: U32
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class ProcessorNews:
     """Whether any message is on its way to a client inside a processor that only waits."""
 
@@ -244,21 +250,21 @@ class ProcessorNews:
     """1: a message was sent to it; 0: none, and all its messages have arrived: it may be stopped"""
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
     """The agent will leave: give it no new tasks. It gives back those that wait, and leaves after the others."""
 
     reason: Reason
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class DisconnectRequest:
     """The agent leaves: take back its unfinished runs."""
 
     reason: Reason
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class DisconnectResponse:
     """The agent may leave; or, unasked, must leave."""
 
@@ -275,7 +281,7 @@ class Part(IntFlag):
     RUNS = 16
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class WatchRequest:
     """Report what the workers do, again and again, from now on."""
 
@@ -285,21 +291,21 @@ class WatchRequest:
     """a sum of `Part`"""
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class RestartRequest:
     """Go on with fresh worker processes: each ends after the tasks that it has. What comes after this runs in those."""
 
     reason: Reason
 
 
-@message
+@travels(SCHEDULER_TO_AGENT)
 class LeaveRequest:
     """Leave when the tasks that run have ended, however long that takes."""
 
     reason: Reason
 
 
-@message
+@travels(AGENT_TO_SCHEDULER)
 class AgentState:
     """What an agent and its workers do; unknown figures are 0. The rows are those of `messages/monitor.py`."""
 

@@ -24,7 +24,6 @@ from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave, SayStatistics
 from scaler.agent.object_cache import ObjectCache
-from scaler.agent.snapshot import snapshot
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
 from scaler.executors.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
@@ -32,13 +31,14 @@ from scaler.ids import random_id
 from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.process import strays
 from scaler.process.files import allow_many_files
-from scaler.process.report import Report
+from scaler.process.report import Report, in_words, page, traffic, with_most_tasks
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
 from scaler.transport.zeromq import open_transport
 from scaler.wire.codec.stencil_warmup import OF_AGENTS, preparing
 from scaler.wire.messages.capabilities import to_text
+from scaler.wire.session.traffic import Traffic
 from scaler.wire.session.transfer import window_at
 
 logger = logging.getLogger(__name__)
@@ -189,6 +189,24 @@ def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
     link.notify(SayStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
     shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.address, edge.received, edge.sent, counts)))
+
+
+def snapshot(report: Report, address: str, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
+    """Return a page about what the agent does. `counts` are those of the process: they come last, as they are."""
+    ((state, link),) = report.of("link")
+    workers = report.of("worker")
+    busy = sum(worker["tasks"] > 0 for _, worker in workers)
+    return page(
+        "cluster: what it does now",
+        (
+            ("scheduler", f"{address} ({state}); {link['results']:,} results that may not have arrived there"),
+            ("tasks", f"{link['tasks']:,} at workers, {link['blocked_tasks']:,} of these wait for tasks of their own"),
+            ("workers", f"{len(workers):,}, {busy:,} of them have tasks" + with_most_tasks(workers)),
+            ("received", traffic(received)),
+            ("sent", traffic(sent)),
+            ("process", in_words(counts)),
+        ),
+    )
 
 
 def _adopt_strays(shell: Shell) -> None:

@@ -26,6 +26,7 @@ from scaler.ids import ObjectId, TaskId, is_later
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
     HELD_MOST,
     HELD_RUN,
@@ -43,6 +44,12 @@ from scaler.wire.session.too_large import NO_LIMIT, RAISE_IT, died_of_it, withou
 _TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]
 
 OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
+
+LEFT_US = 25_000
+"""While the rest of its queue is expected to take so long, a worker can wait for further tasks: half of what the
+scheduler sends ahead when several clients wait."""
+LEFT_TASKS = 2
+"""The rest is so many tasks at least: one that runs, and one in the processor that goes on when that has ended."""
 
 
 class Ledger:
@@ -214,6 +221,25 @@ class Ledger:
             del self._waiting[run.task_id]
 
     # Results
+
+    def may_wait(self, results: Sequence[RunResult]) -> bool:
+        """Return whether results, which are of one worker and not finished yet, may wait for others, to travel in one
+        message: it wakes the scheduler, the client and this agent, on cores that tasks could use. Only those wait whose
+        task says `together`, and only while their worker has enough to do.
+        """
+        if not results:
+            return False
+        last = results[-1]
+        left = self.not_blocked_at(last.worker) - len(results)
+        if left < LEFT_TASKS or left * last.duration_us < LEFT_US:
+            return False
+        for result in results:
+            if result.status != TaskStatus.SUCCESS or result.frames:
+                return False
+            task = self.find(result.task_id, result.attempt)
+            if task is None or not task.together:
+                return False
+        return True
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
         """Some runs have ended, open ones or others; the results are kept. Returns them: of a run whose result is too

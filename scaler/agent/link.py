@@ -31,10 +31,8 @@ from scaler.agent.messages import (
     SayStatistics,
 )
 from scaler.agent.outputs import Outputs
-from scaler.agent.result_coalescing import WAIT_SECONDS, may_wait_for_others
-from scaler.agent.run_status import RunStatusDue, run_statuses
 from scaler.agent.session_state import SessionState
-from scaler.agent.watch import ReportDue, Watch, WatchDue
+from scaler.agent.watch import ReportDue, RunStatusDue, Watch, WatchDue, run_statuses
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, Timer, handles
@@ -77,6 +75,9 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.1
+
+RESULTS_WAIT_SECONDS = 0.08
+"""No result waits longer than this for others. The scheduler counts its task for so long as work of the worker."""
 
 
 @message
@@ -252,9 +253,7 @@ class Link(Actor):
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
         may_wait = (
-            self._conversation.state is UP
-            and may_wait_for_others(results, self._ledger)
-            and self._session_state.drain is None
+            self._conversation.state is UP and self._ledger.may_wait(results) and self._session_state.drain is None
         )
         results = self._ledger.finish(results)
         if self._outputs.owed:
@@ -272,7 +271,7 @@ class Link(Actor):
     def _say_with_next(self, results: Batch[RunResult]) -> None:
         self._door.say_with_next(results)
         if self._results_timer is None:
-            self._results_timer = self.schedule(WAIT_SECONDS, _ResultsDue())
+            self._results_timer = self.schedule(RESULTS_WAIT_SECONDS, _ResultsDue())
 
     @handles(_ResultsDue)
     def _results_due(self, _due: _ResultsDue) -> None:

@@ -1,5 +1,5 @@
-"""Files: raises the limit of open files, and says when it is nearly reached. Each connection and each large object
-takes one.
+"""Files: raises the limit of open files, says when it is nearly reached, and then keeps others from connecting. Each
+connection and each large object takes one.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ import contextlib
 import os
 import resource
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 
 MANY_FILES = 65_536
 
@@ -64,3 +66,37 @@ def _lowest_free(limit: int) -> int:
         return limit
     os.close(descriptor)
     return descriptor
+
+
+class Doors:
+    """The socket files of one process, all open or all shut: out of reach while nearly no file can be opened.
+
+    libzmq ends the process when it cannot take a connection that came to a file ("Too many open files"), and has no way
+    to refuse one before. A socket listens on under any name of its file; under another one nobody finds it, and who
+    tries to connect tries again. Over TCP the connections wait, and nothing has to be done.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+        self._are_shut = False
+
+    def shut(self) -> None:
+        """Let nobody else connect. The connections that stand stay."""
+        if not self._are_shut:
+            self._are_shut = True
+            for file in self._files:
+                with contextlib.suppress(OSError):  # its folder may belong to somebody else
+                    file.rename(_aside(file))
+
+    def open(self) -> None:
+        """Let others connect again."""
+        if self._are_shut:
+            self._are_shut = False
+            for file in self._files:
+                with contextlib.suppress(OSError):  # as above
+                    if not file.exists():
+                        _aside(file).rename(file)
+
+
+def _aside(file: Path) -> Path:
+    return file.with_name(f"{file.name}.shut")

@@ -26,7 +26,7 @@ from scaler.pickling import pickled_classes
 from scaler.process.logs import have_one_place, set_up_logging
 from scaler.processor import signals
 from scaler.processor.channel import Channel
-from scaler.processor.leaving import LEAVE_SECONDS, leave
+from scaler.processor.ending import LEAVE_SECONDS, leave
 from scaler.processor.outputs import OutputHandler
 from scaler.processor.preparation import initialize
 from scaler.processor.processor import Processor

@@ -11,8 +11,8 @@ from functools import partial
 from time import perf_counter_ns
 
 from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
+from scaler.processor.ending import end_forked
 from scaler.processor.failure import describe_failure
-from scaler.processor.forked import end_forked
 from scaler.processor.meter import Meter
 from scaler.processor.values import Values
 from scaler.wire.codec.structs import RunOptions

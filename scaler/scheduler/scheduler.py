@@ -21,8 +21,7 @@ from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
-from scaler.process.doors import Doors
-from scaler.process.files import OpenFiles, allow_many_files
+from scaler.process.files import Doors, OpenFiles, allow_many_files
 from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock

@@ -33,8 +33,7 @@ from scaler.executors.executor import LINK, Node
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import Connection, SchedulerId, random_id
 from scaler.kit import Actor, ActorRef, handles
-from scaler.process.doors import Doors
-from scaler.process.files import OpenFiles
+from scaler.process.files import Doors, OpenFiles
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge

@@ -13,14 +13,17 @@ from typing import Any
 import psutil
 import pytest
 
+from scaler.agent.agent import snapshot
 from scaler.cores import usable_cores
 from scaler.ids import ObjectId
+from scaler.process.report import Report
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
-from scaler.wire.messages.worker import HELD_RUN, DisconnectResponse, RunCancel
+from scaler.wire.messages.worker import HELD_RUN, DisconnectResponse, RunCancel, RunTask
+from scaler.wire.session.traffic import Traffic
 from tests.support.fake_scheduler_for_agents import FakeScheduler, failure_of, start_agent, value_of
 from tests.support.processes import alive, free_address
 from tests.support.timing import at_best
@@ -431,3 +434,21 @@ def test_agent_runs_on_uvloop(scheduler: FakeScheduler, start: Callable[..., Age
     scheduler.until(agent.ended, 30)
     assert agent.process.returncode == 0
     assert "event loop uvloop" in agent.output()
+
+
+def test_the_page_of_an_agent() -> None:
+    report, received, sent = Report(), Traffic(), Traffic()
+    report.add("link", "up", {"tasks": 1203, "blocked_tasks": 2, "results": 4})
+    for name, tasks in (("ann", 3), ("bob", 1200), ("cid", 0)):
+        report.add("worker", name, {"tasks": tasks})
+    received.items[RunTask] = 5000
+    received.add_message(bytes(2048), ())
+    assert snapshot(report, "tcp://10.0.0.1:2345", received, sent, {"dead_letters": 7}).splitlines() == [
+        "cluster: what it does now",
+        "  scheduler tcp://10.0.0.1:2345 (up); 4 results that may not have arrived there",
+        "  tasks     1,203 at workers, 2 of these wait for tasks of their own",
+        "  workers   3, 2 of them have tasks; most tasks: bob 1,200, ann 3",
+        "  received  5,000 RunTask; 1 messages, 2.0 KiB",
+        "  sent      nothing; 0 messages, 0 B",
+        "  process   7 dead letters",
+    ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent.ledger import Ledger
+from scaler.agent.ledger import LEFT_US, Ledger
 from scaler.agent.tally import Tally
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import IdSource, ObjectId, TaskId
@@ -259,3 +259,73 @@ def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(led
         ledger.heard([large])
         ledger.keep_for_another([])
     assert ledger.results() == []
+
+
+# Which results may wait for others, by what their worker still has to do.
+
+
+def short(worker: int = 0, together: int = 1) -> RunTask:
+    return replace(task(worker, 1), together=together)
+
+
+def ended(of: RunTask, duration_us: int = 10_000, status: int = TaskStatus.SUCCESS) -> RunResult:
+    return replace(result(of), status=TaskStatus(status), duration_us=duration_us)
+
+
+def test_a_result_waits_while_its_worker_has_enough_to_do(ledger: Ledger) -> None:
+    tasks = [short() for _ in range(5)]
+    ledger.add(tasks)
+    waited = []
+    for each in tasks:
+        waited.append(ledger.may_wait([ended(each)]))
+        ledger.finish([ended(each)])
+    assert waited == [True, True, False, False, False], "at last 20 ms of work are left, and less"
+
+
+def test_what_other_workers_have_does_not_count(ledger: Ledger) -> None:
+    alone = short(0)
+    ledger.add([alone, *(short(1) for _ in range(9))])
+    assert not ledger.may_wait([ended(alone)])
+
+
+def test_tasks_that_wait_for_others_are_no_work(ledger: Ledger) -> None:
+    tasks = [short() for _ in range(5)]
+    ledger.add(tasks)
+    ledger.block(RunBlocked(each.task_id, each.worker, each.attempt) for each in tasks[1:3])
+    assert not ledger.may_wait([ended(tasks[0])])
+
+
+def test_one_long_task_is_not_enough(ledger: Ledger) -> None:
+    first, second = short(), short()
+    ledger.add([first, second])
+    assert not ledger.may_wait([ended(first, 10 * LEFT_US)])
+
+
+def test_only_those_wait_whose_task_says_so(ledger: Ledger) -> None:
+    own, others = [short(together=0) for _ in range(5)], [short() for _ in range(5)]
+    ledger.add([*own, *others])
+    assert ledger.may_wait([ended(others[0]), ended(others[1])])
+    assert not ledger.may_wait([ended(others[0]), ended(own[0])])
+
+
+@pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.PROCESSOR_DIED])
+def test_what_is_no_success_is_said_at_once(ledger: Ledger, status: TaskStatus) -> None:
+    tasks = [short() for _ in range(9)]
+    ledger.add(tasks)
+    assert not ledger.may_wait([ended(tasks[0], status=status)])
+
+
+def test_a_large_result_does_not_wait(ledger: Ledger) -> None:
+    tasks = [short() for _ in range(9)]
+    ledger.add(tasks)
+    assert not ledger.may_wait([replace(ended(tasks[0]), frames=(b"frame",))])
+
+
+def test_what_was_given_back_or_is_of_an_older_attempt_does_not_wait(ledger: Ledger) -> None:
+    tasks = [short() for _ in range(9)]
+    ledger.add(tasks)
+    ledger.give_back(RecallResponse(tasks[0].task_id, 0, 1))
+    ledger.add([replace(tasks[1], attempt=2)])
+    assert not ledger.may_wait([ended(tasks[0])])
+    assert not ledger.may_wait([ended(tasks[1])])
+    assert not ledger.may_wait([])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scaler.agent.link import RESULTS_WAIT_SECONDS
 from scaler.agent.messages import (
     FetchObject,
     KeepObject,
@@ -18,7 +19,6 @@ from scaler.agent.messages import (
     SayStatistics,
     SayWhatIsKept,
 )
-from scaler.agent.result_coalescing import WAIT_SECONDS
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.conversation_state import TRIES_MOST
@@ -546,15 +546,15 @@ def test_they_wait_for_a_short_time(bench: Bench) -> None:
     bench.up()
     tasks = together(bench, 9)
     bench.tell(finished(tasks[0]))
-    bench.wait(WAIT_SECONDS / 2)
+    bench.wait(RESULTS_WAIT_SECONDS / 2)
     bench.tell(finished(tasks[1]))
     assert bench.door.take() == []
-    bench.wait(WAIT_SECONDS / 2 + 0.001)
+    bench.wait(RESULTS_WAIT_SECONDS / 2 + 0.001)
     assert bench.door.take() == [finished(tasks[0])[0], finished(tasks[1])[0]]
     bench.tell(finished(tasks[2]))
-    bench.wait(WAIT_SECONDS / 2)
+    bench.wait(RESULTS_WAIT_SECONDS / 2)
     assert bench.door.take() == [], "a time of its own begins"
-    bench.wait(WAIT_SECONDS / 2 + 0.001)
+    bench.wait(RESULTS_WAIT_SECONDS / 2 + 0.001)
     assert bench.door.take() == [finished(tasks[2])[0]]
 
 
@@ -562,11 +562,11 @@ def test_a_time_that_was_not_needed_cuts_no_other_short(bench: Bench) -> None:
     bench.up()
     tasks, others = together(bench, 9), together(bench, 1, worker=1)
     bench.tell(finished(tasks[0]))
-    bench.wait(WAIT_SECONDS * 3 / 4)
+    bench.wait(RESULTS_WAIT_SECONDS * 3 / 4)
     bench.tell(finished(others[0]))
     assert bench.door.take() == [finished(tasks[0])[0], finished(others[0])[0]]
     bench.tell(finished(tasks[1]))
-    bench.wait(WAIT_SECONDS * 3 / 4)
+    bench.wait(RESULTS_WAIT_SECONDS * 3 / 4)
     assert bench.door.take() == []
 
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from scaler.process.files import OpenFiles
+from scaler.process.files import Doors, OpenFiles
 
 
 @pytest.fixture
@@ -41,3 +43,48 @@ def test_each_time_that_few_are_left_it_is_said_once(limit: int) -> None:
         for descriptor in opened:
             os.close(descriptor)
         assert files.warning() == ""
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "door"))
+        listening.listen()
+        yield listening
+
+
+def connects(file: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as one:
+        try:
+            one.connect(str(file))
+        except OSError:
+            return False
+        return True
+
+
+def test_nobody_connects_while_it_is_shut(listener: socket.socket, tmp_path: Path) -> None:
+    doors = Doors([tmp_path / "door"])
+    for _ in range(2):
+        assert connects(tmp_path / "door")
+        doors.shut()
+        doors.shut()
+        assert not connects(tmp_path / "door")
+        doors.open()
+        doors.open()
+    assert connects(tmp_path / "door")
+    assert [file.name for file in tmp_path.iterdir()] == ["door"]
+
+
+def test_what_somebody_else_has_put_there_stays(listener: socket.socket, tmp_path: Path) -> None:
+    doors = Doors([tmp_path / "door"])
+    doors.shut()
+    (tmp_path / "door").write_text("of somebody else")
+    doors.open()
+    assert (tmp_path / "door").read_text() == "of somebody else"
+
+
+def test_a_file_that_is_gone_is_nothing_to_it(tmp_path: Path) -> None:
+    doors = Doors([tmp_path / "door"])
+    doors.shut()
+    doors.open()
+    assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,7 @@ import cloudpickle
 import pytest
 
 from scaler.client.client import Client
-from scaler.ids import TaskId, content_id
+from scaler.ids import ObjectId, TaskId, content_id
 from scaler.pickling.serialization import (
     INLINE_BYTES,
     VALUE,
@@ -33,7 +33,7 @@ from scaler.pickling.serialization import (
 )
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.limits import LOOK_BYTES
-from scaler.processor.processor import Processor
+from scaler.processor.processor import VARIABLE, Processor, VisibleDevices, numbers_of
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
@@ -744,3 +744,36 @@ def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: P
     finally:
         gc.enable()
     assert collected.exists()
+
+
+def test_a_task_says_in_its_options_which_it_has() -> None:
+    plain = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(bytes(16)), b"", b"")
+    assert numbers_of(plain) == ()
+    plain.options = RunOptions(devices=(1, 3)).encode()  # type: ignore[misc]
+    assert numbers_of(plain) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "shown"), [(None, "1,2"), ("7,8,9", "8,9"), ("GPU-a,GPU-b", "GPU-b,2"), ("", "1,2")]
+)
+def test_numbers_are_shown_for_a_while(monkeypatch: pytest.MonkeyPatch, before: str | None, shown: str) -> None:
+    if before is None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+    else:
+        monkeypatch.setenv(VARIABLE, before)
+    devices = VisibleDevices()
+    devices.show((1, 2))
+    assert os.environ[VARIABLE] == shown
+    devices.show(())
+    assert os.environ.get(VARIABLE) == before
+
+
+def test_a_process_that_has_had_some_cannot_have_others() -> None:
+    devices = VisibleDevices()
+    assert devices.may_be((0,))
+    devices.show((1,))
+    devices.show(())
+    assert devices.may_be(())
+    assert devices.may_be((1,))
+    assert not devices.may_be((0,))
+    assert not devices.may_be((0, 1))

@@ -1,0 +1,96 @@
+"""Ending: how a processor ends, and a process that a task has forked: each as the interpreter ends a program.
+
+A processor (`leave`) joins the threads of user code and runs the handlers of `atexit`. Then the background helpers of
+libraries see the ends of their pipes and clean up: those of `multiprocessing` and loky delete the shared memory that
+tasks have left. All of this may take one second.
+
+A process that a task has forked with `os.fork()` (`end_forked`) is a copy of its processor without a connection to the
+agent: `Processor.forked` and `Uplink.leave` cut it off as soon as it exists. It ends when it returns from the task's
+function: with the exit code of `sys.exit`, or with a traceback on its standard error. It runs no handlers of `atexit`,
+which belong to its parent.
+
+Must never: return to user code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+_INTERRUPTED = 130
+"""the exit code that a shell shows after Ctrl-C"""
+LEAVE_SECONDS = 1.0
+_LOOK_SECONDS = 0.005
+
+
+def end_forked(error: BaseException | None) -> NoReturn:
+    """End this process as a program ends, after its threads.
+
+    Args:
+        error: the exception of the task's function; None if it has returned.
+    """
+    code = 1
+    try:
+        code = _exit_code(error)
+        for thread in threading.enumerate():
+            if not thread.daemon and thread is not threading.current_thread():
+                thread.join()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the task may have replaced them
+                stream.flush()
+    finally:
+        os._exit(code)
+
+
+def _exit_code(error: BaseException | None) -> int:
+    """Return the exit code that Python gives a program that ends with `error`, and print what Python prints."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return (error.code or 0) & 0xFF
+        sys.stderr.write(f"{error.code}\n")
+        return 1
+    sys.excepthook(type(error), error, error.__traceback__)
+    return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def leave(channel: int, last_words: Callable[[], None]) -> None:
+    """End all that user code has begun in this process; the process itself is ended by the caller, or after a second.
+
+    Args:
+        channel: the descriptor that stays open, since its end is news to the agent.
+        last_words: called when user code does not run any more.
+    """
+    watchdog = threading.Timer(LEAVE_SECONDS, os._exit, (0,))
+    watchdog.daemon = True
+    watchdog.start()
+    for end in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # noqa: SLF001
+        with contextlib.suppress(BaseException):  # handlers of user code may raise anything
+            end()  # as `multiprocessing` ends its children
+    last_words()
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        _close_all_but(channel)
+        while True:  # until there is no child any more
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(_LOOK_SECONDS)
+
+
+def _close_all_but(channel: int) -> None:
+    """Close the ends of pipes that helpers look at."""
+    try:
+        descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    except OSError:
+        descriptors = list(range(os.sysconf("SC_OPEN_MAX")))
+    for descriptor in descriptors:
+        if descriptor > 2 and descriptor != channel:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)

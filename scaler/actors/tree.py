@@ -29,18 +29,20 @@ from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.objects.object_store import ObjectStore, ObjectTable
-from scaler.actors.peers.acceptor import Acceptor, Limits
+from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import NewPipe, PipeFactory
 from scaler.actors.policy import make_policy
+from scaler.actors.services import Options, Services
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
-from scaler.actors.tasks.client_context import Options
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.process.report import Report
+from scaler.settings import SchedulerConfig
 from scaler.wire.session.traffic import Traffic
+from scaler.wire.session.transfer import WINDOW_BYTES
 
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=60.0)
 MONITOR = "monitor"
@@ -61,6 +63,8 @@ class SchedulerTree:
         new_pipe: makes the pipe of a session.
         paused_since: returns for how many seconds the scheduler itself was stopped since a time of its clock.
         board: where the monitor shows what it builds; None: there is no monitor.
+        window_bytes: how much of large items may be on its way to one peer.
+        value_bytes: returns the most bytes of one value now; 0: there is no limit.
     """
 
     def __init__(
@@ -68,44 +72,45 @@ class SchedulerTree:
         dispatcher: Dispatcher,
         scheduler_id: SchedulerId,
         package_version: str,
-        limits: Limits,
+        config: SchedulerConfig,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
         new_pipe: NewPipe,
         paused_since: Callable[[float], float] = _was_never_paused,
         board: Board | None = None,
+        window_bytes: int = WINDOW_BYTES,
+        value_bytes: Callable[[], int] = int,
     ) -> None:
         self.outbox = Outbox()
         self.sent, self.received = Traffic(), Traffic()
-        self.limits = limits
+        self.config = config
         self.clock = dispatcher.clock
-        pipes = PipeFactory(new_pipe, limits.window_bytes, self.sent.items, limits.value_bytes)
+        pipes = PipeFactory(new_pipe, window_bytes, self.sent.items, value_bytes)
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
-        self.outputs = OutputState(limits.task_output_retention_seconds)
+        self.outputs = OutputState(config.task_output_retention_seconds)
         self.events = Events()
 
-        def acceptor(peers: Mapping[str, ActorRef]) -> Acceptor:
-            return Acceptor(
-                scheduler_id=scheduler_id,
-                package_version=package_version,
-                limits=limits,
-                directory=self.directory,
-                outbox=self.outbox,
-                pipes=pipes,
-                balancer=peers[BALANCER],
-                object_store=peers[OBJECT_STORE],
-                adoption=peers[ADOPTION],
-                census=peers[CENSUS],
-                outputs=peers[OUTPUTS],
-                events=self.events,
-                shut_down=shut_down,
+        def acceptor(actors: Mapping[str, ActorRef]) -> Acceptor:
+            services = Services(
+                config,
+                self.directory,
+                self.outbox,
+                self.events,
+                acceptor=actors[ACCEPTOR],
+                balancer=actors[BALANCER],
+                object_store=actors[OBJECT_STORE],
+                adoption=actors[ADOPTION],
+                census=actors[CENSUS],
+                outputs=actors[OUTPUTS],
                 read_options=read_options,
                 paused_since=paused_since,
+                value_bytes=value_bytes,
             )
+            return Acceptor(services, scheduler_id, package_version, pipes, shut_down)
 
-        self.supervisor = self._supervisor(limits, acceptor)
+        self.supervisor = self._supervisor(acceptor)
         dispatcher.spawn(self.supervisor)
         self.monitor: ActorRef | None = None
         """the address of the monitor, if there is one"""
@@ -134,16 +139,13 @@ class SchedulerTree:
         self.monitor = supervisor.children[MONITOR]
         self.events.listen(self.monitor, wants_objects=False)
 
-    def _supervisor(self, limits: Limits, acceptor: Callable[[Mapping[str, ActorRef]], Acceptor]) -> Supervisor:
+    def _supervisor(self, acceptor: Callable[[Mapping[str, ActorRef]], Acceptor]) -> Supervisor:
+        config = self.config
         return Supervisor(
             (
-                ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store(limits)),
-                ChildSpec(
-                    BALANCER,
-                    Balancer,
-                    lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules)),
-                ),
-                ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, limits.client_timeout_seconds)),
+                ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store()),
+                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], make_policy(config))),
+                ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, config.client_timeout_seconds)),
                 ChildSpec(CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER])),
                 ChildSpec(OUTPUTS, TaskOutputs, lambda _peers: TaskOutputs(self.outputs, self.outbox, self.objects)),
                 ChildSpec(ACCEPTOR, Acceptor, acceptor),
@@ -153,8 +155,8 @@ class SchedulerTree:
             on_restart=self._tell_restarted,
         )
 
-    def _object_store(self, limits: Limits) -> ObjectStore:
-        return ObjectStore(self.objects, self.outbox, self.events, limits.object_retention_seconds)
+    def _object_store(self) -> ObjectStore:
+        return ObjectStore(self.objects, self.outbox, self.events, self.config.object_retention_seconds)
 
     def _tell_restarted(self, part: str, error: BaseException) -> None:
         if self.events.listener is not None:

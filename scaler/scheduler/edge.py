@@ -70,7 +70,7 @@ class SchedulerEdge:
         """messages come one by one: to ask whether there is another one costs as much as to read it"""
         self._look_at = 0.0
         """when to look for peers that send too much"""
-        self._kept_bytes = tree.limits.kept_bytes
+        self._kept_bytes = tree.config.kept_bytes
         self.received = tree.received
         self.sent = tree.sent
         self.bad_messages = 0

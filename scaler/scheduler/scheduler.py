@@ -16,8 +16,6 @@ import psutil
 
 from scaler.actors.monitor import About
 from scaler.actors.objects.object_store import ObjectTable
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
@@ -161,12 +159,14 @@ class SchedulerProcess:
             shell.dispatcher,
             scheduler_id,
             __version__,
-            self._limits(),
+            config,
             self._stop_soon,
             RunOptions.decode,
             Pipe,
             self._clock.paused_since,
             board,
+            window_at(self.address, config.transfer_window_bytes),
+            lambda: self._value_bytes,
         )
         edge = SchedulerEdge(self._listener, tree)
         if board is not None:
@@ -210,31 +210,6 @@ class SchedulerProcess:
         if board.receive():
             self._shell.loop.call_soon(self._hear_viewers, board)
         self._shell.turn()
-
-    def _limits(self) -> Limits:
-        config = self._config
-        return Limits(
-            client_timeout_seconds=config.client_timeout_seconds,
-            worker_timeout_seconds=config.worker_timeout_seconds,
-            per_worker_queue_size=config.per_worker_queue_size,
-            crash_limit=config.crash_limit,
-            object_retention_seconds=config.object_retention_seconds,
-            task_output_retention_seconds=config.task_output_retention_seconds,
-            protected=config.protected,
-            window_bytes=window_at(self.address, config.transfer_window_bytes),
-            kept_bytes=config.kept_bytes,
-            client_tasks=config.client_tasks,
-            client_bytes=config.client_bytes,
-            open_tasks=config.open_tasks,
-            open_bytes=config.open_bytes,
-            value_bytes=lambda: self._value_bytes,
-            rules=Rules(
-                waiting_most=config.max_number_of_tasks_waiting,
-                round_seconds=config.load_balance_seconds,
-                looks=config.load_balance_trigger_times,
-                policy=config.policy,
-            ),
-        )
 
     def _stop(self, reason: str) -> None:
         logger.info("scheduler: ends: %s", reason)

@@ -8,7 +8,7 @@ from scaler.config import ConfigError, check_address, entry
 from scaler.endpoint import Endpoint
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, TRANSFER_WINDOW, LoggingConfig, Settings
 
-POLICIES = ("fair", "fifo")
+POLICIES = FAIR, FIFO = "fair", "fifo"
 
 
 def _check_listening_address(address: str) -> None:

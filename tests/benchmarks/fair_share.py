@@ -16,12 +16,12 @@ import time
 from collections import deque
 
 from scaler import Client, SchedulerClusterCombo
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import Placement, Rules
+from scaler.actors.policy import Placement
 from scaler.actors.policy.placement import ORDERS
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.settings.scheduler import POLICIES
 from tests.benchmarks.scheduler_core import RESULT_BATCH, WINDOW, Run
+from tests.support.configs import scheduler_config
 from tests.support.ready import SHORT, Task, task
 
 PATIENCE_SECONDS = 8.0
@@ -36,13 +36,13 @@ def queue_size(workers: int) -> int:
 
 def in_the_scheduler(tasks: int, workers: int, clients: int, policy: str) -> float:
     """Return microseconds per task."""
-    limits = Limits(rules=Rules(policy=policy), per_worker_queue_size=queue_size(workers))
+    limits = scheduler_config(policy=policy, per_worker_queue_size=queue_size(workers))
     return Run(tasks, workers=workers, clients=clients, limits=limits).run()
 
 
 def in_the_policy(tasks: int, workers: int, clients: int, policy: str) -> float:
     """Return microseconds per task."""
-    placement: Placement[int, Task] = Placement(Rules(policy=policy), ORDERS[policy])
+    placement: Placement[int, Task] = Placement(scheduler_config(policy=policy), ORDERS[policy])
     for worker in range(workers):
         placement.join(worker, queue_size(workers))
     placement.freed(0, 0, 0, {SHORT: (2, 1)})

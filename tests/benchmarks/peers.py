@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, SchedulerId
 from scaler.kit import Dispatcher
@@ -31,6 +30,7 @@ from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDU
 from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
 from scaler.wire.session.pipe import Pipe
 from tests.benchmarks.scheduler_core import Wire
+from tests.support.configs import scheduler_config
 
 PEERS = (500, 1_000, 2_000, 4_000, 8_000)
 
@@ -63,7 +63,7 @@ class Run:
         self.visits = [0] * count
         self.dispatcher = Dispatcher(time.monotonic)
         self.tree = SchedulerTree(
-            self.dispatcher, SchedulerId(bytes(16)), "0", Limits(), lambda: None, RunOptions.decode, Pipe
+            self.dispatcher, SchedulerId(bytes(16)), "0", scheduler_config(), lambda: None, RunOptions.decode, Pipe
         )
         self.wire = LossyWire()
         self.edge = SchedulerEdge(self.wire, self.tree)  # type: ignore[arg-type]

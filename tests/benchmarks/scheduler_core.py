@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from scaler.actors.insight.events import EVERY_TASK, PeerCame, TaskMoved
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
 from scaler.kit import Actor, Dispatcher, handles
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.settings import SchedulerConfig
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
@@ -42,6 +42,7 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import RunResult, RunTask, WorkerHello
 from scaler.wire.session.pipe import Pipe
+from tests.support.configs import scheduler_config
 
 CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
 WINDOW, SUBMIT_BATCH, RESULT_BATCH = 10_000, 1000, 256
@@ -97,7 +98,7 @@ class Run:
         listen: str = "none",
         workers: int = 2,
         clients: int = 1,
-        limits: Limits | None = None,
+        limits: SchedulerConfig | None = None,
         result_bytes: int = 10,
     ) -> None:
         self.count = count
@@ -105,7 +106,13 @@ class Run:
         self.clients = [Connection(CLIENT + b"%d" % number) for number in range(clients)]
         self.dispatcher = Dispatcher(time.monotonic)
         tree = SchedulerTree(
-            self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None, RunOptions.decode, Pipe
+            self.dispatcher,
+            SchedulerId(bytes(16)),
+            "0",
+            limits or scheduler_config(),
+            lambda: None,
+            RunOptions.decode,
+            Pipe,
         )
         if listen != "none":
             tree.events.listen(self.dispatcher.spawn(Listener()), EVERY_TASK if listen == "all" else None)

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.policy import FAIR, FIFO, Placement, Rules
+from scaler.actors.policy import Placement
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.placement import ORDERS
-from scaler.settings.scheduler import POLICIES
+from scaler.settings.scheduler import FAIR, FIFO, POLICIES
 from scaler.wire.messages.priority import STEP
+from tests.support.configs import scheduler_config
 from tests.support.examples import examples
 from tests.support.ready import Task, task
 
@@ -121,7 +122,7 @@ def test_whoever_is_next_as_many_are_placed_and_no_worker_is_idle_while_tasks_wa
 
 def placed(policy: str, turns: list[list[tuple[int, int, bool]]], workers: int, queue_size: int) -> list[int]:
     """Return how many tasks each turn places; after each, every worker finishes one."""
-    placement: Placement[int, Task] = Placement(Rules(policy=policy), ORDERS[policy])
+    placement: Placement[int, Task] = Placement(scheduler_config(policy=policy), ORDERS[policy])
     loads = dict.fromkeys(range(workers), 0)
     for worker in loads:
         placement.join(worker, queue_size)
@@ -162,7 +163,9 @@ def test_with_a_limit_as_many_are_refused_as_are_too_many_of_those_that_come(
     policy: str, turns: list[list[tuple[int, int, bool]]], most: int
 ) -> None:
     """Nobody has a place. What is nested or was tried before is let in, whatever waits."""
-    placement: Placement[int, Task] = Placement(Rules(most, policy=policy), ORDERS[policy])
+    placement: Placement[int, Task] = Placement(
+        scheduler_config(max_number_of_tasks_waiting=most, policy=policy), ORDERS[policy]
+    )
     waiting: dict[object, Task] = {}
     for number, turn in enumerate(turns):
         new = [

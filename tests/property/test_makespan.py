@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import FAIR, FIFO, LOOK_SECONDS, WORK_AHEAD_US, Rules
+from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US
+from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FAIR, FIFO
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
+from tests.support.configs import scheduler_config
 from tests.support.examples import examples, few_of
 from tests.support.simulation import Outcome, SimulatedAgent, Simulation
 
@@ -52,8 +54,8 @@ def one_by_one(seconds: Sequence[float]) -> float:
     return max(ends)
 
 
-def run(seconds: Sequence[float], rules: Rules) -> tuple[float, SimulatedAgent]:
-    simulation = Simulation(Limits(rules=rules), audited=False)
+def run(seconds: Sequence[float], rules: SchedulerConfig) -> tuple[float, SimulatedAgent]:
+    simulation = Simulation(rules, audited=False)
     agent, client = simulation.agent(WORKERS, by_payload), simulation.client()
     start = simulation.clock()
     for length in seconds:
@@ -82,15 +84,15 @@ def run(seconds: Sequence[float], rules: Rules) -> tuple[float, SimulatedAgent]:
 )
 @pytest.mark.thorough
 def test_a_heavy_tail_takes_little_longer_than_it_must(seconds: list[float], policy: str) -> None:
-    makespan, _ = run(seconds, Rules(policy=policy))
+    makespan, _ = run(seconds, scheduler_config(policy=policy))
     assert makespan <= 1.10 * lower_bound(seconds)
 
 
 @pytest.mark.parametrize("seed", [1, 3, 4])
 def test_it_is_the_balancing_that_does_it(seed: int) -> None:
     seconds = two_lengths(seed, 300, long_seconds=5.0, share=0.05)
-    balanced, agent = run(seconds, Rules())
-    unbalanced, idle_agent = run(seconds, Rules(round_seconds=0))
+    balanced, agent = run(seconds, scheduler_config())
+    unbalanced, idle_agent = run(seconds, scheduler_config(load_balance_seconds=0))
     assert len(agent.given_back) > 0
     assert idle_agent.given_back == []
     assert balanced <= 1.03 * one_by_one(seconds)
@@ -101,7 +103,7 @@ def test_it_is_the_balancing_that_does_it(seed: int) -> None:
 @given(st.lists(st.sampled_from((0.0, 0.001, 0.01, 0.3, 3.0)), min_size=1, max_size=120), st.sampled_from((0.1, 1.0)))
 def test_whatever_the_durations_it_ends_nearly_as_if_given_one_by_one(seconds: list[float], pause: float) -> None:
     """Behind one long task each worker may lose two looks and a pause, before what waits there is taken away."""
-    makespan, _ = run(seconds, Rules(round_seconds=pause))
+    makespan, _ = run(seconds, scheduler_config(load_balance_seconds=pause))
     slack = WORK_AHEAD_US * 1e-6 + 2 * LOOK_SECONDS + pause + lower_bound(seconds) / 200
     assert makespan <= lower_bound(seconds) + max(seconds) + slack
 

@@ -16,20 +16,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors.insight.events import FAILED
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import TaskId
+from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import POLICIES
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import RunTask
+from tests.support.configs import scheduler_config
 from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
-LIMITS = Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, per_worker_queue_size=4, crash_limit=3)
-LIMITED = dataclasses.replace(LIMITS, rules=Rules(waiting_most=3))
+LIMITS = scheduler_config(
+    client_timeout_seconds=10.0, worker_timeout_seconds=6.0, per_worker_queue_size=4, crash_limit=3
+)
+LIMITED = dataclasses.replace(LIMITS, max_number_of_tasks_waiting=3)
 FINAL_STATUSES = {
     TaskStatus.SUCCESS,
     TaskStatus.FAILED,
@@ -66,7 +68,7 @@ class Story:
     """A random schedule, made by a seed."""
 
     def __init__(
-        self, seed: int, with_failures: bool = False, limits: Limits = LIMITS, with_restarts: bool = False
+        self, seed: int, with_failures: bool = False, limits: SchedulerConfig = LIMITS, with_restarts: bool = False
     ) -> None:
         self.simulation = Simulation(limits, seed, choppy=True)
         self.random = self.simulation.random
@@ -252,7 +254,7 @@ def check_ends(story: Story, final_statuses: AbstractSet[TaskStatus] = FINAL_STA
 @examples(14)
 @given(st.integers(0, 2**32), st.integers(5, 80), st.sampled_from(POLICIES))
 def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, steps: int, policy: str) -> None:
-    story = Story(seed, limits=dataclasses.replace(LIMITS, rules=Rules(policy=policy)))
+    story = Story(seed, limits=dataclasses.replace(LIMITS, policy=policy))
     story.play(steps)
     story.end_well()
     check_ends(story)
@@ -262,7 +264,7 @@ def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, 
 @examples(14)
 @given(st.integers(0, 2**32), st.integers(5, 80), st.sampled_from(POLICIES))
 def test_so_it_is_when_schedulers_follow_each_other(seed: int, steps: int, policy: str) -> None:
-    story = Story(seed, limits=dataclasses.replace(LIMITS, rules=Rules(policy=policy)), with_restarts=True)
+    story = Story(seed, limits=dataclasses.replace(LIMITS, policy=policy), with_restarts=True)
     story.play(steps)
     story.end_well()
     check_ends(story)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from itertools import count
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.insight.events import Events
 from scaler.actors.messages.adoption import NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -22,7 +20,6 @@ from scaler.actors.messages.tasks import (
     TaskRefused,
     TaskWithdrawn,
 )
-from scaler.actors.peers.attempt_times import AttemptTimes
 from scaler.actors.tasks import task_states
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
@@ -35,13 +32,13 @@ from scaler.actors.tasks.task_states import (
     IllegalTransitionError,
     next_state,
 )
-from scaler.actors.tasks.unstarted import Unstarted
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
+from tests.support.services import services
 
 EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})
 
@@ -90,20 +87,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, worker = bench.recorder()
     _, adoption = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    context = ClientContext(
-        session_ref,
-        balancer,
-        store,
-        Events(),
-        ClientId(b"c" * 16),
-        3,
-        count(1).__next__,
-        RunOptions.decode,
-        AttemptTimes(),
-        Unstarted(),
-        0,
-        adoption,
-    )
+    context = ClientContext(services(balancer, store), session_ref, ClientId(b"c" * 16), 0, adoption)
     actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b"", options=RETRIES), context)
     logging.disable(logging.CRITICAL)
     try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions import agent_session, client_session, session
 from scaler.ids import Connection
+from scaler.settings import SchedulerConfig
 from tests.simulation.record import Record
 from tests.simulation.world import World
 
@@ -35,7 +35,7 @@ class _Contact:
 class Contacts:
     """What has arrived at the scheduler's host, whether the scheduler has read it or was stopped meanwhile."""
 
-    def __init__(self, world: World, record: Record, limits: Limits, beat: float) -> None:
+    def __init__(self, world: World, record: Record, limits: SchedulerConfig, beat: float) -> None:
         self._world = world
         self._record = record
         self._limits = limits

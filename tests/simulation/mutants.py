@@ -20,7 +20,7 @@ from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
 from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.peer import Peer
-from scaler.actors.policy import FIFO, Rules, make_policy
+from scaler.actors.policy import make_policy
 from scaler.actors.sessions import client_session
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers.runs import RunRecord, order_of
@@ -30,6 +30,8 @@ from scaler.client.link.unread_results import UnreadResults
 from scaler.kit import ActorRef
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FIFO
 from scaler.wire.session import lane, pipe
 from scaler.wire.session.dialling import Session
 from tests.simulation.network import ListenerModel
@@ -104,7 +106,7 @@ def _pauses_count() -> AbstractContextManager[None]:
 
 
 def _first_come_first_served() -> AbstractContextManager[None]:
-    def make(rules: Rules) -> Any:
+    def make(rules: SchedulerConfig) -> Any:
         return make_policy(dataclasses.replace(rules, policy=FIFO))
 
     return _replaced((scaler.actors.tree, "make_policy", make))

@@ -21,7 +21,6 @@ from scaler.actors.insight.events import (
     PeerWent,
     TaskMoved,
 )
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.peers.peer import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.agent.agent import _tree
@@ -73,7 +72,9 @@ class _Shelled(Party):
 class SchedulerParty(_Shelled):
     """One life of the scheduler."""
 
-    def __init__(self, world: World, network: Network, record: Record, contacts: Contacts, limits: Limits) -> None:
+    def __init__(
+        self, world: World, network: Network, record: Record, contacts: Contacts, limits: SchedulerConfig
+    ) -> None:
         super().__init__(world, SCHEDULER, SCHEDULER)
         self.network = network
         self.record = record

@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from scaler.actors.peers.acceptor import Limits
 from tests.simulation.kinds import OPTIONS, kind_of
 from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
@@ -20,6 +19,7 @@ from tests.simulation.stand_ins import installed
 from tests.simulation.system import System
 from tests.simulation.users import Call, User
 from tests.simulation.world import World
+from tests.support.configs import scheduler_config
 
 GPUS = 2
 """How many each node has, where tasks ask for some."""
@@ -41,7 +41,7 @@ class Story:
         self.random = draw = self.world.random
         self.kind = kind = kind_of(seed)
         timeout = draw.choice(kind.timeouts)
-        limits = Limits(
+        limits = scheduler_config(
             client_timeout_seconds=timeout,
             worker_timeout_seconds=timeout,
             per_worker_queue_size=draw.choice((1, 4, 1000)),

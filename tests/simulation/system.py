@@ -5,8 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from scaler.actors.peers.acceptor import Limits
-from scaler.settings import ClusterConfig
+from scaler.settings import ClusterConfig, SchedulerConfig
 from tests.simulation.contact import Contacts
 from tests.simulation.network import Network
 from tests.simulation.parties import ADDRESS, AgentParty, ProgramParty, SchedulerParty
@@ -29,7 +28,7 @@ class System:
     """
 
     def __init__(
-        self, world: World, limits: Limits, beat: float = 2.0, is_hard: bool = False, check_each: int = 8
+        self, world: World, limits: SchedulerConfig, beat: float = 2.0, is_hard: bool = False, check_each: int = 8
     ) -> None:
         self.world = world
         self.limits = limits

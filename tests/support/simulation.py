@@ -21,7 +21,6 @@ from typing import Any, cast
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.insight.events import EVERY_TASK
 from scaler.actors.monitor import Board
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
@@ -46,6 +45,7 @@ from scaler.ids import (
 from scaler.kit import Actor, ActorRef, Dispatcher, VirtualClock
 from scaler.pickling.serialization import OBJECT, argument_block, result_argument
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.settings import SchedulerConfig
 from scaler.transport.interface import PeerGoneError
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
@@ -115,6 +115,7 @@ from scaler.wire.messages.worker import (
 from scaler.wire.session.dialling import Session
 from scaler.wire.session.pipe import Message, Pipe
 from tests.support.audit import Audit
+from tests.support.configs import scheduler_config
 
 HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000
@@ -199,13 +200,15 @@ class Simulation:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: SchedulerConfig | None = None,
         seed: int = 0,
         choppy: bool = False,
         audited: bool = True,
         board: Board | None = None,
+        value_bytes: Callable[[], int] = int,
     ) -> None:
         self._board = board
+        self._value_bytes = value_bytes
         self.random = random.Random(seed)
         self.clock = VirtualClock(1000.0)
         self.escalations: list[BaseException] = []
@@ -213,7 +216,7 @@ class Simulation:
         self.goes_on = False
         """a task that waited has gone on, which needs no place"""
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
-        self.limits = limits or Limits()
+        self.limits = limits or scheduler_config()
         self._lives = 0
         self.failures = 0
         """failures of actors of former schedulers"""
@@ -236,7 +239,9 @@ class Simulation:
         scheduler_id = SchedulerId(b"scheduler" if self._lives == 1 else b"%d. scheduler" % self._lives)
         scheduler_id = SchedulerId(scheduler_id.ljust(16, b"-"))
         options = (self.limits, self._shut_down, RunOptions.decode, Pipe, lambda _since: self.paused_seconds)
-        return SchedulerTree(self.dispatcher, scheduler_id, PACKAGE_VERSION, *options, board=self._board)
+        return SchedulerTree(
+            self.dispatcher, scheduler_id, PACKAGE_VERSION, *options, self._board, value_bytes=self._value_bytes
+        )
 
     def restart(self) -> None:
         """Kill the scheduler, and start another one. Its peers find out when they connect again."""

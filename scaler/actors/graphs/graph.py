@@ -216,7 +216,7 @@ class GraphActor(Actor):
         if options and is_call and status == TaskStatus.CANCELED:
             said = self._context.read_options(options)
             if said.at_most_once and not said.was_said:  # else it is known, or may have been started before
-                self._context.unstarted.add(node.task_id)
+                self._context.directory.unstarted.add(node.task_id)
         self._end(node, status, payload)
 
     # Its tasks

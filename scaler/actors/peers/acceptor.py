@@ -12,9 +12,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from scaler.actors.insight.events import AGENT, CLIENT, Events, PeerRefused
+from scaler.actors.insight.events import AGENT, CLIENT, PeerRefused
 from scaler.actors.messages.peers import (
     AgentArrived,
     ClientArrived,
@@ -31,19 +30,16 @@ from scaler.actors.messages.peers import (
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
-from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import identity_of, language_of, listed, names_of, python_of, wrong_python
-from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerKey, PipeFactory
-from scaler.actors.policy import FAIR, Rules
+from scaler.actors.services import Services
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
-from scaler.actors.sessions.session import Services
-from scaler.actors.tasks.client_context import Options
 from scaler.ids import NO_ID, Connection, SchedulerId
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.settings.scheduler import FAIR
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -54,14 +50,10 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import WorkerHello
-from scaler.wire.session.transfer import WINDOW_BYTES
 
 logger = logging.getLogger(__name__)
 
 UINT32_MOST = 2**32 - 1
-
-TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have before more are refused: some have ended for the client only."""
 
 RESETS_WITHIN_SECONDS = 60.0
 """A peer that has stayed for longer has made progress since its last unreadable message."""
@@ -73,69 +65,28 @@ REFUSALS_REMEMBERED = 1024
 """Of so many peers it is known that they were refused, and why."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The scheduler's settings for peers and tasks."""
-
-    client_timeout_seconds: float = 60.0
-    worker_timeout_seconds: float = 60.0
-    per_worker_queue_size: int = 1000
-    crash_limit: int = 3
-    object_retention_seconds: float = 60.0
-    task_output_retention_seconds: float = 600.0
-    protected: bool = True
-    rules: Rules = field(default_factory=Rules)
-    window_bytes: int = WINDOW_BYTES
-    kept_bytes: int = 256 * 1024 * 1024
-    client_tasks: int = 250_000
-    client_bytes: int = 128 * 1024 * 1024
-    open_tasks: int = 4_000_000
-    open_bytes: int = 4 * 1024 * 1024 * 1024
-    value_bytes: Callable[[], int] = int
-    """returns the most bytes of one value now; 0: there is no limit"""
-
-
 class Acceptor(Actor):
     """The one acceptor of the scheduler."""
 
     def __init__(
         self,
-        *,
+        services: Services,
         scheduler_id: SchedulerId,
         package_version: str,
-        limits: Limits,
-        directory: Directory,
-        outbox: Outbox,
         pipes: PipeFactory,
-        balancer: ActorRef,
-        object_store: ActorRef,
-        adoption: ActorRef,
-        census: ActorRef,
-        outputs: ActorRef,
-        events: Events,
         shut_down: Callable[[], None],
-        read_options: Callable[[bytes], Options],
-        paused_since: Callable[[float], float],
     ) -> None:
+        self._services = services
+        self._config, self._directory = services.config, services.directory
+        self._outbox, self._census = services.outbox, services.census
         self._scheduler_id = scheduler_id
         self._package_version = package_version
-        self._limits = limits
-        self._directory = directory
-        self._outbox = outbox
         self._pipes = pipes
-        self._balancer = balancer
-        self._object_store = object_store
-        self._adoption = adoption
-        self._census = census
-        self._outputs = outputs
-        self._events = events
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
         """those that come when the clients of another Python have gone"""
         self._refusals: OrderedDict[bytes, str] = OrderedDict()
         """why peers were refused that may try again, by their ids"""
-        self._read_options = read_options
-        self._paused_since = paused_since
 
     # Hellos
 
@@ -157,8 +108,8 @@ class Acceptor(Actor):
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
         identity = identity_of(hello)
-        kinds = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-        peer = Peer(key, *kinds, self._pipes, python_of(hello), identity=identity)
+        directions = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+        peer = Peer(key, *directions, self._pipes, python_of(hello), identity=identity)
         peer.dial = peer.begun = hello.dial
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
@@ -209,22 +160,17 @@ class Acceptor(Actor):
 
     def _account_of(self, hello: ClientHello) -> int:
         """Return the account of a client: its own, or a common one if clients take no turns."""
-        if self._limits.rules.policy != FAIR:
+        if self._config.policy != FAIR:
             return 0
         return self._directory.accounts.open(hello.client_id, hello.account if hello.resumes else None)
 
-    def _start_client(self, hello: ClientHello, peer: Peer, kind: type[ClientSession], account: int) -> ActorRef:
-        limits = self._limits
+    def _start_client(self, hello: ClientHello, peer: Peer, made_of: type[ClientSession], account: int) -> ActorRef:
         logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))
         return self.spawn(
-            kind(
+            made_of(
                 identity_of(hello),
                 peer,
-                self._services(),
-                limits.client_timeout_seconds,
-                limits.crash_limit,
-                TASKS_BEYOND_WINDOW * limits.client_tasks,
-                self._directory.next_attempt,
+                self._services,
                 account,
                 bool(hello.resumes),
             )
@@ -250,16 +196,14 @@ class Acceptor(Actor):
         hello = self._directory.worker_names.take(hello)
         identity, names = identity_of(hello), names_of(hello)
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
-        kinds = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-        peer = Peer(key, *kinds, self._pipes, python_of(hello), token, identity)
+        directions = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+        peer = Peer(key, *directions, self._pipes, python_of(hello), token, identity)
         peer.dial = peer.begun = hello.dial
         session = self.spawn(
             AgentSession(
                 identity,
                 peer,
-                self._services(),
-                timeout_seconds=self._limits.worker_timeout_seconds,
-                queue_size=self._limits.per_worker_queue_size,
+                self._services,
                 names=names,
                 held=hello.held,
                 agents=hello.agents,
@@ -275,28 +219,10 @@ class Acceptor(Actor):
         self._directory.describe(changed.peer, changed.identity)
         self._census.send(WorkersCame())
 
-    def _services(self) -> Services:
-        return Services(
-            self.actor_ref,
-            self._balancer,
-            self._object_store,
-            self._adoption,
-            self._census,
-            self._outputs,
-            self._outbox,
-            self._events,
-            lambda: len(self._directory.agents_by_token),
-            self._read_options,
-            self._paused_since,
-            self._directory.attempt_times,
-            self._directory.unstarted,
-            self._limits.value_bytes,
-        )
-
     def _reply(self, peer: Peer, *, is_resumed: bool) -> None:
-        limits = self._limits
+        config = self._config
         is_client = peer.outgoing is SCHEDULER_TO_CLIENT
-        seconds = limits.client_timeout_seconds if is_client else limits.worker_timeout_seconds
+        seconds = config.client_timeout_seconds if is_client else config.worker_timeout_seconds
         milliseconds = min(int(seconds * 1000), UINT32_MOST)
         versions = (PROTOCOL_VERSION, self._package_version)
         goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
@@ -306,15 +232,25 @@ class Acceptor(Actor):
             self._census.send(WorkersCame())
         window = self._window() if is_client else (0, 0)
         account = self._directory.accounts.of(peer.key[1]) if is_client else 0
-        said = (1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window, account, limits.value_bytes())
+        said = (
+            1,
+            "",
+            self._scheduler_id,
+            *versions,
+            *goes_on,
+            milliseconds,
+            *window,
+            account,
+            self._services.value_bytes(),
+        )
         self._outbox.put_alone(peer, HelloReply(*said))
 
     def _window(self) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: its own bound, or its part of the bound of all."""
-        limits, count = self._limits, len(self._directory.peers)
+        config, count = self._config, len(self._directory.peers)
         return (
-            max(1, min(limits.client_tasks, limits.open_tasks // count)),
-            max(1, min(limits.client_bytes, limits.open_bytes // count)),
+            max(1, min(config.client_tasks, config.open_tasks // count)),
+            max(1, min(config.client_bytes, config.open_bytes // count)),
         )
 
     def _refused(
@@ -363,9 +299,9 @@ class Acceptor(Actor):
         identity = identity_of(hello)
         if self._refusals.pop(identity.peer_id, "") != reason:  # else it tries again, and there is nothing new to tell
             logger.warning("refused: %s", reason)
-            if self._events.listener is not None:
+            if self._services.events.listener is not None:
                 role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
-                self._events.listener.send(PeerRefused(role, identity, reason))
+                self._services.events.listener.send(PeerRefused(role, identity, reason))
         self._refusals[identity.peer_id] = reason
         if len(self._refusals) > REFUSALS_REMEMBERED:
             self._refusals.popitem(last=False)
@@ -378,7 +314,7 @@ class Acceptor(Actor):
     def _session_ended(self, ended: SessionEnded) -> None:
         self._directory.remove(ended.peer)
         self._census.send(ended)
-        self._outputs.send(ended)
+        self._services.outputs.send(ended)
         waiting, self._waiting = self._waiting, []
         for arrived in waiting:
             self._agent_arrived(arrived)
@@ -404,7 +340,7 @@ class Acceptor(Actor):
 
     @handles(ShutdownAsked)
     def _shutdown_asked(self, asked: ShutdownAsked) -> None:
-        if self._limits.protected:
+        if self._config.protected:
             reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
             self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
             return

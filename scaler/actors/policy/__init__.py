@@ -9,12 +9,9 @@ from scaler.actors.policy.interface import Decisions, Policy, Ready, Spec
 from scaler.actors.policy.needs import Needs, Offer, needs_of
 from scaler.actors.policy.placement import Placement, make_policy
 from scaler.actors.policy.rounds import LOOK_SECONDS
-from scaler.actors.policy.rules import FAIR, FIFO, Rules
 from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US
 
 __all__ = [
-    "FAIR",
-    "FIFO",
     "LOOK_SECONDS",
     "MAP_AHEAD_US",
     "WORK_AHEAD_US",
@@ -24,7 +21,6 @@ __all__ = [
     "Placement",
     "Policy",
     "Ready",
-    "Rules",
     "Spec",
     "make_policy",
     "needs_of",

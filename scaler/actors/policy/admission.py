@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from typing import Generic
 
 from scaler.actors.policy.interface import T
+from scaler.texts import counted
 
 
 class Admission(Generic[T]):
@@ -80,3 +81,23 @@ class Admission(Generic[T]):
             sizes[after].move_to_end(account, last=False)
         while len(sizes) > 1 and not sizes[-1]:
             sizes.pop()
+
+
+def refusal(most: int, waiting: int, workers: int, was_let_in: bool = False) -> str:
+    """Return the reason why a task is refused, and what to do about it.
+
+    Args:
+        most: so many tasks may wait.
+        was_let_in: whether it waited before, and now makes room for another client.
+    """
+    if not workers:
+        found = "no worker is connected"
+    else:
+        found = "none of them has" if workers > 1 else "it does not have"
+        found = f"{counted(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
+    why = "it waited, and makes room for a client that has fewer, since " if was_let_in else ""
+    return (
+        f"the task was refused: {why}{counted(waiting, 'task')} wait{'s' * (waiting == 1)}, "
+        f"max_number_of_tasks_waiting is {most}, and {found}; "
+        "submit it again later, add workers, or raise that setting"
+    )

@@ -13,18 +13,19 @@ from itertools import chain, islice
 from math import inf
 from typing import Any, Generic
 
-from scaler.actors.policy.admission import Admission
+from scaler.actors.policy.admission import Admission, refusal
 from scaler.actors.policy.constrained import ConstrainedQueue, ResourceClass
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import NO_OFFER, Backlog, Capacity, Decisions, Group, Order, Policy, T, W
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.rounds import Rounds
-from scaler.actors.policy.rules import FAIR, FIFO, Rules
 from scaler.actors.policy.turns import Turns
 from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US, WorkerLoads
 from scaler.durations import Durations
 from scaler.ids import ObjectId
+from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FAIR, FIFO
 from scaler.wire.messages.priority import depth_of
 
 FUNCTIONS_REMEMBERED = 1024
@@ -37,9 +38,9 @@ FAR_TASK_US = 25_000
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
 
 
-def make_policy(rules: Rules) -> Policy[Any, Any]:
+def make_policy(config: SchedulerConfig) -> Policy[Any, Any]:
     """Return the policy that the settings name."""
-    return Placement(rules, ORDERS[rules.policy])
+    return Placement(config, ORDERS[config.policy])
 
 
 class Placement(Generic[W, T]):
@@ -49,8 +50,9 @@ class Placement(Generic[W, T]):
         new_order: makes what says which task is next; empty.
     """
 
-    def __init__(self, rules: Rules, new_order: Callable[[], Order[T]]) -> None:
-        self._rules = rules
+    def __init__(self, config: SchedulerConfig, new_order: Callable[[], Order[T]]) -> None:
+        self._config = config
+        self._waiting_most = config.max_number_of_tasks_waiting
         self._new_order = new_order
         self._queue = new_order()
         self._begin()
@@ -58,9 +60,9 @@ class Placement(Generic[W, T]):
         self._unplaceable: list[tuple[T, str]] = []
         """tasks that can not even wait, and why"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
-        self._rounds: Rounds[W] = Rounds(rules)
-        self._rounds_of_calls: Rounds[W] = Rounds(rules)
-        self._admission: Admission[T] | None = Admission() if rules.waiting_most >= 0 else None
+        self._rounds: Rounds[W] = Rounds(config)
+        self._rounds_of_calls: Rounds[W] = Rounds(config)
+        self._admission: Admission[T] | None = Admission() if self._waiting_most >= 0 else None
         self._functions: Counter[ObjectId] | None = None
         """while somebody watches: how many tasks of each function are in the queue"""
 
@@ -275,7 +277,7 @@ class Placement(Generic[W, T]):
             return
         expected_us = max(1, round(self._durations.expected_us(first.spec.function_id)))
         spare = len(self._queue) - len(loads) * MAP_AHEAD_US // expected_us
-        if spare <= 0 or expected_us > FAR_TASK_US or self._rules.round_seconds <= 0:
+        if spare <= 0 or expected_us > FAR_TASK_US or self._config.load_balance_seconds <= 0:
             return
         self._far_account = first.account
         tasks = islice(self._queue.drain_map(), spare)
@@ -285,7 +287,7 @@ class Placement(Generic[W, T]):
     def _call_back(self, recalled: dict[W, int], now: float) -> None:
         """If somebody else waits while workers have more than usual, recall that, unless more is recalled anyway."""
         if self._constrained.waiting or self._queue.has_beside(self._far_account):
-            self._near_until = now + self._rules.round_seconds
+            self._near_until = now + self._config.load_balance_seconds
             called_back = self._loads.too_far()
             self._called_back.update(called_back.keys() - recalled.keys())
             recalled.update({**called_back, **recalled})
@@ -295,10 +297,10 @@ class Placement(Generic[W, T]):
         assert admission is not None
         for ready, _ in chain.from_iterable(assigned.values()):
             admission.remove(ready.task, ready.account)
-        surplus = admission.surplus(self._rules.waiting_most + self._loads.free_places())
+        surplus = admission.surplus(self._waiting_most + self._loads.free_places())
         for ready, _ in surplus:
             self._remove(ready.task, ready.spec.priority, ready.account)
-        sentence = partial(self._rules.refusal, len(admission), len(self._loads))
+        sentence = partial(refusal, self._waiting_most, len(admission), len(self._loads))
         return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
 
     def capacity(self, needs: Needs | None) -> Capacity:

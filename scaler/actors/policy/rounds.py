@@ -10,8 +10,8 @@ import math
 from typing import Generic
 
 from scaler.actors.policy.interface import W
-from scaler.actors.policy.rules import Rules
 from scaler.actors.policy.worker_loads import WorkerLoads
+from scaler.settings import SchedulerConfig
 
 LOOK_SECONDS = 0.025
 """Interval between imbalance checks: half of WORK_AHEAD, enough for most workers to make progress."""
@@ -23,9 +23,9 @@ EARLY_SECONDS = 1e-6
 class Rounds(Generic[W]):
     """The results of the last checks, and the times of the next ones."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._is_off = rules.round_seconds <= 0
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._config = config
+        self._is_off = config.load_balance_seconds <= 0
         self._watch_at = math.inf
         """the next check for idle workers; never, unless the last one found some"""
         self._patrol_at = math.inf
@@ -60,7 +60,7 @@ class Rounds(Generic[W]):
             if self._next_round <= now + EARLY_SECONDS:
                 asked.update(loads.unblock(self._last_seen))
         if self._patrol_at == math.inf and loads.has_waiting():
-            self._patrol_at = now + self._rules.round_seconds
+            self._patrol_at = now + self._config.load_balance_seconds
             self._last_seen = loads.ended()
         at = min(self._watch_at, self._patrol_at)
         self.look_at = None if at == math.inf else at
@@ -68,15 +68,15 @@ class Rounds(Generic[W]):
 
     def _watch(self, loads: WorkerLoads[W], now: float) -> dict[W, int]:
         """Workers are idle while tasks wait at others: if that lasts, recall tasks. Check again soon."""
-        rules = self._rules
+        config = self._config
         if not self._looks:
             self._seen = loads.ended()
         self._looks += 1
         asked: dict[W, int] = {}
-        if self._looks >= rules.looks and self._next_round <= now + EARLY_SECONDS:
+        if self._looks >= config.load_balance_trigger_times and self._next_round <= now + EARLY_SECONDS:
             seen = self._seen if self._looks > 1 else {}  # the first check alone cannot tell which workers are stuck
             asked = loads.level(seen)
             self._looks = 0
-            self._next_round = now + rules.round_seconds
+            self._next_round = now + config.load_balance_seconds
         self._watch_at = max(now + LOOK_SECONDS, self._next_round)
         return asked

@@ -33,8 +33,9 @@ from scaler.actors.messages.peers import (
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.hellos import listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.peers.peer import Peer
+from scaler.actors.services import Services
 from scaler.actors.sessions.farewell import Farewell, orders_by_worker
-from scaler.actors.sessions.session import Services, Session
+from scaler.actors.sessions.session import Session
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import TaskId
@@ -97,19 +98,16 @@ class AgentSession(Session):
         peer: Peer,
         services: Services,
         *,
-        timeout_seconds: float,
-        queue_size: int,
         names: tuple[str, ...],
         held: bytes,
         agents: int = 0,
         is_back: bool = False,
     ) -> None:
         title = f"agent of {listed(identity.worker_names)}"
-        super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
+        super().__init__(identity, title, peer, services, services.config.worker_timeout_seconds, COME_BACK_SECONDS)
         self._names = names
         self._n_open = len(identity.worker_names)
         """how many of the workers, the first ones, take tasks"""
-        self._queue_size = queue_size
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._to_begin: deque[list[tuple[TaskId, int]]] = deque()
@@ -185,7 +183,7 @@ class AgentSession(Session):
                 self._peer,
                 outbox=self._outbox,
                 balancer=self._services.balancer,
-                queue_size=self._queue_size,
+                queue_size=self._services.config.per_worker_queue_size,
                 host=self.actor_ref,
                 adoption=self._services.adoption,
                 outputs=self._services.outputs,
@@ -252,7 +250,9 @@ class AgentSession(Session):
         self._heard_beat(batch[-1].sent_ns)
         services = self._services
         for heartbeat in batch:
-            echo = WorkerHeartbeatEcho(heartbeat.sent_ns, services.count_agents(), services.value_bytes())
+            echo = WorkerHeartbeatEcho(
+                heartbeat.sent_ns, len(services.directory.agents_by_token), services.value_bytes()
+            )
             self._outbox.put_alone(self._peer, echo)
 
     @handles(Batch[DisconnectRequest])

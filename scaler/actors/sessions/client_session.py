@@ -11,7 +11,7 @@ Must never: keep an object.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -39,9 +39,10 @@ from scaler.actors.messages.tasks import (
     TaskDone,
 )
 from scaler.actors.peers.peer import Peer
+from scaler.actors.services import Services
 from scaler.actors.sessions.canceller import Canceller
 from scaler.actors.sessions.resubmission import Resubmission
-from scaler.actors.sessions.session import Services, Session
+from scaler.actors.sessions.session import Session
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
@@ -71,6 +72,9 @@ from scaler.wire.session.lost_frames import LostFrames
 
 logger = logging.getLogger(__name__)
 
+TASKS_BEYOND_WINDOW = 2
+"""How many windows of open tasks a client may have before more are refused: some have ended for the client only."""
+
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
 
@@ -99,19 +103,14 @@ class ClientSession(Session):
         identity: PeerIdentity,
         peer: Peer,
         services: Services,
-        timeout_seconds: float,
-        crash_limit: int,
-        tasks_most: int,
-        next_attempt: Callable[[], int],
         account: int,
         is_back: bool = False,
     ) -> None:
         title = f"client {identity.peer_id.hex()[:8]}"
-        super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
+        super().__init__(identity, title, peer, services, services.config.client_timeout_seconds, COME_BACK_SECONDS)
         self._client_id = ClientId(identity.peer_id)
         self._object_store = services.object_store
-        self._crash_limit = crash_limit
-        self._tasks_most, self._next_attempt = tasks_most, next_attempt
+        self._tasks_most = TASKS_BEYOND_WINDOW * services.config.client_tasks
         self._account = account
         self._adoption = services.adoption if is_back else None
         self._tasks: dict[TaskId, ActorRef] = {}
@@ -124,21 +123,7 @@ class ClientSession(Session):
 
     def on_start(self) -> None:
         super().on_start()
-        services = self._services
-        self._context = ClientContext(
-            self.actor_ref,
-            services.balancer,
-            self._object_store,
-            services.events,
-            self._client_id,
-            self._crash_limit,
-            self._next_attempt,
-            services.read_options,
-            services.attempt_times,
-            services.unstarted,
-            self._account,
-            self._adoption,
-        )
+        self._context = ClientContext(self._services, self.actor_ref, self._client_id, self._account, self._adoption)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsAreBack())
         self._tell_came()
@@ -368,7 +353,8 @@ class ClientSession(Session):
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
-        self._services.attempt_times.mark(self._next_attempt, self.now())
+        directory = self._services.directory
+        directory.attempt_times.mark(directory.next_attempt, self.now())
         if self._resubmission is not None and self._resubmission.is_over(batch[-1], self._peer.pipe.arriving_bytes):
             self._resubmission = None
         for heartbeat in batch:

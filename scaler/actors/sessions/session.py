@@ -7,7 +7,6 @@ back on another one within a few seconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import ClassVar
 
 from scaler.actors.insight.events import (
@@ -16,7 +15,6 @@ from scaler.actors.insight.events import (
     FAILED,
     SILENT,
     Departure,
-    Events,
     PeerBack,
     PeerCame,
     PeerCut,
@@ -25,11 +23,8 @@ from scaler.actors.insight.events import (
     Role,
 )
 from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, Resumed, SessionEnded
-from scaler.actors.peers.attempt_times import AttemptTimes
-from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
-from scaler.actors.tasks.client_context import Options
-from scaler.actors.tasks.unstarted import Unstarted
+from scaler.actors.services import Services
 from scaler.kit import Actor, ActorRef, Timer, handles
 
 logger = logging.getLogger(__name__)
@@ -42,47 +37,6 @@ its peer: the peer may live, and has as long to come back as a silent one."""
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
 """A timer that is later than the first may come after a stop of the process. What peers have said meanwhile may need
 the second to get through the socket."""
-
-
-class Services:
-    """The parts of the scheduler that sessions use."""
-
-    __slots__ = (
-        "acceptor", "adoption", "attempt_times", "balancer", "census", "count_agents", "events", "object_store",
-        "outbox", "outputs", "paused_since", "read_options", "unstarted", "value_bytes",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        acceptor: ActorRef,
-        balancer: ActorRef,
-        object_store: ActorRef,
-        adoption: ActorRef,
-        census: ActorRef,
-        outputs: ActorRef,
-        outbox: Outbox,
-        events: Events,
-        count_agents: Callable[[], int],
-        read_options: Callable[[bytes], Options],
-        paused_since: Callable[[float], float],
-        attempt_times: AttemptTimes,
-        unstarted: Unstarted,
-        value_bytes: Callable[[], int],
-    ) -> None:
-        self.acceptor = acceptor
-        self.balancer = balancer
-        self.object_store = object_store
-        self.adoption = adoption
-        self.census = census
-        self.outputs = outputs
-        self.outbox = outbox
-        self.events = events
-        self.count_agents = count_agents
-        self.read_options = read_options
-        self.paused_since = paused_since
-        self.attempt_times = attempt_times
-        self.unstarted = unstarted
-        self.value_bytes = value_bytes
 
 
 class Session(Actor):

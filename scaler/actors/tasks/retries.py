@@ -5,7 +5,7 @@ Asked by a task when a run has failed, and never for others. Must never: keep st
 
 from __future__ import annotations
 
-from scaler.actors.tasks.client_context import Options
+from scaler.actors.services import Options
 from scaler.actors.tasks.task_states import CRASHED, LOST, STOPPED, UNKNOWN
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult

@@ -139,7 +139,7 @@ class TaskActor(Actor):
         if context.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
         if spec.options:
-            self._is_unstarted = context.unstarted.take(spec.task_id)
+            self._is_unstarted = context.directory.unstarted.take(spec.task_id)
         if context.adoption is None and not (spec.options and self._may_have_been_started()):
             self._say_ready(self._goes_first, True)
         else:
@@ -235,7 +235,7 @@ class TaskActor(Actor):
     @handles(TaskWithdrawn)
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
         if self._only_waited and self._state is WITHDRAWING and self._is_at_most_once():
-            self._context.unstarted.add(self._spec.task_id)
+            self._context.directory.unstarted.add(self._spec.task_id)
         self._move(WITHDRAWN)
 
     @handles(TaskNotWaiting)
@@ -252,7 +252,7 @@ class TaskActor(Actor):
     def _count_crash(self) -> bool:
         """Count one more death while this task ran. Return whether it was the last one allowed."""
         self._crashes += 1
-        return self._crashes >= self._context.crash_limit
+        return self._crashes >= self._context.services.config.crash_limit
 
     # A run that an agent has already
 
@@ -366,7 +366,7 @@ class TaskActor(Actor):
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is READY:
-            seconds = self._context.attempt_times.seconds_since(self._attempt, self.now())
+            seconds = self._context.directory.attempt_times.seconds_since(self._attempt, self.now())
             self._context.balancer.send(ExplainWaiting(question, self._needs(), self._tries, seconds))
         else:
             explain_other(question, self._state, self._tries)
@@ -433,7 +433,7 @@ class TaskActor(Actor):
     def _enter_failed(self, event: Event, result: RunResult) -> None:
         payload = result.payload
         if event in (CRASHED_TOO_OFTEN, LOST_TOO_OFTEN):
-            payload += f" (attempt {self._crashes} of {self._context.crash_limit})".encode()
+            payload += f" (attempt {self._crashes} of {self._context.services.config.crash_limit})".encode()
         self._end(TaskStatus(result.status), payload, (), result.profile)
 
     def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.ids import Connection, ObjectId
@@ -22,12 +21,13 @@ from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDU
 from scaler.wire.messages.worker import WorkerHello
 from scaler.wire.session.pipe import Message
 from scaler.wire.session.transfer import WINDOW_BYTES
+from tests.support.configs import scheduler_config
 from tests.support.simulation import SimulatedClient, Simulation
 
 
 @pytest.fixture
 def simulation() -> Simulation:
-    return Simulation(Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, crash_limit=1))
+    return Simulation(scheduler_config(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, crash_limit=1))
 
 
 def say(simulation: Simulation, client: SimulatedClient, hello: ClientHello | WorkerHello) -> None:
@@ -304,7 +304,7 @@ def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for
 def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_lively_it_seems(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    simulation = Simulation(Limits(kept_bytes=1_000_000))
+    simulation = Simulation(scheduler_config(kept_bytes=1_000_000))
     deaf, good = simulation.client(), simulation.client()
     object_ids = [client.create(bytes(5_000_000)) for client in (deaf, good)]
     simulation.run()
@@ -323,7 +323,7 @@ def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_live
 
 def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
     """As long as it acknowledges anything."""
-    simulation = Simulation(Limits(kept_bytes=1_000_000))
+    simulation = Simulation(scheduler_config(kept_bytes=1_000_000))
     slow = simulation.client()
     object_id = slow.create(bytes(5_000_000))
     simulation.run()
@@ -343,7 +343,7 @@ def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same
 ) -> None:
     """Otherwise the window of a large value stays closed until somebody else says something."""
     monkeypatch.setattr(shell_module, "TURNS_SECONDS", 60.0)
-    simulation = Simulation(Limits())
+    simulation = Simulation(scheduler_config())
     client, other = simulation.client(), simulation.client()
     shell = Shell("builtin")
     shell.dispatcher, shell._edge = simulation.dispatcher, simulation.edge

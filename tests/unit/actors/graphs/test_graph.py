@@ -11,8 +11,6 @@ import pytest
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_node import SHARED_BYTES
 from scaler.actors.graphs.graph_values import WORTH_A_PLACE_BYTES
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import Rules
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
@@ -22,6 +20,7 @@ from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, T
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.vocabulary import without_needed
 from scaler.wire.messages.worker import RunTask
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 OBJECT_ID = ObjectId(b"o" * 16)
@@ -311,7 +310,7 @@ def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simul
 
 
 def test_a_node_that_is_refused_fails_the_whole_graph_and_nothing_else() -> None:
-    simulation = Simulation(Limits(rules=Rules(waiting_most=1), per_worker_queue_size=1))
+    simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=1, per_worker_queue_size=1))
     client = simulation.client()
     agent = simulation.agent(1, slow)
     (plain,) = client.submit(1)
@@ -327,7 +326,7 @@ def test_a_node_that_is_refused_fails_the_whole_graph_and_nothing_else() -> None
 
 
 def test_a_graph_that_is_refused_when_it_is_under_way_stops_what_runs_and_ends_what_is_still_said() -> None:
-    simulation = Simulation(Limits(rules=Rules(waiting_most=0), per_worker_queue_size=1))
+    simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=0, per_worker_queue_size=1))
     client, agent = simulation.client(), simulation.agent(1, slow)
     graph_id = client.submit_graph([()], [])
     simulation.advance(40.0)

@@ -37,8 +37,6 @@ from scaler.actors.insight.events import (
     PeerWent,
     TaskMoved,
 )
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import Rules
 from scaler.actors.tasks.task_states import (
     ASSIGNED,
     BALANCER_RESTARTED,
@@ -58,6 +56,7 @@ from scaler.wire.messages.client import GoodbyeKind
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import ProcessorGone, RunTask
 from tests.support.bench import Bench
+from tests.support.configs import scheduler_config
 from tests.support.recorder import Recorder
 from tests.support.simulation import Outcome, Simulation
 
@@ -216,7 +215,7 @@ def test_a_task_that_is_cancelled_tells_of_both_steps(simulation: Simulation) ->
 
 
 def test_a_refusal_tells_why() -> None:
-    simulation = Simulation(Limits(rules=Rules(waiting_most=0)))
+    simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=0))
     client = simulation.client()
     recorder = listen(simulation)
     client.submit(1)
@@ -294,7 +293,7 @@ def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
 
 
 def test_peers_that_go_say_how() -> None:
-    simulation = Simulation(Limits(protected=False))
+    simulation = Simulation(scheduler_config(protected=False))
     recorder = listen(simulation)
     leaving, silent, asking = simulation.client(), simulation.client(), simulation.client()
     going, cut, sent_away = simulation.agent(), simulation.agent(), simulation.agent()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from scaler.actors.insight.task_outputs import UNHEARD_MOST, WAITING_MOST
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.tree import OUTPUTS
 from scaler.ids import NO_ID, TaskId
 from scaler.wire.messages.client import OutputLine, OutputRequest, OutputResponse
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import RunOutput, RunTask
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 ALL = TaskId(NO_ID)
@@ -97,7 +97,7 @@ def test_a_stream_has_all_lines_of_the_tasks_of_the_client_and_of_those_nested_i
 
 
 def test_what_is_kept_ends_with_its_time() -> None:
-    simulation = Simulation(Limits(task_output_retention_seconds=10.0))
+    simulation = Simulation(scheduler_config(task_output_retention_seconds=10.0))
     client, agent = simulation.client(), simulation.agent(1, slow)
     task_id = busy(simulation, client, agent)
     write(simulation, agent, "one")

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import Rules
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.ids import AgentId
@@ -16,6 +14,7 @@ from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.client import ClientShutdownResponse, GoodbyeKind
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.worker import DisconnectResponse
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Simulation
 
 
@@ -108,7 +107,7 @@ def test_a_protected_scheduler_refuses_to_shut_down(simulation: Simulation) -> N
 
 
 def test_an_unprotected_scheduler_sends_the_agents_away_and_shuts_down() -> None:
-    simulation = Simulation(Limits(protected=False))
+    simulation = Simulation(scheduler_config(protected=False))
     client, agent = simulation.client(), simulation.agent(2)
     client.leave(GoodbyeKind.SHUTDOWN)
     simulation.run()
@@ -218,7 +217,7 @@ def test_a_client_that_is_back_has_the_account_that_its_tasks_name(simulation: S
 
 @pytest.mark.parametrize(("policy", "accounts"), [("fair", [0, 1]), ("fifo", [0, 0])])
 def test_clients_have_accounts_of_their_own_only_if_they_take_turns(policy: str, accounts: list[int]) -> None:
-    simulation = Simulation(Limits(rules=Rules(policy=policy)))
+    simulation = Simulation(scheduler_config(policy=policy))
     clients, agent = [simulation.client(), simulation.client()], simulation.agent(2)
     for client in clients:
         client.submit(1)
@@ -227,7 +226,7 @@ def test_clients_have_accounts_of_their_own_only_if_they_take_turns(policy: str,
 
 
 def test_the_bounds_of_all_clients_are_shared_among_them() -> None:
-    simulation = Simulation(Limits(client_tasks=100, client_bytes=1000, open_tasks=240, open_bytes=3000))
+    simulation = Simulation(scheduler_config(client_tasks=100, client_bytes=1000, open_tasks=240, open_bytes=3000))
     replies = [simulation.client().said(HelloReply)[0] for _ in range(4)]
     assert [(reply.window_tasks, reply.window_bytes) for reply in replies] == [
         (100, 1000),

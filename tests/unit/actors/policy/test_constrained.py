@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.policy import FAIR, FIFO, WORK_AHEAD_US, Placement, Rules, constrained
+from scaler.actors.policy import WORK_AHEAD_US, Placement, constrained
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.placement import ORDERS
+from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FAIR, FIFO
+from tests.support.configs import scheduler_config
 from tests.support.ready import SHORT, Task, task
 
 GPU, TWO, THERE = Needs((("gpu", 1),)), Needs((("gpu", 2),)), Needs((("gpu", 0),))
@@ -21,8 +24,8 @@ LONG_US = WORK_AHEAD_US
 class Scene:
     """A policy with nodes and their workers."""
 
-    def __init__(self, policy: str = FAIR, rules: Rules | None = None) -> None:
-        self.policy: Placement[str, Task] = Placement(rules or Rules(policy=policy), ORDERS[policy])
+    def __init__(self, policy: str = FAIR, rules: SchedulerConfig | None = None) -> None:
+        self.policy: Placement[str, Task] = Placement(rules or scheduler_config(policy=policy), ORDERS[policy])
 
     def node(self, host: str, workers: int, queue_size: int = 1000, named_only: bool = False, **amounts: int) -> None:
         offer = Offer(tuple(sorted(amounts.items())), workers, named_only)
@@ -243,7 +246,7 @@ def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
 
 
 def test_when_too_many_wait_the_newest_is_refused_whatever_it_asks_for() -> None:
-    scene = Scene(FIFO, Rules(waiting_most=1, policy=FIFO))
+    scene = Scene(FIFO, scheduler_config(max_number_of_tasks_waiting=1, policy=FIFO))
     scene.node("big", 1, 1, gpu=1)
     scene.constrained(GPU, task("a"))
     assert list(scene.placed()) == ["a"]
@@ -389,7 +392,7 @@ def test_calls_are_placed_while_all_other_workers_are_full_and_the_other_way_rou
 
 
 def test_calls_that_wait_behind_a_long_one_move_to_an_idle_worker_of_their_kind() -> None:
-    scene = Scene(rules=Rules(looks=1, round_seconds=1))
+    scene = Scene(rules=scheduler_config(load_balance_trigger_times=1, load_balance_seconds=1))
     scene.node("other", 1, named_only=True, **AREA)
     scene.policy.freed("other0", 0, 0, {SHORT: (1, 1)})
     scene.constrained(CALL_AREA, *map(task, range(4)))

@@ -8,11 +8,14 @@ from collections import Counter
 import pytest
 
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.policy import FAIR, FIFO, LOOK_SECONDS, WORK_AHEAD_US, Placement, Rules
+from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Placement
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.placement import ORDERS, make_policy
 from scaler.ids import ObjectId
+from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FAIR, FIFO
+from tests.support.configs import scheduler_config
 from tests.support.ready import SHORT, Task, of_map, task
 
 OF = [ObjectId(bytes([number]) * 16) for number in range(3)]
@@ -21,8 +24,8 @@ OF = [ObjectId(bytes([number]) * 16) for number in range(3)]
 class Scene:
     """A policy that knows a short function."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        rules = rules or Rules()
+    def __init__(self, rules: SchedulerConfig | None = None) -> None:
+        rules = rules or scheduler_config()
         self.policy: Placement[str, Task] = Placement(rules, ORDERS[rules.policy])
         self.policy.join("nobody", 1, 0, 0, None)
         self.policy.freed("nobody", 0, 0, {SHORT: (2, 1)})
@@ -39,8 +42,8 @@ class Scene:
 
 def test_the_settings_say_which_order_it_has() -> None:
     for policy, expected in ((FAIR, ["a", "c", "b"]), (FIFO, ["a", "b", "c"])):
-        scene = Scene(Rules(policy=policy))
-        scene.policy = make_policy(Rules(policy=policy))  # type: ignore[assignment]
+        scene = Scene(scheduler_config(policy=policy))
+        scene.policy = make_policy(scheduler_config(policy=policy))  # type: ignore[assignment]
         scene.policy.join("worker", 9, 0, 0, None)
         scene.policy.freed("worker", 0, 0, {SHORT: (2, 1)})
         assert scene.names(task("a"), task("b"), task("c", 1)) == expected
@@ -75,7 +78,7 @@ def test_there_is_something_to_decide_when_a_worker_becomes_idle_beside_a_busy_o
 
 
 def test_a_task_that_waits_can_be_withdrawn_also_if_there_is_a_limit() -> None:
-    for rules in (Rules(), Rules(waiting_most=1)):
+    for rules in (scheduler_config(), scheduler_config(max_number_of_tasks_waiting=1)):
         scene = Scene(rules)
         scene.decide(task("a", 3))
         assert not scene.policy.withdraw("a", 0, 2)
@@ -107,7 +110,7 @@ def test_a_task_that_goes_on_takes_its_place_again() -> None:
 
 
 def test_when_everybody_says_everything_anew_nothing_is_known_but_durations() -> None:
-    scene = Scene(Rules(waiting_most=5))
+    scene = Scene(scheduler_config(max_number_of_tasks_waiting=5))
     scene.policy.join("worker", 9, 0, 0, None)
     scene.decide(task("a"))
     scene.policy.leave("worker")
@@ -129,7 +132,7 @@ def test_near_is_where_a_task_goes_if_there_is_room() -> None:
 
 
 def test_a_refusal_says_how_many_wait_now_and_whether_the_task_had_been_let_in() -> None:
-    scene = Scene(Rules(waiting_most=2))
+    scene = Scene(scheduler_config(max_number_of_tasks_waiting=2))
     assert scene.decide(task("a"), task("b")).refused == []
     ((refused, sentence),) = scene.decide(task("c", 1)).refused
     assert refused.task == "b"
@@ -150,7 +153,7 @@ def map_of(count: int, account: int = 0, function_id: ObjectId = MAPPED) -> list
     return [of_map(f"{account}-{number}", account, function_id) for number in range(count)]
 
 
-def map_scene(*workers: str, rules: Rules | None = None) -> Scene:
+def map_scene(*workers: str, rules: SchedulerConfig | None = None) -> Scene:
     """A policy whose workers know a function that takes a tenth of what they get ahead."""
     scene = Scene(rules)
     for worker in workers:
@@ -195,7 +198,7 @@ def test_of_other_tasks_workers_get_no_more_than_the_work_ahead(waiting: list[Ta
 
 
 def test_without_balancing_workers_get_no_more_since_nothing_would_come_back() -> None:
-    assert counts(map_scene("one", rules=Rules(round_seconds=0)).decide(*map_of(1000))) == {"one": 10}
+    assert counts(map_scene("one", rules=scheduler_config(load_balance_seconds=0)).decide(*map_of(1000))) == {"one": 10}
 
 
 def test_when_another_client_waits_workers_give_back_what_is_too_much() -> None:
@@ -267,7 +270,7 @@ def waiting_by_function(policy: Placement[str, Task]) -> dict[ObjectId, int]:
 
 def test_all_waiting_tasks_are_counted_by_function_however_many_wait() -> None:
     """Of each of two clients 30,000 wait, of a function of its own."""
-    policy: Placement[str, Task] = Placement(Rules(policy=FAIR), ORDERS[FAIR])
+    policy: Placement[str, Task] = Placement(scheduler_config(policy=FAIR), ORDERS[FAIR])
     policy.ready([task((account, n), account, function_id=OF[account]) for account in (0, 1) for n in range(30_000)])
     assert waiting_by_function(policy) == {OF[0]: 30_000, OF[1]: 30_000}
     policy.join("w", 2)
@@ -282,7 +285,9 @@ def test_all_waiting_tasks_are_counted_by_function_however_many_wait() -> None:
 @pytest.mark.parametrize("name", [FAIR, FIFO])
 def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
     chance = random.Random(7)
-    policy: Placement[str, Task] = Placement(Rules(policy=name, waiting_most=60), ORDERS[name])
+    policy: Placement[str, Task] = Placement(
+        scheduler_config(policy=name, max_number_of_tasks_waiting=60), ORDERS[name]
+    )
     accounts, looks = [0], 0
     for step in range(1500):
         for _ in range(chance.randrange(4)):
@@ -315,7 +320,7 @@ def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
 
 
 def test_a_task_that_says_ready_twice_is_counted_once() -> None:
-    policy: Placement[str, Task] = Placement(Rules(), ORDERS[FAIR])
+    policy: Placement[str, Task] = Placement(scheduler_config(), ORDERS[FAIR])
     assert waiting_by_function(policy) == {}
     policy.ready([task("a"), task("b")])
     policy.ready([task("a", attempt=2)])

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.policy.rounds import LOOK_SECONDS, Rounds
-from scaler.actors.policy.rules import Rules
 from scaler.actors.policy.worker_loads import WorkerLoads
+from scaler.settings import SchedulerConfig
+from tests.support.configs import scheduler_config
 
 
 class Scene:
     """One worker with so many tasks, another one that is idle, and a time."""
 
-    def __init__(self, rules: Rules | None = None, tasks: int = 8, idle: int = 0) -> None:
+    def __init__(self, rules: SchedulerConfig | None = None, tasks: int = 8, idle: int = 0) -> None:
         self.loads: WorkerLoads[str] = WorkerLoads()
         self.loads.join("busy", 1000, tasks)
         self.loads.join("idle", 1000, idle)
-        self.rounds: Rounds[str] = Rounds(rules or Rules())
+        self.rounds: Rounds[str] = Rounds(rules or scheduler_config())
         self.now = 100.0
 
     def look(self, after: float = 0.0) -> dict[str, int]:
@@ -51,7 +52,7 @@ def test_a_look_that_finds_nothing_ends_the_row() -> None:
 
 
 def test_between_two_rounds_is_the_time_that_was_set() -> None:
-    scene = Scene(Rules(round_seconds=5.0))
+    scene = Scene(scheduler_config(load_balance_seconds=5.0))
     scene.look()
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
     assert scene.rounds.look_at == pytest.approx(100.0 + 5.0)  # a worker where nothing ends is looked at then
@@ -76,7 +77,7 @@ def test_where_nothing_ended_for_long_all_that_waits_is_asked_for_even_if_nobody
 
 
 def test_without_balancing_there_is_nothing_to_look_at() -> None:
-    scene = Scene(Rules(round_seconds=0))
+    scene = Scene(scheduler_config(load_balance_seconds=0))
     assert not scene.rounds.has_to_look(scene.loads)
     assert [scene.look(), scene.look(10.0)] == [{}, {}]
     assert scene.rounds.look_at is None

@@ -9,7 +9,6 @@ import pytest
 
 from scaler.actors import slices
 from scaler.actors.messages.peers import Resumed
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions import agent_session
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.workers.worker_proxy import WorkerProxy
@@ -24,6 +23,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     WorkerHeartbeatEcho,
 )
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation, succeed
 
 
@@ -122,7 +122,7 @@ def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> N
 
 def test_a_connection_that_ends_after_a_silence_is_no_goodbye() -> None:
     """The network gave it up, or something between. The agent may live, and has all of its time-out to come back."""
-    simulation = Simulation(Limits(worker_timeout_seconds=60.0))
+    simulation = Simulation(scheduler_config(worker_timeout_seconds=60.0))
     client, agent, other = simulation.client(), simulation.agent(1, slow), simulation.agent()
     client.submit(1)
     simulation.run()
@@ -144,7 +144,7 @@ def test_a_connection_that_ends_after_a_silence_is_no_goodbye() -> None:
 
 def test_an_agent_that_is_cut_off_gets_no_new_tasks() -> None:
     """They would wait beside idle workers, and be blamed for its death though they were never sent."""
-    simulation = Simulation(Limits(worker_timeout_seconds=6.0, crash_limit=1))
+    simulation = Simulation(scheduler_config(worker_timeout_seconds=6.0, crash_limit=1))
     client, lost, other = simulation.client(), simulation.agent(), simulation.agent()
     lost.cut()
     simulation.run()
@@ -182,7 +182,7 @@ def test_a_task_whose_workers_leave_in_good_order_is_never_blamed(simulation: Si
 
 
 def test_a_hanging_agent_is_given_up_and_its_late_results_do_not_count() -> None:
-    simulation = Simulation(Limits(worker_timeout_seconds=10.0))
+    simulation = Simulation(scheduler_config(worker_timeout_seconds=10.0))
     client = simulation.client()
     hanging = simulation.agent(1, slow)
     client.submit()
@@ -324,7 +324,7 @@ def test_what_was_deleted_while_an_agent_was_cut_off_is_deleted_when_it_is_back(
 
 
 def test_functions_stay_with_the_agent_for_the_retention_time() -> None:
-    simulation = Simulation(Limits(object_retention_seconds=20.0))
+    simulation = Simulation(scheduler_config(object_retention_seconds=20.0))
     client, agent = simulation.client(), simulation.agent()
     client.submit()
     simulation.advance(1.0)
@@ -359,7 +359,7 @@ def test_an_agent_that_goes_on_hears_what_was_said_meanwhile_and_runs_nothing_tw
 
 
 def test_an_order_that_cannot_have_left_goes_to_another_worker_at_once() -> None:
-    simulation = Simulation(Limits(crash_limit=1))
+    simulation = Simulation(scheduler_config(crash_limit=1))
     client, lost = simulation.client(), simulation.agent(1)
     simulation.router.open_connections.discard(lost.connection)  # it is dead, and the scheduler does not know it
     lost.is_gone = True
@@ -372,7 +372,7 @@ def test_an_order_that_cannot_have_left_goes_to_another_worker_at_once() -> None
 
 
 def test_a_task_whose_order_may_not_have_arrived_has_no_mark_of_a_crash() -> None:
-    simulation = Simulation(Limits(crash_limit=1, worker_timeout_seconds=6.0))
+    simulation = Simulation(scheduler_config(crash_limit=1, worker_timeout_seconds=6.0))
     client, lost = simulation.client(), simulation.agent(1)
     lost.hang()
     client.submit(1)
@@ -384,7 +384,7 @@ def test_a_task_whose_order_may_not_have_arrived_has_no_mark_of_a_crash() -> Non
 
 def test_anything_that_an_agent_says_is_news() -> None:
     """Its heartbeats may come late, behind parts of something large."""
-    simulation = Simulation(Limits(worker_timeout_seconds=6.0))
+    simulation = Simulation(scheduler_config(worker_timeout_seconds=6.0))
     agent = simulation.agent(1)
     agent._next_heartbeat = simulation.clock() + 1000.0
     for _ in range(20):

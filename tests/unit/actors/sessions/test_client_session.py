@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tree import BALANCER
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
@@ -25,6 +24,7 @@ from scaler.wire.messages.common import (
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
+from tests.support.configs import scheduler_config
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
 
@@ -134,7 +134,7 @@ def test_a_client_that_does_not_come_back_is_forgotten_with_its_tasks_and_object
 
 
 def test_a_silent_client_is_forgotten_with_its_tasks_and_objects() -> None:
-    simulation = Simulation(Limits(client_timeout_seconds=10.0))
+    simulation = Simulation(scheduler_config(client_timeout_seconds=10.0))
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(3)
     client.create(b"content")
@@ -377,7 +377,7 @@ def test_what_a_client_says_while_it_is_away_is_heard_once(simulation: Simulatio
 def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    simulation = Simulation(Limits(kept_bytes=1000))
+    simulation = Simulation(scheduler_config(kept_bytes=1000))
     client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
     client.goes_on = True
     client.submit(4)
@@ -499,7 +499,7 @@ def test_an_unreadable_message_now_and_then_is_forgiven(simulation: Simulation) 
 
 
 def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
-    simulation = Simulation(Limits(client_tasks=5))
+    simulation = Simulation(scheduler_config(client_tasks=5))
     client = simulation.client()
     first = client.submit(8)
     more = client.submit(4)
@@ -520,7 +520,7 @@ def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
 
 def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:
     limit = 80_000
-    simulation = Simulation(Limits(value_bytes=lambda: limit))
+    simulation = Simulation(value_bytes=lambda: limit)
     client, other, agent = simulation.client(), simulation.client(), simulation.agent()
     assert [peer.said(HelloReply)[0].value_bytes for peer in (client, agent)] == [limit] * 2
     large = [bytes(200_000)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import ACCOUNTS_REMEMBERED, NestedSession
 from scaler.ids import GraphId, ObjectId
@@ -12,6 +11,7 @@ from scaler.wire.messages.client import ClientResting, GraphNode, GraphTask, Tas
 from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LONG = Outcome(seconds=1000.0)
@@ -128,7 +128,7 @@ def test_a_client_in_a_task_of_nobody_waits_for_its_agent(simulation: Simulation
 
 
 def test_with_one_place_a_child_runs_while_its_parent_waits() -> None:
-    simulation = Simulation(Limits(per_worker_queue_size=1))
+    simulation = Simulation(scheduler_config(per_worker_queue_size=1))
     agent = simulation.agent(1, execute=lambda _run: LONG)
     client, nested = simulation.client(), simulation.nested_client(agent)
     (parent,) = client.submit(1)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Simulation
 
 KINDS = {"client": ClientSession, "agent": AgentSession}
@@ -16,7 +16,7 @@ KINDS = {"client": ClientSession, "agent": AgentSession}
 
 @pytest.fixture
 def simulation() -> Simulation:
-    return Simulation(Limits(client_timeout_seconds=600.0, worker_timeout_seconds=600.0))
+    return Simulation(scheduler_config(client_timeout_seconds=600.0, worker_timeout_seconds=600.0))
 
 
 def peer_of(simulation: Simulation, kind: str) -> Any:
@@ -87,7 +87,7 @@ def test_one_that_nothing_else_could_end_was_closed_however_long_the_silence(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_wait_is_longer_than_the_time_out(kind: str) -> None:
-    simulation = Simulation(Limits(client_timeout_seconds=1.0, worker_timeout_seconds=1.0))
+    simulation = Simulation(scheduler_config(client_timeout_seconds=1.0, worker_timeout_seconds=1.0))
     peer = simulation.client() if kind == "client" else simulation.agent(1)
     simulation.advance(0.5)
     peer.die()

@@ -10,7 +10,6 @@ import pytest
 
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunFound, RunsHeld, RunsLost
 from scaler.actors.messages.tasks import CancelRun
-from scaler.actors.peers.acceptor import Limits
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, AdoptionTable
 from scaler.actors.tree import ADOPTION, BALANCER
@@ -20,6 +19,7 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel, RunTask
 from tests.support.bench import Bench
+from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 KEEP_SECONDS = 20.0
@@ -311,7 +311,7 @@ def test_a_worker_with_a_run_that_no_task_has_claimed_gets_nothing_behind_it(sim
 
 @pytest.mark.parametrize("times", [1, 4])
 def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on_without_a_mark(times: int) -> None:
-    simulation = Simulation(Limits(worker_timeout_seconds=5.0, client_timeout_seconds=50.0, crash_limit=3))
+    simulation = Simulation(scheduler_config(worker_timeout_seconds=5.0, client_timeout_seconds=50.0, crash_limit=3))
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=100.0))
     client.submit(1)
     simulation.advance(1.0)
@@ -419,7 +419,7 @@ def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Si
 
 
 def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_same_scheduler() -> None:
-    simulation = Simulation(Limits(kept_bytes=1000))
+    simulation = Simulation(scheduler_config(kept_bytes=1000))
     client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
     client.options, client.goes_on = at_most_once(), True
     client.submit(4)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import pytest
 
-from scaler.actors.insight.events import Events
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -25,17 +23,16 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from scaler.actors.peers.attempt_times import AttemptTimes
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
-from scaler.actors.tasks.unstarted import Unstarted
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
+from tests.support.services import services
 
 TASK_ID = TaskId(b"t" * 16)
 CLIENT_ID = ClientId(b"c" * 16)
@@ -61,23 +58,9 @@ class Scene:
         self.balancer, balancer_ref = bench.recorder()
         self.store, store_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
-        self.events = Events()
-        self.actor = TaskActor(
-            spec,
-            ClientContext(
-                session_ref,
-                balancer_ref,
-                store_ref,
-                self.events,
-                CLIENT_ID,
-                crash_limit=3,
-                next_attempt=count(1).__next__,
-                read_options=RunOptions.decode,
-                attempt_times=AttemptTimes(),
-                unstarted=Unstarted(),
-                adoption=adoption,
-            ),
-        )
+        parts = services(balancer_ref, store_ref)
+        self.events = parts.events
+        self.actor = TaskActor(spec, ClientContext(parts, session_ref, CLIENT_ID, adoption=adoption))
         self.task = bench.dispatcher.spawn(self.actor, session_ref)
         bench.run()
 
@@ -217,7 +200,7 @@ ONCE = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"", options=RunOptions(
 
 def is_known_as_unstarted(scene: Scene) -> bool:
     assert scene.end().status == TaskStatus.CANCELED
-    return scene.actor._context.unstarted.take(TASK_ID)
+    return scene.actor._context.directory.unstarted.take(TASK_ID)
 
 
 def test_a_cancelled_task_that_may_run_once_and_only_waited_is_known_as_such(bench: Bench) -> None:

@@ -26,38 +26,30 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.peers.acceptor import Limits
-from scaler.actors.policy import (
-    FIFO,
-    LOOK_SECONDS,
-    WORK_AHEAD_US,
-    Decisions,
-    Needs,
-    Offer,
-    Placement,
-    Rules,
-    make_policy,
-)
+from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Decisions, Needs, Offer, Placement, make_policy
 from scaler.actors.tree import BALANCER
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import ActorRef
+from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FIFO
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.priority import of_child, with_wish
 from scaler.wire.messages.worker import RunTask
 from tests.support.bench import Bench
+from tests.support.configs import scheduler_config
 from tests.support.recorder import Recorder
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
-RULES = Rules()
+RULES = scheduler_config()
 SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
 
 
 class Scene:
     """A balancer, one task and one worker; tasks are those of a short function, if nothing else is said."""
 
-    def __init__(self, bench: Bench, rules: Rules = RULES) -> None:
+    def __init__(self, bench: Bench, rules: SchedulerConfig = RULES) -> None:
         self.bench = bench
         self.acceptor, acceptor_ref = bench.recorder()
         self._tasks: dict[int, tuple[Recorder, ActorRef]] = {}
@@ -243,7 +235,7 @@ def test_clients_take_turns(scene: Scene) -> None:
 
 
 def test_first_come_first_served_whose_task_it_may_be_if_the_settings_say_so(bench: Bench) -> None:
-    scene = Scene(bench, Rules(policy=FIFO))
+    scene = Scene(bench, scheduler_config(policy=FIFO))
     scene.ready(1, 2, 3)
     scene.ready(4, account=1)
     scene.ready(5, account=2, priority=1)
@@ -364,7 +356,7 @@ def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> No
 class Uneven(Scene):
     """One worker with eight tasks of a short function, and another one that has just come."""
 
-    def __init__(self, bench: Bench, rules: Rules = RULES) -> None:
+    def __init__(self, bench: Bench, rules: SchedulerConfig = RULES) -> None:
         super().__init__(bench, rules)
         self.join(queue_size=1000)
         self.ready(*range(1, 9))
@@ -413,7 +405,7 @@ def test_what_comes_back_goes_to_idle_workers_one_by_one_and_ahead_again_when_it
 
 
 def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
-    scene = Uneven(bench, Rules(looks=3))
+    scene = Uneven(bench, scheduler_config(load_balance_trigger_times=3))
     bench.advance(LOOK_SECONDS)
     scene.ready(9)  # the other is not idle now
     bench.advance(LOOK_SECONDS)
@@ -425,7 +417,7 @@ def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
 
 
 def test_between_two_rounds_is_the_time_that_was_set(bench: Bench) -> None:
-    scene = Uneven(bench, Rules(round_seconds=5.0))
+    scene = Uneven(bench, scheduler_config(load_balance_seconds=5.0))
     bench.advance(LOOK_SECONDS)
     assert scene.asked() == [7]  # and it gives back none: its processor has them
     for _ in range(498):
@@ -437,11 +429,11 @@ def test_between_two_rounds_is_the_time_that_was_set(bench: Bench) -> None:
 
 
 def test_with_one_look_it_acts_at_once_and_levels(bench: Bench) -> None:
-    assert Uneven(bench, Rules(looks=1)).asked() == [4]
+    assert Uneven(bench, scheduler_config(load_balance_trigger_times=1)).asked() == [4]
 
 
 def test_without_balancing_nobody_is_asked_and_no_timer_is_set(bench: Bench) -> None:
-    scene = Uneven(bench, Rules(round_seconds=0.0))
+    scene = Uneven(bench, scheduler_config(load_balance_seconds=0.0))
     assert bench.dispatcher.next_deadline() is None
     assert scene.asked() == []
 
@@ -457,7 +449,7 @@ def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_i
     ours = scene.placed()
     assert (len(ours), len(scene.placed(other))) == (2, 2)
     bench.tell(scene.balancer, LoadFreed(other_ref, 1, WORK_AHEAD_US // 2, {}))
-    bench.advance(RULES.round_seconds)
+    bench.advance(RULES.load_balance_seconds)
     assert [mail.count for mail in scene.worker.take() if type(mail) is RecallTasks] == [1]
     assert [type(mail) for mail in other.take()] == [AssignTasks]
 
@@ -472,7 +464,7 @@ def test_no_timer_is_set_when_nothing_waits_at_a_worker(scene: Scene) -> None:
 
 
 def limited(bench: Bench, waiting_most: int) -> Scene:
-    return Scene(bench, Rules(waiting_most))
+    return Scene(bench, scheduler_config(max_number_of_tasks_waiting=waiting_most))
 
 
 def refused(scene: Scene) -> int:
@@ -645,7 +637,7 @@ def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(s
 
 
 def test_with_all_queues_full_tasks_start_in_the_order_in_which_they_came() -> None:
-    simulation = Simulation(Limits(per_worker_queue_size=2))
+    simulation = Simulation(scheduler_config(per_worker_queue_size=2))
     agent, client = simulation.agent(3, by_payload), simulation.client()
     submit(client, [0.003, 0.005, 0.009] * 60)
     simulation.advance(3.0)

@@ -1,0 +1,68 @@
+"""Services: the parts of the scheduler that sessions, tasks and graphs use, and its settings.
+
+Made by the tree for the acceptor, which hands them to each session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from scaler.actors.insight.events import Events
+from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.outbox import Outbox
+from scaler.kit import ActorRef
+from scaler.settings import SchedulerConfig
+
+
+class Options(Protocol):
+    """What a task asks for, as far as its actor has to know."""
+
+    @property
+    def at_most_once(self) -> bool: ...
+
+    @property
+    def was_said(self) -> bool: ...
+
+    @property
+    def retries(self) -> int: ...
+
+    @property
+    def retry_on(self) -> tuple[str, ...]: ...
+
+    @property
+    def retry_delay_ms(self) -> int: ...
+
+    @property
+    def capabilities(self) -> tuple[tuple[str, int], ...]: ...
+
+    @property
+    def no_worker_timeout_ms(self) -> int: ...
+
+    @property
+    def worker(self) -> str: ...
+
+    def retry_reason(self, failure: bytes) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Services:
+    """The actors and values that outlive a session."""
+
+    config: SchedulerConfig
+    directory: Directory
+    outbox: Outbox
+    events: Events
+    acceptor: ActorRef
+    balancer: ActorRef
+    object_store: ActorRef
+    adoption: ActorRef
+    census: ActorRef
+    outputs: ActorRef
+    read_options: Callable[[bytes], Options]
+    """returns what the bytes of a task's options ask for"""
+    paused_since: Callable[[float], float]
+    """returns for how many seconds the scheduler itself was stopped since a time of its clock"""
+    value_bytes: Callable[[], int]
+    """returns the most bytes of one value now; 0: there is no limit"""

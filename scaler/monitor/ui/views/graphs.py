@@ -7,7 +7,7 @@ from typing import Any
 
 from scaler.graph.readiness import positions
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import outcome, page_of
+from scaler.monitor.ui.views.parts import outcome, page_of, plain
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
@@ -26,18 +26,7 @@ def graphs(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
 
 
 def _row(graph: StateGraph) -> dict[str, Any]:
-    return {
-        "id": graph.graph.hex(),
-        "name": graph.name or graph.graph.hex()[:8],
-        "nodes": graph.nodes,
-        "waiting": graph.waiting,
-        "running": graph.running,
-        "success": graph.success,
-        "failed": graph.failed,
-        "canceled": graph.canceled,
-        "submitted": graph.submitted_us / 1e6,
-        "ended": graph.ended_us / 1e6,
-    }
+    return plain(graph, name=graph.name or graph.graph.hex()[:8])
 
 
 def _one(state: State, wish: Wish, sent: Sent) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import function_row, series
+from scaler.monitor.ui.views.parts import function_row, plain, series
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.ui.views.workers import worker_table
 from scaler.monitor.units import waits_for
@@ -28,52 +28,18 @@ def live(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
         "window": window,
         "functions": [function_row(function) for function in functions[:FUNCTIONS_MOST]],
         "functions_total": max(total, shown, len(functions)),
-        "clients": [
-            {
-                "label": client.label or client.client.hex(),
-                "open": client.open,
-                "waiting": client.waiting,
-                "away": bool(client.is_away),
-                "seen": client.seen_ms / 1000,
-            }
-            for client in clients[:CLIENTS_MOST]
-        ],
+        "clients": [plain(each, label=each.label or each.client.hex()) for each in clients[:CLIENTS_MOST]],
         "clients_total": len(clients),
         "waiting": [
             {"tasks": each.waiting, "for": waits_for(each.waits_for, each.asks)}
             for each in sorted(model.waiting, key=lambda each: -each.waiting)[:8]
             if each.waiting
         ],
-        "events": [
-            {"at": event.time_us / 1e6, "kind": event.kind, "subject": event.subject, "reason": event.reason}
-            for event in list(state.events)[: -EVENTS_MOST - 1 : -1]
-        ],
-        "scheduler": _scheduler(state),
+        "events": [plain(event) for event in list(state.events)[: -EVENTS_MOST - 1 : -1]],
+        "scheduler": plain(model.scheduler, ended=model.outcomes) if model.scheduler else None,
         "sent": _messages(model.sent),
         "received": _messages(model.received),
         "workers": worker_table(state, wish, now),
-    }
-
-
-def _scheduler(state: State) -> dict[str, Any] | None:
-    scheduler = state.model.scheduler
-    if scheduler is None:
-        return None
-    return {
-        "address": scheduler.address,
-        "version": scheduler.package_version,
-        "started": scheduler.started_us / 1e6,
-        "cpu": scheduler.cpu_permille / 1000,
-        "rss": scheduler.rss_bytes,
-        "rss_free": scheduler.free_bytes,
-        "lag": scheduler.lag_us / 1e6,
-        "lag_most": scheduler.lag_most_us / 1e6,
-        "objects": scheduler.objects,
-        "object_bytes": scheduler.object_bytes,
-        "shared_bytes": scheduler.shared_bytes,
-        "agents": scheduler.agents,
-        "clients": scheduler.clients,
-        "ended": state.model.outcomes,
     }
 
 

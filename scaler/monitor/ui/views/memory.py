@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import series
+from scaler.monitor.ui.views.parts import plain, series
 from scaler.monitor.ui.views.wish import Sent, Wish
 
 OBJECTS_MOST = 50
@@ -35,17 +35,7 @@ def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
         "window": window,
         "hosts": ordered[:HOSTS_MOST],
         "hosts_total": len(ordered),
-        "objects": [
-            {
-                "id": each.object.hex(),
-                "name": each.name,
-                "size": each.size_bytes,
-                "shared": bool(each.is_shared),
-                "copies": each.copies,
-                "users": each.users,
-            }
-            for each in objects[:OBJECTS_MOST]
-        ],
+        "objects": [plain(each) for each in objects[:OBJECTS_MOST]],
         "objects_total": max(total, shown, len(objects)),
         "heard": "objects" in model.heads,
     }

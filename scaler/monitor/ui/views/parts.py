@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from scaler.monitor import units
@@ -11,11 +13,42 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.wish import Sent, Wish
-from scaler.wire.messages.monitor import StateFailure, StateFunction, StateTask
+from scaler.wire.messages.monitor import StateFunction, StateTask
 from scaler.wire.messages.vocabulary import FAILED, FAILURES
 
 T = TypeVar("T")
 POINTS = 300
+
+
+_UNITS = {"us": 1e6, "ms": 1e3, "permille": 1e3, "bytes": 0}
+_ID_BYTES_MOST = 16
+
+
+@cache
+def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
+    """Return the fields of items: each with its name on the page, and what its values are divided by; 0: nothing."""
+    parts = [(field.name, *field.name.rpartition("_")[::2]) for field in dataclasses.fields(item)]
+    return tuple((name, stem if unit in _UNITS else name, _UNITS.get(unit, 0)) for name, stem, unit in parts)
+
+
+def plain(item: Any, **more: Any) -> dict[str, Any]:
+    """Return an item of the stream for the page: names without units, times in seconds or None, processor time in
+    cores, ids as text; the one that it begins with is `id`. What is packed is left out.
+
+    Args:
+        more: what else the row has, or has instead.
+    """
+    row: dict[str, Any] = {}
+    for field, name, divisor in _fields(item.__class__):
+        value = getattr(item, field)
+        if isinstance(value, bytes):
+            if len(value) <= _ID_BYTES_MOST:
+                row[name if row else "id"] = value.hex()
+        elif divisor:
+            row[name] = value / divisor or (None if divisor == _UNITS["us"] else 0)
+        else:
+            row[name] = value
+    return row | more
 
 
 def series(state: State, wish: Wish, sent: Sent, names: Sequence[str], seconds: int) -> dict[str, Any]:
@@ -64,58 +97,21 @@ def worker_row(state: State, worker: Worker, left_seconds: float | None = None) 
 def function_row(function: StateFunction) -> dict[str, Any]:
     """Return a function."""
     p95 = percentile_us(function.durations, 0.95)
-    return {
-        "id": function.function.hex(),
-        "name": function.name if function.function else "all others",
-        "open": function.waiting + function.running,
-        "waiting": function.waiting,
-        "running": function.running,
-        "success": function.success,
-        "failed": function.failed + function.other,
-        "canceled": function.canceled,
-        "mean": function.mean_us / 1e6 or None,
-        "p95": None if p95 is None else p95 / 1e6,
-        "waits": units.waits_for(function.waits_for, function.asks),
-    }
+    return plain(
+        function,
+        name=function.name if function.function else "all others",
+        open=function.waiting + function.running,
+        failed=function.failed + function.other,
+        p95=None if p95 is None else p95 / 1e6,
+        waits=units.waits_for(function.waits_for, function.asks),
+    )
 
 
 def task_row(model: Model, task: StateTask) -> dict[str, Any]:
     """Return a task."""
-    return {
-        "id": task.task.hex(),
-        "name": task.name or task.function_name or model.function_name(task.function),
-        "function": task.function.hex(),
-        "function_name": task.function_name or model.function_name(task.function),
-        "state": outcome(task.state),
-        "exact": task.state,
-        "worker": task.worker,
-        "attempt": task.attempt,
-        "submitted": task.submitted_us / 1e6,
-        "started": task.started_us / 1e6,
-        "ended": task.ended_us / 1e6,
-        "duration": task.duration_us / 1e6 or None,
-        "cpu": task.cpu_us / 1e6 or None,
-        "peak": task.peak_bytes or None,
-        "reason": task.reason,
-        "graph": task.graph.hex(),
-    }
-
-
-def failure_row(failure: StateFailure) -> dict[str, Any]:
-    """Return a kind of failure."""
-    return {
-        "id": failure.failure.hex(),
-        "type": failure.type,
-        "message": failure.message,
-        "function": failure.function.hex(),
-        "function_name": failure.function_name,
-        "times": failure.times,
-        "first": failure.first_us / 1e6,
-        "last": failure.last_us / 1e6,
-        "task": failure.task.hex(),
-        "worker": failure.worker,
-        "traceback": failure.traceback,
-    }
+    function = task.function_name or model.function_name(task.function)
+    name = task.name or function
+    return plain(task, name=name, function_name=function, state=outcome(task.state), exact=task.state)
 
 
 def outcome(state: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scaler.monitor.columns import matches
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import failure_row, function_row, outcome, page_of, task_row
+from scaler.monitor.ui.views.parts import function_row, outcome, page_of, plain, task_row
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
@@ -46,28 +46,9 @@ def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
     kind = model.failure_of(one if one and has_failed else StateTask(wish.short_id), state.old_failures.values())
     return {
         "task": task_row(model, one) if one else None,
-        "moves": [
-            {
-                "at": move.time_us / 1e6,
-                "event": move.event,
-                "state": outcome(move.state),
-                "worker": move.worker,
-                "attempt": move.attempt,
-                "reason": move.reason,
-            }
-            for move in model.moves.get(wish.short_id, ())
-        ],
-        "output": [
-            {
-                "at": line.time_us / 1e6,
-                "stream": OUTPUT_STREAMS[line.stream],
-                "dropped": line.dropped,
-                "worker": line.worker,
-                "text": line.text,
-            }
-            for line in model.output.get(wish.short_id, ())
-        ],
-        "failure": failure_row(kind) if kind is not None else None,
+        "moves": [plain(move, state=outcome(move.state)) for move in model.moves.get(wish.short_id, ())],
+        "output": [plain(line, stream=OUTPUT_STREAMS[line.stream]) for line in model.output.get(wish.short_id, ())],
+        "failure": plain(kind) if kind is not None else None,
         "is_example": kind is not None and kind.task == wish.short_id,
     }
 
@@ -86,7 +67,7 @@ def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
         "function": function_row(one),
         "why": model.why_it_waits(one),
         "buckets": list(struct.unpack(f"<{whole}I", one.durations[: whole * 4])),
-        "failures": [failure_row(each) for each in model.failures.values() if each.function == one.function],
+        "failures": [plain(each) for each in model.failures.values() if each.function == one.function],
         "tasks": [task_row(model, task) for task in recent[:FUNCTION_TASKS_MOST]],
     }
 
@@ -103,5 +84,5 @@ def failures(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
     ]
     rows.sort(key=lambda each: -each.last_us)
     shown, total = model.shown_and_total("failures")
-    page = page_of(rows, wish, lambda each: failure_row(each) | {"old": each.failure not in model.failures})
+    page = page_of(rows, wish, lambda each: plain(each, old=each.failure not in model.failures))
     return page | {"shown": shown, "all": max(total, len(model.failures)), "failed": model.failed}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.monitor.columns import BY_NAME, SORTED_BY, in_order, matches, rows_of
+from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import Processor
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import page_of, task_row, worker_key, worker_row
+from scaler.monitor.ui.views.parts import page_of, plain, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
 from scaler.monitor.units import natural
-from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK
 
 TASKS_MOST = 50
 
@@ -74,18 +74,7 @@ def worker(state: State, wish: Wish, _sent: Sent, now: float) -> dict[str, Any]:
         "lane": {"end": end, "busy": busy, "ends": ends, "tasks": running(state, {one.key}, 1)},
         "ran": [[model.function_name(name), count] for name, count in sorted(ran.items(), key=lambda item: -item[1])],
         "processors": [
-            {
-                "pid": each.pid,
-                "cpu": each.cpu_permille / 1000,
-                "rss": each.rss_bytes,
-                "peak": each.peak_bytes,
-                "flags": each.flags,
-                "running": each.running_ms / 1000,
-                "function": model.function_name(each.function) if each.function else "",
-                "task": each.task.hex(),
-            }
-            for each in model.processors
-            if (each.agent, each.position) == one.key
+            _processor_row(model, each) for each in model.processors if (each.agent, each.position) == one.key
         ],
         "tasks": [task_row(model, task) for task in tasks],
     }
@@ -107,23 +96,12 @@ def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, 
 
     def row(each: Processor) -> dict[str, Any]:
         name, host = name_of(each)
-        return {
-            "key": f"{each.agent.hex()}.{each.position}.{each.pid}",
-            "worker": name,
-            "worker_key": worker_key((each.agent, each.position)),
-            "host": host,
-            "pid": each.pid,
-            "cpu": each.cpu_permille / 1000,
-            "rss": each.rss_bytes,
-            "peak": each.peak_bytes,
-            "initialized": bool(each.flags & INITIALIZED),
-            "has_task": bool(each.flags & HAS_TASK),
-            "suspended": bool(each.flags & SUSPENDED),
-            "lock": bool(each.flags & TASK_LOCK),
-            "running": each.running_ms / 1000,
-            "function": model.function_name(each.function) if each.function else "",
-            "task": each.task.hex(),
-        }
+        key = worker_key((each.agent, each.position))
+        return _processor_row(model, each, key=f"{key}.{each.pid}", worker=name, worker_key=key, host=host)
 
     shown, total = model.shown_and_total("processors")
     return page_of(rows, wish, row) | {"heard": "processors" in model.heads, "shown": shown, "all": total}
+
+
+def _processor_row(model: Model, each: Processor, **more: Any) -> dict[str, Any]:
+    return plain(each, function=model.function_name(each.function) if each.function else "", **more)

@@ -22,7 +22,7 @@ export default function memory(app) {
     { title: "Worker processes", num: true, cell: (row) => (row.free ? gauge(row.processes / (row.processes + row.free), bytes(row.processes)) : bytes(row.processes)) },
     { title: "Agents", num: true, narrow: false, cell: (row) => bytes(row.agents) }, { title: "Host has free", num: true, cell: (row) => bytes(row.free) }] });
   const objects = table({ label: "Objects", key: (row) => row.id, columns: [
-    { title: "Object", cell: (row) => row.name || row.id }, { title: "Size", num: true, cell: (row) => `${bytes(row.size)}${row.shared ? ", shared memory" : ""}` },
+    { title: "Object", cell: (row) => row.name || row.id }, { title: "Size", num: true, cell: (row) => `${bytes(row.size)}${row.is_shared ? ", shared memory" : ""}` },
     { title: "Copies", num: true, cell: (row) => count(row.copies) }, { title: "Needed by open tasks", num: true, narrow: false, cell: (row) => count(row.users) }] });
   const hostTitle = h("h2"), objectTitle = h("h2"), none = h("p", { class: "muted" });
   const element = h("div", {}, h("div", { class: "bar" }, choices, scale), chart.element,

@@ -4,17 +4,17 @@ import { h, say, fill, table, pager, gauge, link, empty } from "../dom.js";
 import { bytes, count, percent, seconds } from "../format.js";
 
 const yes = (value) => (value ? "yes" : h("span", { class: "muted" }, "no"));
-const flag = (row, name, bit) => (row[name] !== undefined ? row[name] : Boolean(row.flags & bit));
+const [initialized, hasTask, suspended] = [1, 2, 4]; // bits of the flags of a process
 export const processColumns = [
   { title: "Worker", cell: (row) => link("worker", row.worker_key, row.worker) },
   { title: "Process", num: true, cell: (row) => row.pid },
   { title: "CPU", num: true, cell: (row) => gauge(row.cpu, percent(row.cpu)) },
   { title: "Memory", num: true, cell: (row) => bytes(row.rss) },
   { title: "Peak", num: true, narrow: false, cell: (row) => bytes(row.peak) },
-  { title: "Initialized", narrow: false, cell: (row) => yes(flag(row, "initialized", 1)) },
-  { title: "Has task", narrow: false, cell: (row) => yes(flag(row, "has_task", 2)) },
-  { title: "Suspended", narrow: false, cell: (row) => yes(flag(row, "suspended", 4)) },
-  { title: "Task", narrow: false, cell: (row) => (flag(row, "has_task", 2) ? link("task", row.task, `${row.function} ${seconds(row.running)}`) : "") },
+  { title: "Initialized", narrow: false, cell: (row) => yes(row.flags & initialized) },
+  { title: "Has task", narrow: false, cell: (row) => yes(row.flags & hasTask) },
+  { title: "Suspended", narrow: false, cell: (row) => yes(row.flags & suspended) },
+  { title: "Task", narrow: false, cell: (row) => (row.flags & hasTask ? link("task", row.task, `${row.function} ${seconds(row.running)}`) : "") },
 ];
 
 export default function processors(app) {

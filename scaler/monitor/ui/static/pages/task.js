@@ -19,7 +19,7 @@ export default function task(app) {
         ["Peak memory", bytes(row.peak)], ["Waited", row.started && row.submitted ? seconds(row.started - row.submitted) : unknown]]),
       h("p", {}, link("function", row.function, "All tasks of this function"), row.worker ? [", ", link("worker", row.worker, "its worker")] : "", row.graph ? [", ", link("graphs", row.graph, "its graph")] : ""));
     }
-    fill(moves, data.moves.length ? h("table", { "aria-label": "History" }, h("tbody", {}, data.moves.map((move) => h("tr", {}, h("td", { class: "num" }, clock(move.at, true)), h("td", {}, state(move.state)), h("td", {}, move.event), h("td", { class: "cut" }, [move.worker, move.reason].filter(Boolean).join(": ")))))) : h("p", { class: "muted" }, row?.ended ? "It had ended before this page was opened; its times are above." : "Its steps are recorded from now on, because somebody looks; there was none yet."));
+    fill(moves, data.moves.length ? h("table", { "aria-label": "History" }, h("tbody", {}, data.moves.map((move) => h("tr", {}, h("td", { class: "num" }, clock(move.time, true)), h("td", {}, state(move.state)), h("td", {}, move.event), h("td", { class: "cut" }, [move.worker, move.reason].filter(Boolean).join(": ")))))) : h("p", { class: "muted" }, row?.ended ? "It had ended before this page was opened; its times are above." : "Its steps are recorded from now on, because somebody looks; there was none yet."));
     fill(output, data.output.length ? h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, data.output.map(lineText)) : h("p", { class: "muted" }, "It has written nothing that is kept."));
     if (!data.failure) return fill(why);
     failure.update(data.failure);
@@ -30,6 +30,6 @@ export default function task(app) {
 
 function lineText(line) {
   const missing = line.dropped ? `(${line.dropped} lines were left out)\n` : "";
-  return missing + (line.text || !line.dropped ? `${clock(line.at, true)} ${line.worker} ${line.stream}: ${line.text}\n` : "");
+  return missing + (line.text || !line.dropped ? `${clock(line.time, true)} ${line.worker} ${line.stream}: ${line.text}\n` : "");
 }
 task.title = "Task";

@@ -107,7 +107,8 @@ def test_directions_have_different_numbers_and_none_is_zero() -> None:
 
 def test_every_message_class_is_in_a_direction() -> None:
     modules = (client, common, monitor, processor, worker)
-    items = {item for module in modules for item in vars(module).values() if dataclasses.is_dataclass(item)}
+    named = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    items = {item for item in named if dataclasses.is_dataclass(item)}
     assert items == {batch.item for batch in BATCHES}
 
 

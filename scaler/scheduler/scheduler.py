@@ -155,19 +155,7 @@ class SchedulerProcess:
         shell, config = self._shell, self._config
         scheduler_id = SchedulerId(random_id())
         board = self._board(scheduler_id)
-        tree = SchedulerTree(
-            shell.dispatcher,
-            scheduler_id,
-            __version__,
-            config,
-            self._stop_soon,
-            RunOptions.decode,
-            Pipe,
-            self._clock.paused_since,
-            board,
-            window_at(self.address, config.transfer_window_bytes),
-            lambda: self._value_bytes,
-        )
+        tree = self._tree(scheduler_id, board)
         edge = SchedulerEdge(self._listener, tree)
         if board is not None:
             self._watch_viewers(board, tree)
@@ -193,6 +181,21 @@ class SchedulerProcess:
                 self._publisher.close()
             self._close()
             logger.info(ended(self._counts(tree, edge)))
+
+    def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
+        return SchedulerTree(
+            self._shell.dispatcher,
+            scheduler_id,
+            __version__,
+            self._config,
+            self._stop_soon,
+            RunOptions.decode,
+            Pipe,
+            self._clock.paused_since,
+            board,
+            window_at(self.address, self._config.transfer_window_bytes),
+            lambda: self._value_bytes,
+        )
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:
         if self._publisher is None:

@@ -28,7 +28,7 @@ from typing import Any
 import zmq
 
 from scaler import Scheduler
-from scaler.actors.monitor.topics import TICKS
+from scaler.actors.monitor.topics import TOPICS
 from scaler.ids import NO_ID, ObjectId, TaskId, content_id, public_id
 from scaler.transport.zeromq import open_transport
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskResult
@@ -230,7 +230,7 @@ class Bench:
         for _ in range(viewers):
             viewer = zmq.Context.instance().socket(zmq.SUB)
             viewer.connect(self.monitor_address)
-            for topic in TICKS:
+            for topic in TOPICS:
                 viewer.setsockopt(zmq.SUBSCRIBE, topic.encode())
             self._viewers.append(viewer)
 

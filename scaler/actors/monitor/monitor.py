@@ -50,7 +50,7 @@ from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.overview import Objects, client_items, scheduler_items
 from scaler.actors.monitor.sampler import Sampler
 from scaler.actors.monitor.tasks import Outputs, Tasks
-from scaler.actors.monitor.topics import TICKS, Subscriptions
+from scaler.actors.monitor.topics import TOPICS, Subscriptions
 from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import ExplainResponse
@@ -133,7 +133,7 @@ class Monitor(Actor):
         self._outputs.keep_only(self._subscriptions.tasks)
         self._follow()
         self._watch_agents()
-        counts_functions = bool(self._subscriptions.topics & {topics.FUNCTIONS, topics.SCHEDULER})
+        counts_functions = any(TOPICS[topic].of_functions for topic in self._subscriptions.topics)
         if self._counts_functions and not counts_functions:
             self._sources.balancer.notify(ReportBacklog(Backlog(), functions=False))
         self._counts_functions = counts_functions
@@ -173,7 +173,7 @@ class Monitor(Actor):
         else:
             self._ticks += 1
             self.schedule(TICK_SECONDS, tick)
-            due = frozenset(topic for topic in self._subscriptions.topics if self._ticks % TICKS[topic] == 0)
+            due = frozenset(topic for topic in self._subscriptions.topics if self._ticks % TOPICS[topic].ticks == 0)
         self._watch_agents()
         self._follow()
         for knows, question in self._tasks.questions(self.actor_ref, self.now()):
@@ -186,10 +186,10 @@ class Monitor(Actor):
         wants_graphs = bool(topics.GRAPHS in due or self._subscriptions.graphs)
         wants_tasks = self._tasks.unknown() if is_first else frozenset()
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
-        if due & {topics.SCHEDULER, topics.FUNCTIONS, topics.CLIENTS}:
+        if any(TOPICS[topic].of_balancer for topic in due):
             self._functions.see_running(self._agents.states())
             self._sources.balancer.notify(ReportBacklog(backlog, functions=self._counts_functions))
-        if wants_graphs or wants_tasks or due & {topics.CLIENTS, topics.SCHEDULER}:
+        if wants_graphs or wants_tasks or any(TOPICS[topic].of_clients for topic in due):
             self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
         return backlog
 

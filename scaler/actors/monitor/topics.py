@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from scaler.ids import PUBLIC_ID_BYTES
 from scaler.wire.messages.worker import Part
@@ -15,29 +16,36 @@ TASK, GRAPH = "task/", "graph/"
 
 _DIGITS = frozenset("0123456789abcdef")
 
-TICKS = {
-    SCHEDULER: 1,
-    CLIENTS: 1,
-    WORKERS: 2,
-    PROCESSORS: 2,
-    FUNCTIONS: 1,
-    BINS: 1,
-    FAILURES: 1,
-    TASKS: 1,
-    GRAPHS: 2,
-    OBJECTS: 2,
-    EVENTS: 1,
-}
-"""topic -> every how many ticks it is said"""
 
-PARTS = {
-    WORKERS: Part.WORKERS,
-    PROCESSORS: Part.PROCESSORS,
-    BINS: Part.BINS,
-    FUNCTIONS: Part.FUNCTIONS,
-    TASKS: Part.RUNS,
+@dataclass(frozen=True)
+class Topic:
+    """What must be known for a topic, and when it is said."""
+
+    ticks: int = 1
+    """it is said every so many ticks"""
+    part: Part = Part(0)  # noqa: RUF009 - a flag, which does not change
+    """what agents report for it"""
+    of_balancer: bool = False
+    """whether the balancer counts for it what waits"""
+    of_functions: bool = False
+    """whether that is counted by function"""
+    of_clients: bool = False
+    """whether the sessions of clients count for it what is open"""
+
+
+TOPICS = {
+    SCHEDULER: Topic(of_balancer=True, of_functions=True, of_clients=True),
+    CLIENTS: Topic(of_balancer=True, of_clients=True),
+    WORKERS: Topic(ticks=2, part=Part.WORKERS),
+    PROCESSORS: Topic(ticks=2, part=Part.PROCESSORS),
+    FUNCTIONS: Topic(part=Part.FUNCTIONS, of_balancer=True, of_functions=True),
+    BINS: Topic(part=Part.BINS),
+    FAILURES: Topic(),
+    TASKS: Topic(part=Part.RUNS),
+    GRAPHS: Topic(ticks=2, of_clients=True),
+    OBJECTS: Topic(ticks=2),
+    EVENTS: Topic(),
 }
-"""topic -> what agents report for it"""
 
 
 class Subscriptions:
@@ -45,7 +53,7 @@ class Subscriptions:
 
     def __init__(self, prefixes: Iterable[str]) -> None:
         self._prefixes = tuple(prefixes)
-        self.topics = frozenset(topic for topic in TICKS if self.want(topic))
+        self.topics = frozenset(topic for topic in TOPICS if self.want(topic))
         self.tasks = frozenset(_short_ids(self._prefixes, TASK))
         """short ids of the tasks that are asked for"""
         self.graphs = frozenset(_short_ids(self._prefixes, GRAPH))
@@ -62,7 +70,7 @@ class Subscriptions:
         """What agents must report."""
         parts = Part.RUNS if self.tasks else Part(0)
         for topic in self.topics:
-            parts |= PARTS.get(topic, Part(0))
+            parts |= TOPICS[topic].part
         return parts
 
 

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.monitor import (
     StateAgent,
     StateClient,
-    StateCount,
     StateEvent,
     StateFailure,
     StateFunction,
@@ -124,17 +124,9 @@ class Model:
         self._pages: dict[str, list[Any]] = {}
         self._names: dict[bytes, str] = {}
 
-    def _make_handlers(self) -> dict[type, Callable[[News, Batch[Any], float], None]]:
+    def _make_handlers(self) -> dict[type, Callable[[Batch[Any]], None]]:
+        """By item of the other topics, which say what is new."""
         return {
-            StateScheduler: self._on_scheduler,
-            StateCount: self._gather,
-            StateWaiting: self._gather,
-            StateClient: self._gather,
-            StateAgent: self._gather,
-            StateProcessors: self._gather,
-            StateFunction: self._gather,
-            StateGraph: self._gather,
-            StateObject: self._gather,
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
             StateMove: self._on_moves,
@@ -146,13 +138,13 @@ class Model:
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
         """By topic whose messages hold everything at one time: what is not in them is not there any more."""
         return {
-            "scheduler": self._finish_counts,
-            "clients": self._finish_clients,
-            "workers": self._finish_agents,
-            "processors": self._finish_processors,
-            "functions": self._finish_functions,
-            "graphs": self._finish_graphs,
-            "objects": self._finish_objects,
+            "scheduler": self._see_scheduler,
+            "clients": partial(self._see_things, "clients", "client"),
+            "workers": self._see_agents,
+            "processors": self._see_processors,
+            "functions": self._see_functions,
+            "graphs": partial(self._see_things, "graphs", "graph"),
+            "objects": partial(self._see_things, "objects", "object"),
         }
 
     # ------------------------------------------------------------------------------------------------------- taking
@@ -167,11 +159,18 @@ class Model:
             self.missed += news.missed
             self._pages.pop(news.topic, None)  # its end is missing
         self.heads[news.topic] = head
+        see = self._snapshots.get(news.topic)
+        if see is not None:
+            page = self._pages.setdefault(news.topic, [])
+            for batch in news.batches:
+                page.extend(batch)
+            if not head.more:
+                see(self._pages.pop(news.topic), now)
+            return
         for batch in news.batches:
             handle = self._handlers.get(batch.item)
             if handle is not None:
-                handle(news, batch, now)
-        self._finish_snapshot(news, now)
+                handle(batch)
 
     def _meet(self, head: StateHead) -> None:
         if self.scheduler_id:
@@ -182,30 +181,14 @@ class Model:
             self._forget()
         self.scheduler_id = head.scheduler
 
-    def _on_scheduler(self, _: News, batch: Batch[StateScheduler], __: float) -> None:
-        is_first, were_open = self.scheduler is None, self.open_tasks
-        self.scheduler = batch[0]
-        if self.open_tasks:
-            self.idle_since_us = 0
-        elif were_open:
-            self.idle_since_us = self.heard_us
-        if is_first:
-            self._list_workers()  # how many tasks one takes was not known
-
-    def _gather(self, news: News, batch: Batch[Any], _: float) -> None:
-        self._pages.setdefault(news.topic, []).extend(batch)
-
-    def _finish_snapshot(self, news: News, now: float) -> None:
-        finish = self._snapshots.get(news.topic)
-        if finish is not None and not news.head.more:
-            finish(self._pages.pop(news.topic, []), now)
-
-    def _finish_counts(self, items: list[StateCount | StateWaiting], _: float) -> None:
+    def _see_scheduler(self, items: list[Any], _: float) -> None:
         groups: tuple[dict[str, int], ...] = ({}, {}, {})
         self.waiting = []
         for each in items:
             if isinstance(each, StateWaiting):
                 self.waiting.append(each)
+            elif isinstance(each, StateScheduler):
+                self._see_state(each)
             elif each.group < len(groups):
                 groups[each.group][each.name] = each.amount
         self.ended, self.sent, self.received = groups
@@ -214,10 +197,20 @@ class Model:
             time_us = self.heads["scheduler"].time_us
             self.history.add(time_us, self.scheduler, self.ended, self.sent, self.received)
 
-    def _finish_clients(self, clients: list[StateClient], _: float) -> None:
-        self.clients = {each.client: each for each in clients}
+    def _see_state(self, state: StateScheduler) -> None:
+        is_first, were_open = self.scheduler is None, self.open_tasks
+        self.scheduler = state
+        if self.open_tasks:
+            self.idle_since_us = 0
+        elif were_open:
+            self.idle_since_us = self.heard_us
+        if is_first:
+            self._list_workers()  # how many tasks one takes was not known
 
-    def _finish_agents(self, agents: list[StateAgent], now: float) -> None:
+    def _see_things(self, name: str, key: str, items: list[Any], _: float) -> None:
+        setattr(self, name, {getattr(each, key): each for each in items})
+
+    def _see_agents(self, agents: list[StateAgent], now: float) -> None:
         self.agents = {each.agent: each for each in agents}
         self._list_workers()
         self._busy_shares.append(self.busy / len(self.workers) if self.workers else 0.0)
@@ -227,20 +220,14 @@ class Model:
         queue_size = self.scheduler.queue_size if self.scheduler else 0
         self.workers = [worker for agent in self.agents.values() for worker in workers_of(agent, queue_size)]
 
-    def _finish_processors(self, states: list[StateProcessors], _: float) -> None:
+    def _see_processors(self, states: list[StateProcessors], _: float) -> None:
         self.processors = [each for state in states for each in processors_of(state)]
 
-    def _finish_functions(self, functions: list[StateFunction], _: float) -> None:
+    def _see_functions(self, functions: list[StateFunction], _: float) -> None:
         self.functions = {each.function: each for each in functions}
         self._names.update((each.function, each.name) for each in functions if each.function)
 
-    def _finish_graphs(self, graphs: list[StateGraph], _: float) -> None:
-        self.graphs = {each.graph: each for each in graphs}
-
-    def _finish_objects(self, objects: list[StateObject], _: float) -> None:
-        self.objects = {each.object: each for each in objects}
-
-    def _on_failures(self, _: News, batch: Batch[StateFailure], __: float) -> None:
+    def _on_failures(self, batch: Batch[StateFailure]) -> None:
         for failure in batch:
             known = self.failures.pop(failure.failure, None)
             if known is not None and not failure.traceback:
@@ -250,7 +237,7 @@ class Model:
             self._names.setdefault(failure.function, failure.function_name)
         _cut(self.failures, FAILURES_MOST)
 
-    def _on_tasks(self, _: News, batch: Batch[StateTask], __: float) -> None:
+    def _on_tasks(self, batch: Batch[StateTask]) -> None:
         for task in batch:
             self.tasks.pop(task.task, None)
             self.tasks[task.task] = task
@@ -263,17 +250,17 @@ class Model:
                 del self.tasks[name]
             _cut(self.tasks, self._tasks_most)
 
-    def _on_events(self, _: News, batch: Batch[StateEvent], __: float) -> None:
+    def _on_events(self, batch: Batch[StateEvent]) -> None:
         """Each message has the last events, also those that were in the message before."""
         known = set(map(_event_key, self.events))
         self.events.extend(event for event in batch if _event_key(event) not in known)
 
-    def _on_moves(self, _: News, batch: Batch[StateMove], __: float) -> None:
+    def _on_moves(self, batch: Batch[StateMove]) -> None:
         for move in batch:
             self.moves.setdefault(move.task, deque(maxlen=MOVES_MOST)).append(move)
         _cut(self.moves, MOVES_MOST)
 
-    def _on_lines(self, _: News, batch: Batch[StateLine], __: float) -> None:
+    def _on_lines(self, batch: Batch[StateLine]) -> None:
         """Another viewer that looks at the task has lines said again."""
         for line in batch:
             lines = self.output.setdefault(line.task, deque(maxlen=LINES_MOST))
@@ -283,7 +270,7 @@ class Model:
                 lines.append(line)
         _cut(self.output, OUTPUTS_MOST)
 
-    def _on_nodes(self, _: News, batch: Batch[StateNode], __: float) -> None:
+    def _on_nodes(self, batch: Batch[StateNode]) -> None:
         for node in batch:
             self.nodes.setdefault(node.graph, {})[node.position] = node
         _cut(self.nodes, MOVES_MOST)

@@ -17,32 +17,28 @@ from scaler.monitor.ui.views.workers import processors, worker
 
 View = Callable[[State, Wish, Sent, float], dict[str, Any]]
 
-PAGES: dict[str, View] = {
-    "live": live,
-    "tasks": tasks,
-    "stream": stream,
-    "memory": memory,
-    "processors": processors,
-    "graphs": graphs,
-    "settings": lambda *_: {},
-    "failures": failures,
-    "task": task,
-    "worker": worker,
-    "function": function,
+PAGES: dict[str, tuple[View, str]] = {
+    "live": (live, ""),
+    "tasks": (tasks, ""),
+    "stream": (stream, ""),
+    "memory": (memory, "objects"),
+    "processors": (processors, "processors"),
+    "graphs": (graphs, "graph/"),
+    "settings": (lambda *_: {}, ""),
+    "failures": (failures, ""),
+    "task": (task, "task/"),
+    "worker": (worker, "processors"),
+    "function": (function, ""),
 }
+"""What each page shows, and the topic that it needs beside those that are always heard; `/` stands before an id."""
 
 
 def topics(wish: Wish) -> frozenset[str]:
     """Return the topics of the stream that only some pages need."""
-    if wish.page in ("processors", "worker"):
-        return frozenset({"processors"})
-    if wish.page == "memory":
-        return frozenset({"objects"})
-    if wish.page == "task":
-        return frozenset({f"task/{wish.short_id.hex()}"})
-    if wish.page == "graphs" and wish.short_id:
-        return frozenset({f"graph/{wish.short_id.hex()}"})
-    return frozenset()
+    _, topic = PAGES.get(wish.page, (None, ""))
+    if topic.endswith("/"):
+        topic += wish.short_id.hex()
+    return frozenset({topic} if topic and not topic.endswith("/") else ())
 
 
 def frame(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
@@ -57,9 +53,9 @@ def frame(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
     Raises:
         WishError: if there is no such page, or it has no such arguments.
     """
-    view = PAGES.get(wish.page)
-    if view is None:
+    if wish.page not in PAGES:
         raise WishError("there is no such page")
+    view, _ = PAGES[wish.page]
     return {
         "strip": strip(state, now),
         "band": band(state, wish, sent),

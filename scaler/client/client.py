@@ -33,7 +33,6 @@ from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.insight.tracing import tracing
 from scaler.client.object_reference import ObjectReference
-from scaler.config import ConfigError
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
 from scaler.pickling.shipped import Module, Shipped
@@ -100,11 +99,7 @@ class Client(Caller):
     ) -> None:
         # It refuses bad values.
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
-        if not isinstance(serializer, Serializer):
-            raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
-        _check_processes(processes, address)
-        lifetime.check_workers(n_workers, address)
-        page.check(dashboard, processes)
+        lifetime.check_client(address, serializer, n_workers, dashboard, processes)
         shipped = Shipped(modules)
         here = task_context.current.address
         if here is not None and processes and address in (None, here):
@@ -317,13 +312,6 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
     if isinstance(task, ScalerFuture):
         return task.task_id
     return checked_task_id(task)
-
-
-def _check_processes(processes: bool, address: str | None) -> None:
-    if not isinstance(processes, bool):
-        raise ConfigError(f"processes must be True or False, not {processes!r}")
-    if not processes and address is not None:
-        raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
 
 
 def _connector(address: str) -> Callable[[], object]:

@@ -298,14 +298,7 @@ class ScalerFuture(Future[T], ResultArgument):
             ValueError: if the task has not ended, or was not measured. Ask for it before, with `Client(profiling=True)`
                 or `submit(..., profiling=True)`. A task that was cancelled or lost its process has no measures.
         """
-        if not self.done():
-            raise ValueError(f"task {self.name} has not ended, so it has no measures yet")
-        if not self._profile:
-            raise ValueError(
-                f"task {self.name} was not measured: ask for it with Client(profiling=True) or "
-                "submit(..., profiling=True); a task that was cancelled or lost its process has no measures"
-            )
-        return read_profile(self._profile)
+        return read_profile(self._profile, self.name, self.done())
 
     def running(self) -> bool:
         """Return whether the task is open: True from `submit` on, also while it waits in a queue."""

@@ -17,6 +17,7 @@ from scaler.client.link.thread import LinkThread
 from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_number
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
+from scaler.pickling.serialization import Serializer
 from scaler.starters import LocalCluster
 from scaler.wire.codec.schemas import check_working_directory
 
@@ -35,12 +36,23 @@ _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize
 share one"""
 
 
-def check_workers(n_workers: int | None, address: str | None) -> None:
-    """Refuse a number of workers that a client cannot start.
+def check_client(
+    address: str | None, serializer: object, n_workers: int | None, dashboard: object, processes: object = True
+) -> None:
+    """Refuse arguments of a client that cannot work.
 
     Raises:
-        ConfigError: if it is no number of workers, or the client connects to a scheduler that is there.
+        ConfigError: if one is no such value, or two of them contradict each other.
     """
+    if not isinstance(serializer, Serializer):
+        raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
+    for name, value in ("processes", processes), ("dashboard", dashboard):
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} must be True or False, not {value!r}")
+    if not processes and address is not None:
+        raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
+    if dashboard and not processes:
+        raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
     if n_workers is None:
         return
     if address is not None:

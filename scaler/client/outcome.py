@@ -291,6 +291,17 @@ class ProfilingInfo:
         return self.peak_memory
 
 
-def read_profile(data: bytes) -> ProfilingInfo:
-    """Return what is in the profile of a result."""
+def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
+    """Return what is in the profile of a result.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if not has_ended:
+        raise ValueError(f"task {name} has not ended, so it has no measures yet")
+    if not data:
+        raise ValueError(
+            f"task {name} was not measured: ask for it with profiling=True, of the client or of options(); a task that "
+            "was cancelled or lost its process has no measures"
+        )
     return ProfilingInfo(*PROFILE.unpack(data))

@@ -29,7 +29,7 @@ from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, ask_log
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.object_reference import ObjectReference
-from scaler.config import ConfigError, check_address
+from scaler.config import check_address
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer
@@ -83,10 +83,7 @@ class AsyncClient(AsyncCaller):
     ) -> None:
         # It refuses bad values.
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
-        if not isinstance(serializer, Serializer):
-            raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
-        lifetime.check_workers(n_workers, address)
-        page.check(dashboard, True)
+        lifetime.check_client(address, serializer, n_workers, dashboard)
         self._has_dashboard = dashboard and task_context.current.address is None
         self._dashboard: page.Dashboard | None = None
         self._n_workers = n_workers

@@ -166,32 +166,11 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return await asking.story(self._link, self.task_id, self.name, self)
 
     async def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
-        """Return what the task has written so far: on standard output, on standard error, and by `logging`.
-
-        It is a sequence of lines with time, worker and task name, those of earlier tries too, and says how many lines
-        were left out. The scheduler keeps the last lines of each task for a while (docs/howto/output.md).
-
-        Args:
-            timeout: how many seconds to wait for the scheduler; None: for ever.
-
-        Raises:
-            TimeoutError: if it did not answer in time.
-            DisconnectedError: if the client is disconnected.
-        """
+        """Return what the task has written so far, as `ScalerFuture.logs` does."""
         return await asking.told(self._link, ask_log(self._link, self.task_id), timeout)
 
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
-        """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
-
-        None: it has said nothing yet, or the scheduler has forgotten it (docs/howto/progress.md).
-
-        Args:
-            timeout: how many seconds to wait for the scheduler; None: for ever.
-
-        Raises:
-            TimeoutError: if it did not answer in time.
-            DisconnectedError: if the client is disconnected.
-        """
+        """Return how far the task has said last to be, as `ScalerFuture.progress` does."""
         return await asking.told(self._link, ask_progress(self._link, self.task_id), timeout)
 
     def profiling_info(self) -> ProfilingInfo:
@@ -201,12 +180,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             ValueError: if the task has not ended, or was not measured: ask for it before, with
                 `AsyncClient(profiling=True)` or `options(profiling=True)`.
         """
-        if not self._profile:
-            raise ValueError(
-                f"task {self.name} has no measures: it has not ended, or was not measured; ask for it with "
-                "AsyncClient(profiling=True) or options(profiling=True)"
-            )
-        return read_profile(self._profile)
+        return read_profile(self._profile, self.name, self.done())
 
     def _read(self) -> tuple[Any, BaseException | None]:
         outcome = self._outcome

@@ -9,7 +9,6 @@ import html
 import os
 import sys
 import weakref
-from typing import Any
 
 from scaler import starters
 from scaler.client.insight import presence
@@ -47,14 +46,6 @@ class Dashboard:
 def _end(page: starters.LocalPage, owner_pid: int) -> None:
     if os.getpid() == owner_pid:  # not in a fork
         page.shutdown()
-
-
-def check(dashboard: Any, processes: bool) -> None:
-    """Raise `ConfigError` unless the arguments of a client fit together."""
-    if not isinstance(dashboard, bool):
-        raise ConfigError(f"dashboard must be True or False, not {dashboard!r}")
-    if dashboard and not processes:
-        raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
 
 
 def summary(link: LinkThread, url: str | None) -> str:

@@ -113,7 +113,9 @@ def test_a_failure_or_a_value_that_cannot_be_read(client: Client, scheduler: Fak
 
 
 def test_a_profile_is_read_as_it_was_packed() -> None:
-    assert read_profile(PROFILE.pack(3, 2, 1)) == ProfilingInfo(duration_us=3, cpu_time_us=2, peak_memory=1)
+    assert read_profile(PROFILE.pack(3, 2, 1), "abs", True) == ProfilingInfo(
+        duration_us=3, cpu_time_us=2, peak_memory=1
+    )
 
 
 CELL = "/tmp/ipykernel_11/22.py"

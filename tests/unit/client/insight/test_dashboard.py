@@ -7,7 +7,7 @@ import pytest
 
 from scaler import AsyncClient, Client, ConfigError, starters
 from scaler.client.insight import dashboard
-from scaler.client.insight.dashboard import Dashboard, check, summary
+from scaler.client.insight.dashboard import Dashboard, summary
 from scaler.errors import DisconnectedError
 
 
@@ -82,7 +82,7 @@ def test_a_scheduler_of_this_process_has_none(pages: list[Page]) -> None:
 @pytest.mark.parametrize("value", [1, "yes", None])
 def test_it_is_asked_for_by_a_bool(value: Any) -> None:
     with pytest.raises(ConfigError, match="dashboard must be True or False"):
-        check(value, processes=True)
+        Client(dashboard=value)
 
 
 def test_a_summary_has_the_link_and_all_of_it_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

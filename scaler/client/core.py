@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import ClientSettings
-from scaler.client.calls.functions import Terms
+from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.maker import CallMaker
@@ -65,7 +65,7 @@ class Core(CallMaker[LinkThread]):
         function = self.functions.get(fn)
         task_id = TaskId(self.new_id())
         future: ScalerFuture[T] = ScalerFuture(
-            task_id, link, self.serializer, owner, terms[1] or function.instruction.name
+            task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name
         )
         try:
             entry = function.entry(task_id, future, args, kwargs, terms)
@@ -85,7 +85,7 @@ class Core(CallMaker[LinkThread]):
         function = self.functions.named(name)
         terms = self.terms_of_call(options, name)
         task_id = TaskId(self.new_id())
-        future: ScalerFuture[Any] = ScalerFuture(task_id, link, JSON_SERIALIZER, owner, terms[1] or name)
+        future: ScalerFuture[Any] = ScalerFuture(task_id, link, JSON_SERIALIZER, owner, terms[NAME] or name)
         link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, GraphEntry
-from scaler.client.calls.functions import Terms
+from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.maker import CallMaker
@@ -45,7 +45,7 @@ class AsyncCore(CallMaker[AsyncLink]):
         function = self.functions.get(fn)
         task_id = TaskId(self.new_id())
         future: AsyncFuture[T] = AsyncFuture(
-            task_id, link, self.serializer, owner, terms[1] or function.instruction.name
+            task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name
         )
         values = (*args, *kwargs.values())
         is_large = _are_large(values)
@@ -68,7 +68,7 @@ class AsyncCore(CallMaker[AsyncLink]):
         """Call a function by its name."""
         function, terms = self.functions.named(name), self.terms_of_call(options, name)
         task_id = TaskId(self.new_id())
-        future: AsyncFuture[Any] = AsyncFuture(task_id, self.link, JSON_SERIALIZER, owner, terms[1] or name)
+        future: AsyncFuture[Any] = AsyncFuture(task_id, self.link, JSON_SERIALIZER, owner, terms[NAME] or name)
         self.link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from scaler import task_context
 from scaler.amounts import call_of
@@ -49,7 +49,12 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int]
-"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, its account."""
+"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, its account.
+
+A plain tuple, because one is made for each submit and taken apart for each mapped task.
+"""
+NAME: Final = 1
+"""Where the name is in the terms."""
 
 NO_TERMS: Terms = (0, "", b"", 0)
 

@@ -19,7 +19,7 @@ from scaler.client import lifetime, notebook_hint
 from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
     ClientSettings,
-    address_said_outside,
+    address_from_settings,
     address_to_take,
     pickled,
 )
@@ -111,7 +111,7 @@ class Client(Caller):
             return
         cluster = None
         if address is None and processes and n_workers is None:
-            address = address_said_outside()
+            address = address_from_settings()
         if address is None:
             cluster = lifetime.start_cluster(processes, n_workers, not stream_output)
             address = cluster.get_address()
@@ -319,11 +319,11 @@ def _connector(address: str) -> Callable[[], object]:
     needs it: with the settings that `Client()` has there. They are read now, once for all processes that are forked.
     """
     try:
-        said = gather(ClientConfig, {"address": address})
+        config = gather(ClientConfig, {"address": address})
     except Exception:  # noqa: BLE001 - whatever it is, a task that makes a client hears of it
         return lambda: None
-    seconds = (said.timeout_seconds, said.heartbeat_interval_seconds)
-    return partial(shared_core, ClientSettings(address, said.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
+    seconds = (config.timeout_seconds, config.heartbeat_interval_seconds)
+    return partial(shared_core, ClientSettings(address, config.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
 
 
 task_context.connector = _connector

@@ -163,11 +163,11 @@ class Core(CallMaker[LinkThread]):
             raise
 
     def send_object(
-        self, obj: object, name: str | None, kind: type[ObjectReference] = ObjectReference
+        self, obj: object, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> ObjectReference:
         """Send an object, which is stored until its reference is gone and no task uses it."""
         self.link.check_open()
-        return self.hold(*self.store(obj, name, kind))
+        return self.hold(*self.store(obj, name, reference_class))
 
 
 def _all_done(futures: dict[str, ScalerFuture[Any]]) -> bool:

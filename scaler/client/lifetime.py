@@ -101,19 +101,19 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
     with _lock:
         if address in _ended:
             raise DisconnectedError("the client that this task belongs to is disconnected")
-        place = (address, seconds, task_context.current.processor)
-        link, _ = _shared_links.get(place, (None, None))
+        key = (address, seconds, task_context.current.processor)
+        link, _ = _shared_links.get(key, (None, None))
         if link is None or link.is_closed:
             _forget_closed_links()
             link = new_link(address, seconds)
             end = ends_with(link, link)  # at the end of the program: it lives as long
-            _shared_links[place] = link, end
+            _shared_links[key] = link, end
         return link
 
 
 def _forget_closed_links() -> None:
-    for place in [place for place, (link, _) in _shared_links.items() if link.is_closed]:
-        _shared_links.pop(place)[1].detach()
+    for key in [key for key, (link, _) in _shared_links.items() if link.is_closed]:
+        _shared_links.pop(key)[1].detach()
 
 
 def end_shared_links(address: str) -> None:

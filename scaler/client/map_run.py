@@ -17,7 +17,7 @@ from math import inf
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, MakeError
+from scaler.client.calls.entry import PREFIX_BYTES, Entry, MakeError, index_of
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
@@ -43,9 +43,6 @@ LOOK_SECONDS = 0.02
 
 COUNTED_BYTES = 4096
 """Smaller arguments are not counted: the number of tasks bounds them."""
-
-PREFIX_BYTES = 8
-"""A task's id begins with so many random bytes of its map, followed by the number of its item."""
 
 
 class MapRun:
@@ -248,7 +245,7 @@ class MapRun:
         return unread_result(error, self._name_of(task_id))
 
     def _name_of(self, task_id: bytes) -> str:
-        return name_of_item(self._function.instruction.name, _index_of(task_id), self._items)
+        return name_of_item(self._function.instruction.name, index_of(task_id), self._items)
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -256,7 +253,7 @@ class MapRun:
                 raise error
             value = error
             self._failed += 1
-        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")
+        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")  # as `index_of`, without a call for each result
         self._keep(index, value)
         self._done += 1
         if self._open_bytes and index in self._open_bytes:
@@ -378,12 +375,8 @@ class MapStream(MapRun):
     # For the link's thread
 
     def store(self, result: TaskResult) -> None:
-        due = self._large.add(_index_of(result.task_id), result.size)
+        due = self._large.add(index_of(result.task_id), result.size)
         if due is None:
             self._link.forget_result(ObjectId(result.task_id))
         else:
             self._fetch(due)
-
-
-def _index_of(task_id: bytes) -> int:
-    return int.from_bytes(task_id[PREFIX_BYTES:], "big")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from scaler.client.calls.entry import PREFIX_BYTES, place_of
+from scaler.client.calls.entry import PREFIX_BYTES, index_of
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,
@@ -100,8 +100,8 @@ def _name_of_needed(failed: bytes, name: str, keys: Sequence[str]) -> str:
     """Return the name under which the failure of another task of the same graph is shown."""
     if not keys:  # a task with futures as arguments: its name says which one has failed
         return name
-    place = place_of(failed)
-    return f"{keys[place] if place < len(keys) else failed.hex()}, which task {name} needs"
+    index = index_of(failed)
+    return f"{keys[index] if index < len(keys) else failed.hex()}, which task {name} needs"
 
 
 def error_key(task_id: bytes, keys: Sequence[str]) -> bytes:
@@ -166,7 +166,7 @@ def unrepeatable_result() -> BaseException:
 
 
 def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str, traceback: str) -> BaseException:
-    """Return an error in the place of one that would end the client's program, although the task is to blame."""
+    """Return an error instead of one that would end the client's program, although the task is to blame."""
     what = "raised KeyboardInterrupt"
     if isinstance(exception, SystemExit):
         what = f"called sys.exit({exception.code!r})"

@@ -39,13 +39,13 @@ class Apart(NamedTuple):
         positional: holes, and containers with holes.
         keywords: the same, by name.
         arguments: what belongs into the holes.
-        places: where each of them was, for people.
+        labels: where each of them was, for people.
     """
 
     positional: list[Any]
     keywords: dict[str, Any]
     arguments: list[Any]
-    places: list[str]
+    labels: list[str]
 
     @property
     def is_needed(self) -> bool:
@@ -53,61 +53,61 @@ class Apart(NamedTuple):
         return any(type(each) is not Hole for each in (*self.positional, *self.keywords.values()))
 
 
-def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], kind: type) -> Apart:
-    """Take all values of a kind out of the lists, tuples, sets and dictionaries among the arguments of a call.
+def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: type) -> Apart:
+    """Take all values of a class out of the lists, tuples, sets and dictionaries among the arguments of a call.
 
     Args:
-        kind: of the values. Those in containers of other types, and keys of dictionaries, stay.
+        wanted: the class of the values. Those in containers of other types, and keys of dictionaries, stay.
     """
     apart = Apart([], {}, [], [])
     for number, argument in enumerate(args, start=1):
-        apart.positional.append(_argument(argument, f"argument {number}", kind, apart))
+        apart.positional.append(_argument(argument, f"argument {number}", wanted, apart))
     for name, argument in kwargs.items():
-        apart.keywords[name] = _argument(argument, f"the argument {name!r}", kind, apart)
+        apart.keywords[name] = _argument(argument, f"the argument {name!r}", wanted, apart)
     return apart
 
 
-def _argument(value: Any, place: str, kind: type, apart: Apart) -> Any:
-    if isinstance(value, kind) or not has_inside(value, kind):
-        return _hole(value, place, apart)
-    return _with_holes(value, place, kind, apart)
+def _argument(value: Any, label: str, wanted: type, apart: Apart) -> Any:
+    if isinstance(value, wanted) or not has_inside(value, wanted):
+        return _hole(value, label, apart)
+    return _with_holes(value, label, wanted, apart)
 
 
-def _hole(value: Any, place: str, apart: Apart) -> Hole:
+def _hole(value: Any, label: str, apart: Apart) -> Hole:
     apart.arguments.append(value)
-    apart.places.append(place)
+    apart.labels.append(label)
     return Hole(len(apart.arguments) - 1)
 
 
-def _with_holes(value: Any, place: str, kind: type, apart: Apart) -> Any:
-    if isinstance(value, kind):
-        return _hole(value, place, apart)
+def _with_holes(value: Any, label: str, wanted: type, apart: Apart) -> Any:
+    if isinstance(value, wanted):
+        return _hole(value, label, apart)
     if type(value) is dict:
-        return {key: _with_holes(each, f"{place}[{_cut(key)}]", kind, apart) for key, each in value.items()}
+        return {key: _with_holes(each, f"{label}[{_cut(key)}]", wanted, apart) for key, each in value.items()}
     if type(value) in _ROWS:
-        return type(value)(_with_holes(each, f"{place}[{n}]", kind, apart) for n, each in enumerate(value))
+        return type(value)(_with_holes(each, f"{label}[{n}]", wanted, apart) for n, each in enumerate(value))
     return value
 
 
-def all_inside(values: Sequence[Any], kind: type) -> list[Any]:
-    """Return all values of a kind, also those that containers hold."""
-    return list(_inside(values, kind, frozenset()))
+def all_inside(values: Sequence[Any], wanted: type) -> list[Any]:
+    """Return all values of a class, also those that containers hold."""
+    return list(_inside(values, wanted, frozenset()))
 
 
-def has_inside(value: Any, kind: type) -> bool:
-    """Return whether a container, or one inside of it, holds a value of this kind."""
-    return next(_inside(value, kind, frozenset()), None) is not None
+def has_inside(value: Any, wanted: type) -> bool:
+    """Return whether a container, or one inside of it, holds a value of this class."""
+    return next(_inside(value, wanted, frozenset()), None) is not None
 
 
-def _inside(value: Any, kind: type, outer: frozenset[int]) -> Iterator[Any]:
+def _inside(value: Any, wanted: type, outer: frozenset[int]) -> Iterator[Any]:
     if id(value) in outer:  # a list that holds itself
         return
     members = value.values() if type(value) is dict else value if type(value) in _ROWS else ()
     for each in members:
-        if isinstance(each, kind):
+        if isinstance(each, wanted):
             yield each
         elif type(each) in _CONTAINERS:
-            yield from _inside(each, kind, outer | {id(value)})
+            yield from _inside(each, wanted, outer | {id(value)})
 
 
 def _filled(value: Any, arguments: Sequence[Any]) -> Any:

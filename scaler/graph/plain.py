@@ -61,8 +61,8 @@ def _turned_round(counts: list[int], dependencies: list[int]) -> tuple[list[int]
         count = counts[node]
         if count:
             for dependency in dependencies[edge - count : edge]:
-                place = firsts[dependency] = firsts[dependency] - 1
-                consumers[place] = node
+                index = firsts[dependency] = firsts[dependency] - 1
+                consumers[index] = node
             edge -= count
     return firsts, ends, consumers
 

@@ -132,8 +132,8 @@ def _longer(path: str, text: str, key: object) -> str:
 
 def _parts(value: Any) -> Iterator[_Part]:
     """Yield what a value is pickled with, and what to call each part."""
-    kind = type(value)
-    if kind is FunctionType:
+    cls = type(value)
+    if cls is FunctionType:
         yield from _parts_of_function(value)
     elif isinstance(value, MethodType):
         yield "its object", None, value.__self__
@@ -141,11 +141,11 @@ def _parts(value: Any) -> Iterator[_Part]:
         yield from _parts_of_partial(value)
     elif isinstance(value, type):
         yield from ((".{}", name, part) for name, part in vars(value).items() if not name.startswith("__"))
-    elif kind is dict:
+    elif cls is dict:
         yield from _parts_of_dict(value.items())
-    elif kind in (set, frozenset):
+    elif cls in (set, frozenset):
         yield from (("an item", None, part) for part in value)
-    elif isinstance(value, tuple) or kind is list:
+    elif isinstance(value, tuple) or cls is list:
         yield from (("[{}]", index, part) for index, part in enumerate(value))
     else:
         yield from _parts_of_object(value)

@@ -87,9 +87,9 @@ def _contents(name: str) -> Contents | None:
     return contents
 
 
-def _gather(namespace: Mapping[str, Any], module: str, place: tuple[str, ...], contents: Contents) -> None:
+def _gather(namespace: Mapping[str, Any], module: str, path: tuple[str, ...], contents: Contents) -> None:
     for name, value in list(namespace.items()):
-        here = (*place, name)
+        here = (*path, name)
         contents[here] = id(value)
         # By their types: values may stand for others, and their attributes run code.
         is_class = issubclass(type(value), type) and vars(value).get("__module__") == module

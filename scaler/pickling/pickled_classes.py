@@ -43,7 +43,7 @@ class _Written(NamedTuple):
     """The pickle of a class, and what it was made of."""
 
     reduced: Reduced
-    kinds: list[type]
+    classes: list[type]
     """that are in the pickle: the class, and those it is derived from"""
     values: list[Any]
     """of their attributes"""
@@ -78,28 +78,28 @@ def read_class(identity: str, pickled: bytes) -> type:
 class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
     """That of arguments, but for classes that are pickled by value."""
 
-    def class_reduced(self, kind: type) -> Reduced:
+    def class_reduced(self, cls: type) -> Reduced:
         """Return what is written for a class: its identity and its pickle."""
-        written = _written.get(kind)
-        if written is not None and _same(written.values, _values_of(written.kinds)):
+        written = _written.get(cls)
+        if written is not None and _same(written.values, _values_of(written.classes)):
             return written.reduced
-        reduced = super().class_reduced(kind)
+        reduced = super().class_reduced(cls)
         if is_by_value(reduced):
-            identity, pickled = _identity_of(kind), pickler.dumps(kind)  # type: ignore[misc]
+            identity, pickled = _identity_of(cls), pickler.dumps(cls)  # type: ignore[misc]
             reduced = read_class, (identity, pickled)
             if _takes_changes:
-                _received[kind] = pickled
-            kinds = [each for each in kind.__mro__ if is_by_value(super(_ResultPickler, self).class_reduced(each))]
-            if all(_is_steady(*attribute) for each in kinds for attribute in each.__dict__.items()):
+                _received[cls] = pickled
+            classes = [each for each in cls.__mro__ if is_by_value(super(_ResultPickler, self).class_reduced(each))]
+            if all(_is_steady(*attribute) for each in classes for attribute in each.__dict__.items()):
                 if len(_written) >= _CLASSES_MOST:
                     _written.clear()
-                _written[kind] = _Written(reduced, kinds, _values_of(kinds))
+                _written[cls] = _Written(reduced, classes, _values_of(classes))
         return reduced
 
 
-def _values_of(kinds: list[type]) -> list[Any]:
+def _values_of(classes: list[type]) -> list[Any]:
     """Return the attributes of classes."""
-    return [value for each in kinds for value in each.__dict__.values()]
+    return [value for each in classes for value in each.__dict__.values()]
 
 
 def _is_steady(name: str, value: Any) -> bool:

@@ -66,12 +66,12 @@ def _is_registered(module_name: str) -> bool:
     return any(module_name == name or module_name.startswith(f"{name}.") for name in registered)
 
 
-def _has_slots(kind: type) -> bool:
+def _has_slots(cls: type) -> bool:
     """Return whether a class was made with slots. Tuples and enums have none of their own, and make themselves."""
     return (
-        "__slots__" in vars(kind)
-        and not issubclass(kind, (tuple, Enum))
-        and (not kind.__dictoffset__ or MemberDescriptorType in map(type, vars(kind).values()))
+        "__slots__" in vars(cls)
+        and not issubclass(cls, (tuple, Enum))
+        and (not cls.__dictoffset__ or MemberDescriptorType in map(type, vars(cls).values()))
     )
 
 
@@ -86,16 +86,16 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar = ChainMap({**_cloudpickles, **_REDUCED}, *_others)  # asked for each object: no more maps
 
     def reducer_override(self, obj: Any) -> Reduced:
-        kind = type(obj)
-        if issubclass(kind, type):
+        cls = type(obj)
+        if issubclass(cls, type):
             return self.class_reduced(obj)
-        return super().reducer_override(obj) if kind is FunctionType else NotImplemented
+        return super().reducer_override(obj) if cls is FunctionType else NotImplemented
 
-    def class_reduced(self, kind: type) -> Reduced:
+    def class_reduced(self, cls: type) -> Reduced:
         """Return what is written for a class."""
-        reduced = super().reducer_override(kind)
-        if is_by_value(reduced) and _has_slots(kind):
-            reduced[1][_KEYWORDS]["__slots__"] = vars(kind)["__slots__"]
+        reduced = super().reducer_override(cls)
+        if is_by_value(reduced) and _has_slots(cls):
+            reduced[1][_KEYWORDS]["__slots__"] = vars(cls)["__slots__"]
         return reduced
 
 

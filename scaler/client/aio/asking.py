@@ -43,12 +43,12 @@ async def story(link: AsyncAskedLink, task_id: TaskId, name: str, future: asynci
     Args:
         future: its future, if there is one.
     """
-    said = None
+    known = None
     if future is None or not future.done():
         answer = question()
         link.ask(task_id, answer.take)
-        said = answer.result() if await _come(link, answer, ANSWER_SECONDS) else None
-    return story_of(task_id, name, future, said, ANSWER_SECONDS)
+        known = answer.result() if await _come(link, answer, ANSWER_SECONDS) else None
+    return story_of(task_id, name, future, known, ANSWER_SECONDS)
 
 
 async def told(link: AsyncAskedLink, answer: Answer[T], timeout: float | None) -> T:

@@ -20,7 +20,7 @@ from scaler.client.aio.caller import AsyncCaller
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
-from scaler.client.calls.client_pickling import address_said_outside
+from scaler.client.calls.client_pickling import address_from_settings
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.options import TaskOptions
 from scaler.client.insight import dashboard as page
@@ -90,7 +90,7 @@ class AsyncClient(AsyncCaller):
         self._shipped = Shipped(modules)
         self._address = address or task_context.current.address
         if self._address is None and n_workers is None:
-            self._address = address_said_outside()
+            self._address = address_from_settings()
         self._profiling = profiling
         self._seconds = timeout_seconds, heartbeat_interval_seconds
         self._serializer = serializer

@@ -146,7 +146,7 @@ class ArgumentPacker:
             raise FutureArgumentError(f"{_NOT_OF_THIS_CALL} ({error})") from None
 
     def pack_with_futures(
-        self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, places: Sequence[str] = ()
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
         """Return the same for arguments some of which are futures, and which argument is the result of which task.
 
@@ -154,7 +154,7 @@ class ArgumentPacker:
 
         Args:
             link: of the client that submits.
-            places: what to call the arguments, where their numbers or names do not say it.
+            labels: what to call the arguments, where their numbers or names do not say it.
         """
         positions: dict[TaskId, int] = {}
         named, inputs = _named(arguments, keywords), []
@@ -163,9 +163,9 @@ class ArgumentPacker:
                 needed, value = argument.as_argument(link)
                 if needed is not None:
                     value = _Result(positions.setdefault(needed.task_id, len(positions)))
-                    inputs.append((places[index] if places else _place(index + 1, name), needed))
+                    inputs.append((labels[index] if labels else _label(index + 1, name), needed))
                 named[index] = name, value
-        return self._pack(named, places), inputs
+        return self._pack(named, labels), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
         """Return one positional argument that several calls share. None of them may change it.
@@ -190,28 +190,28 @@ class ArgumentPacker:
             return argument
         return to_frames(self._serializer, argument)
 
-    def _all(self, named: list[tuple[str, Any]], places: Sequence[str]) -> list[_Part]:
+    def _all(self, named: list[tuple[str, Any]], labels: Sequence[str]) -> list[_Part]:
         packed: list[_Part] = []
         try:
             packed.extend(self._one(argument) for _, argument in named)
         except SerializeObjectError as error:
-            place = places[len(packed)] if places else _place(len(packed) + 1, named[len(packed)][0])
-            raise SerializeObjectError(f"{place}: {error}{cure_of(error)}") from error.__cause__
+            label = labels[len(packed)] if labels else _label(len(packed) + 1, named[len(packed)][0])
+            raise SerializeObjectError(f"{label}: {error}{cure_of(error)}") from error.__cause__
         return packed
 
-    def _pack(self, named: list[tuple[str, Any]], places: Sequence[str] = ()) -> PackedArguments:
+    def _pack(self, named: list[tuple[str, Any]], labels: Sequence[str] = ()) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
         for reference in references:
             check_stored(reference)
         with in_a_task_for(self._address):
-            packed = self._all(named, places)
+            packed = self._all(named, labels)
         block = _small_block(named, packed)
         if block is not None:
             return PackedArguments(block)
         objects, own = [], {reference.object_id for reference in references if type(reference) is OwnReference}
         for index, frames in _too_large(packed):
             object_id, copied = ObjectId(self._new_id()), self._freeze(frames)
-            self.limit.check(places[index] if places else _place(index + 1, named[index][0]), copied)
+            self.limit.check(labels[index] if labels else _label(index + 1, named[index][0]), copied)
             instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", copied)
             packed[index] = instruction.object_id
             objects.append(instruction)
@@ -233,7 +233,7 @@ _NOT_OF_THIS_CALL = (
 )
 
 
-def _place(position: int, name: str) -> str:
+def _label(position: int, name: str) -> str:
     """Return what to call an argument."""
     return f"the argument {name!r}" if name else f"argument {position}"
 

@@ -40,7 +40,7 @@ class ClientSettings(NamedTuple):
         """
         if self.address != HERE:
             return self
-        address = task_context.current.address or address_said_outside()
+        address = task_context.current.address or address_from_settings()
         if address is None:
             raise ConfigError("a client that travelled in a task of its scheduler can be unpickled in such a task only")
         return self._replace(address=address)
@@ -58,7 +58,7 @@ class ClientSettings(NamedTuple):
         return serializer
 
 
-def address_said_outside() -> str | None:
+def address_from_settings() -> str | None:
     """Return the address from the environment or `scaler.toml`.
 
     Raises:

@@ -18,16 +18,16 @@ from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
 
 PREFIX_BYTES = 8
-"""A task's id in a graph of several nodes begins with so many random bytes, followed by its place among these."""
+"""The id of a task of a graph or a map begins with so many random bytes; its index there follows."""
 
 
-def node_id(graph_id: GraphId, place: int) -> TaskId:
+def node_id(graph_id: GraphId, index: int) -> TaskId:
     """Return the id of a task of a graph."""
-    return TaskId(graph_id[:PREFIX_BYTES] + place.to_bytes(8, "big"))
+    return TaskId(graph_id[:PREFIX_BYTES] + index.to_bytes(8, "big"))
 
 
-def place_of(task_id: bytes) -> int:
-    """Return the place of a task among the nodes of its graph, if its id was made here."""
+def index_of(task_id: bytes) -> int:
+    """Return the index of a task among the nodes of its graph, or the items of its map, if its id was made here."""
     return int.from_bytes(task_id[PREFIX_BYTES:], "big")
 
 
@@ -128,17 +128,17 @@ class GraphEntry:
 
     def position_of(self, task_id: TaskId) -> int:
         """Return the position of one of its nodes."""
-        nodes, place = self.nodes, place_of(task_id)
-        if place >= len(nodes) or nodes[place].task_id != task_id:  # another way of making ids up
-            place = next(place for place, node in enumerate(nodes) if node.task_id == task_id)
-        return len(self.inputs) + place
+        nodes, index = self.nodes, index_of(task_id)
+        if index >= len(nodes) or nodes[index].task_id != task_id:  # another way of making ids up
+            index = next(index for index, node in enumerate(nodes) if node.task_id == task_id)
+        return len(self.inputs) + index
 
-    def nodes_to_say(self) -> Sequence[GraphNode]:
+    def nodes_to_send(self) -> Sequence[GraphNode]:
         """Return the nodes: only those without a result are still wanted, and only what these need is to run."""
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
             return self.nodes
-        said: list[GraphNode] = []
+        sent: list[GraphNode] = []
         needed: set[int] = set()
         position = len(self.inputs) + len(self.nodes)
         for node in reversed(self.nodes):
@@ -146,11 +146,11 @@ class GraphEntry:
             is_wanted = node.task_id in sinks
             if is_wanted or position in needed:
                 needed.update(positions(node.dependencies))
-                said.append(node if is_wanted or not node.wanted else _unwanted(node))
+                sent.append(node if is_wanted or not node.wanted else _unwanted(node))
             else:
-                said.append(_ended(node))
-        said.reverse()
-        return said
+                sent.append(_ended(node))
+        sent.reverse()
+        return sent
 
 
 def _unwanted(node: GraphNode) -> GraphNode:
@@ -160,5 +160,5 @@ def _unwanted(node: GraphNode) -> GraphNode:
 
 
 def _ended(node: GraphNode) -> GraphNode:
-    """It keeps its place, and the objects that were made for it: they go with it."""
+    """Its index stays, and the objects that were made for it go with it."""
     return GraphNode(node.graph_id, node.task_id, ObjectId(NO_ID), b"", node.object_ids, b"", wanted=0)

@@ -158,7 +158,7 @@ class Function:
         terms: Terms,
         link: object,
         get: Callable[[Callable[..., Any]], Function],
-        places: Sequence[str] = (),
+        labels: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
         """Return the same for arguments some of which are futures, or have some inside, and which argument is the
         result of which task.
@@ -166,7 +166,7 @@ class Function:
         Args:
             link: of the client that submits.
             get: makes a function ready: the one that puts results into lists and other containers.
-            places: what to call the arguments, where their numbers or names do not say it.
+            labels: what to call the arguments, where their numbers or names do not say it.
 
         Raises:
             TypeError: also if a future is of another client.
@@ -176,10 +176,10 @@ class Function:
         if apart.is_needed:
             gathering = get(Gathering(self._function, self.instruction.name))
             taken = [apart.positional, apart.keywords, *apart.arguments]
-            names = ["the arguments", "the arguments", *apart.places]
+            names = ["the arguments", "the arguments", *apart.labels]
             return gathering.waiting_call(task_id, sink, taken, NO_KEYWORDS, terms, link, get, names)
         try:
-            packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, places)
+            packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, labels)
         except SerializeObjectError as error:
             raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
         except ObjectTooLargeError as error:
@@ -330,8 +330,8 @@ class NamedFunction(Function):
 @lru_cache(REMEMBERED_FUNCTIONS)
 def options_of_call(options: bytes, name: str) -> bytes:
     """Return `RunOptions` for a call by name: it goes to those who serve it."""
-    said = RunOptions.decode(options)
-    return said._replace(capabilities=tuple(sorted((*said.capabilities, (call_of(name), 0))))).encode()
+    run_options = RunOptions.decode(options)
+    return run_options._replace(capabilities=tuple(sorted((*run_options.capabilities, (call_of(name), 0))))).encode()
 
 
 class Functions:

@@ -63,7 +63,7 @@ class Input:
     def item(
         self, graph_id: GraphId, position: int, result: TaskResult | None, source: tuple[GraphId, int] | None
     ) -> GraphInput:
-        """Return it as it is said.
+        """Return it as it is sent.
 
         Args:
             graph_id: of the graph that needs it.

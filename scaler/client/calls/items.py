@@ -37,8 +37,8 @@ def of_item(error: Exception, index: int) -> Exception:
     """Return the error of a call that cannot be made ready, one of `UNFIT`, with the item that is to blame."""
     if isinstance(error, ObjectTooLargeError):
         return error.said_of(f"item {index} of the map: {error.value}")
-    kind = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
-    better = kind(f"item {index} of the map: {error}")
+    error_class = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
+    better = error_class(f"item {index} of the map: {error}")
     better.__cause__ = error.__cause__
     return better
 

@@ -89,9 +89,9 @@ class CallMaker(Generic[L]):
         return priority, f"{name or function} on {worker}", own.encode(), account
 
     def store(
-        self, obj: Any, name: str | None, kind: type[ObjectReference] = ObjectReference
+        self, obj: Any, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> tuple[ObjectReference, ObjectInstruction]:
-        """Return a reference of this kind to an object as it is now, and what creates that at the scheduler.
+        """Return a reference of this class to an object as it is now, and what creates that at the scheduler.
 
         Raises:
             TypeError: if the name is not a `str`.
@@ -109,7 +109,7 @@ class CallMaker(Generic[L]):
         object_id = ObjectId(self.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
         self.stored_ids.add(object_id)
-        reference = kind(name, object_id, size_of(frames), self.stored_ids)
+        reference = reference_class(name, object_id, size_of(frames), self.stored_ids)
         return reference, ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
 
     def hold(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:

@@ -79,7 +79,7 @@ class TaskOptions:
         _check("profiling", self.profiling, bool)
         _check("at_most_once", self.at_most_once, bool)
         _check("retries", self.retries, int)
-        self._retry_kinds()
+        self._retried()
         if self.priority is not None and not LEAST <= self.priority <= MOST:
             raise ConfigError(f"priority must be from {LEAST} to {MOST}, not {self.priority}")
         check_number("retries", self.retries or 0, 0, RETRIES_MOST)
@@ -104,25 +104,25 @@ class TaskOptions:
         object.__setattr__(self, "run_options", options.encode())
 
     def __repr__(self) -> str:
-        said = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        return f"TaskOptions({', '.join(f'{name}={value!r}' for name, value in said.items() if value is not None)})"
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return f"TaskOptions({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
     def _retry_options(self, retries: int) -> dict[str, Any]:
         delay = RETRY_DELAY_SECONDS if self.retry_delay is None else self.retry_delay
-        names = tuple(map(class_name, self._retry_kinds()))
+        names = tuple(map(class_name, self._retried()))
         return {"retries": retries, "retry_on": names, "retry_delay_ms": round(delay * 1000)}
 
-    def _retry_kinds(self) -> tuple[type[BaseException], ...]:
-        kinds: tuple[Any, ...] = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on or Exception,)
-        for kind in kinds:
-            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+    def _retried(self) -> tuple[type[BaseException], ...]:
+        classes: tuple[Any, ...] = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on or Exception,)
+        for each in classes:
+            if not (isinstance(each, type) and issubclass(each, BaseException)):
                 raise TypeError(f"retry_on must be an exception class or a tuple of some, not {self.retry_on!r}")
-        return kinds
+        return classes
 
     def over(self, others: TaskOptions) -> TaskOptions:
         """Return these options, completed with those of `others`."""
-        said = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        return replace(others, **{name: value for name, value in said.items() if value is not None})
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return replace(others, **{name: value for name, value in given.items() if value is not None})
 
 
 OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
@@ -147,11 +147,11 @@ def named_as(name: str) -> Callable[[C], C]:
     arguments do: `Client.options()`.
     """
 
-    def decorate(kind: C) -> C:
-        for attribute in vars(kind).values():
+    def decorate(cls: C) -> C:
+        for attribute in vars(cls).values():
             if isinstance(attribute, FunctionType):
                 attribute.__qualname__ = f"{name}.{attribute.__name__}"
-        return kind
+        return cls
 
     return decorate
 
@@ -224,10 +224,10 @@ class TakesOptions(ABC, Generic[WithOptions]):
         return self._with_options(more)
 
 
-def _check(option: str, value: object, kind: type) -> None:
-    is_one = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+def _check(option: str, value: object, cls: type) -> None:
+    is_one = isinstance(value, cls) and (cls is bool or not isinstance(value, bool))
     if value is not None and not is_one:
-        raise TypeError(f"{option} must be {'an' if kind is int else 'a'} {kind.__name__}, not {value!r}")
+        raise TypeError(f"{option} must be {'an' if cls is int else 'a'} {cls.__name__}, not {value!r}")
 
 
 def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str, int], ...]:

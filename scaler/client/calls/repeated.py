@@ -26,7 +26,7 @@ class Repeated:
 
     Args:
         items: of the map.
-        send: sends an object without a name, and returns a reference of this kind.
+        send: sends an object without a name, and returns a reference of this class.
         pack: packs arguments, of which some may be references.
     """
 
@@ -69,9 +69,9 @@ class Repeated:
 
     def _find(self) -> dict[int, Any]:
         """Return the large values that are there more than once."""
-        kinds = (bytes, self._array)
+        large_types = (bytes, self._array)
         rows = (item for item in self._items if type(item) in (list, tuple))
-        large = [value for row in rows for value in row if type(value) in kinds and self._is_large(value)]
+        large = [value for row in rows for value in row if type(value) in large_types and self._is_large(value)]
         self._left.update(map(id, large))
         return {id(value): value for value in large if self._left[id(value)] > 1}
 
@@ -83,9 +83,9 @@ class Repeated:
         reference = self._kept.pop(key, None)
         if reference is None:
             # Nobody can change bytes: all tasks of a worker process may have the same ones.
-            kind = ObjectReference if type(value) is bytes else OwnReference
+            reference_class = ObjectReference if type(value) is bytes else OwnReference
             try:
-                reference = self._send(value, None, kind)
+                reference = self._send(value, None, reference_class)
             except ObjectTooLargeError:
                 return value  # packed as any other, it has an error that says which argument it is
             self._sent_bytes += reference.size

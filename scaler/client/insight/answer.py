@@ -32,10 +32,10 @@ class Answer(Future[T]):
         super().__init__()
         self._read = read
 
-    def take(self, *said: Any) -> None:
+    def take(self, *answer: Any) -> None:
         """It has come, maybe too late."""
         if not self.done():
-            self.set_result(self._read(*said))
+            self.set_result(self._read(*answer))
 
     def fail(self, make_error: MakeError) -> None:
         """It will not come."""

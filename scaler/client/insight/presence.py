@@ -18,7 +18,7 @@ from scaler.client.link.advice import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse
-from scaler.wire.messages.client import WorkerInfo as WorkerSaid
+from scaler.wire.messages.client import WorkerInfo as SentWorker
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class Asked(Answer[T]):
 
     def __init__(
         self,
-        read: Callable[[InfoResponse, list[WorkerSaid]], T],
+        read: Callable[[InfoResponse, list[SentWorker]], T],
         detailed: bool = False,
         workers: int = 0,
         restart: bool = False,
@@ -93,7 +93,7 @@ class Asked(Answer[T]):
         self.leave = leave
         self._found: int | None = None
 
-    def hear(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
+    def hear(self, response: InfoResponse, workers: list[SentWorker]) -> bool:
         self._found = response.workers
         if response.workers >= self.workers:
             self.take(response, workers)
@@ -172,13 +172,13 @@ def wait_for_workers(link: AskedLink, n_workers: int, timeout: float | None) -> 
     return wait(link, enough(link.address, n_workers, timeout), timeout)
 
 
-def _read_info(address: str, said: InfoResponse) -> SchedulerInfo:
-    return SchedulerInfo(address, said.workers, said.clusters, said.clients, said.waiting_tasks)
+def _read_info(address: str, sent: InfoResponse) -> SchedulerInfo:
+    return SchedulerInfo(address, sent.workers, sent.clusters, sent.clients, sent.waiting_tasks)
 
 
-def _read_worker(said: WorkerSaid) -> WorkerInfo:
-    counts, capabilities = (said.cluster, said.tasks, said.blocked_tasks), dict(from_text(said.capabilities))
-    return WorkerInfo(said.name, *counts, said.python_version, said.package_version, capabilities)
+def _read_worker(sent: SentWorker) -> WorkerInfo:
+    counts, capabilities = (sent.cluster, sent.tasks, sent.blocked_tasks), dict(from_text(sent.capabilities))
+    return WorkerInfo(sent.name, *counts, sent.python_version, sent.package_version, capabilities)
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:

@@ -198,7 +198,7 @@ class OpenWork:
         self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
-        self.out.extend(graph.nodes_to_say())
+        self.out.extend(graph.nodes_to_send())
 
     def _add_function(self, function: ObjectInstruction) -> None:
         self._functions.keep(function)

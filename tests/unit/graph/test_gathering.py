@@ -59,8 +59,8 @@ def values_of(value: Any) -> Any:
 
 def test_places_say_where_they_were() -> None:
     apart = take_apart((1, [2, Mark(3)]), {"x": {"key": (Mark(4), Mark(5))}, "y": Mark(6)}, Mark)
-    places = ["argument 1", "argument 2[1]", "the argument 'x'['key'][0]", "the argument 'x'['key'][1]"]
-    assert apart.places == [*places, "the argument 'y'"]
+    labels = ["argument 1", "argument 2[1]", "the argument 'x'['key'][0]", "the argument 'x'['key'][1]"]
+    assert apart.labels == [*labels, "the argument 'y'"]
 
 
 def test_nothing_is_taken_apart_without_need() -> None:

@@ -44,10 +44,10 @@ def test_only_what_has_no_result_is_wanted_again_and_only_what_that_needs_is_to_
     inputs: list[Any] = [object()] * n_inputs
     graph = GraphEntry(GraphTask(GraphId(b"g" * 16), n_inputs + len(nodes)), nodes, (), (), (), inputs)
     graph.sinks = {nodes[place].task_id: Sink() for place in (1, 3, 4)}  # type: ignore[misc]
-    assert graph.nodes_to_say() == nodes
+    assert graph.nodes_to_send() == nodes
     del graph.sinks[nodes[1].task_id]
     del graph.sinks[nodes[4].task_id]
-    assert graph.nodes_to_say() == [node(0, 0), node(1, 0, *at(0)), ended(2), node(3, 1, *at(1)), ended(4)]
+    assert graph.nodes_to_send() == [node(0, 0), node(1, 0, *at(0)), ended(2), node(3, 1, *at(1)), ended(4)]
 
 
 def test_each_sink_that_waits_fails_once_with_an_error_of_its_own() -> None:

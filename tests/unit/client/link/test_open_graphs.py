@@ -40,9 +40,9 @@ def test_a_graph_is_open_until_its_last_result_has_come() -> None:
 def test_said_again_only_open_results_are_wanted() -> None:
     graphs, first = OpenGraphs(), graph(b"a", 0, 2)
     graphs.add(first)
-    assert first.nodes_to_say() == first.nodes
+    assert first.nodes_to_send() == first.nodes
     graphs.pop(first.nodes[0].task_id)
-    assert [node.wanted for node in first.nodes_to_say()] == [0, 0, 1]
+    assert [node.wanted for node in first.nodes_to_send()] == [0, 0, 1]
 
 
 def test_a_graph_is_removed_by_any_of_its_tasks_and_fails_all_its_sinks() -> None:

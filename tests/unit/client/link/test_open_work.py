@@ -418,11 +418,11 @@ class TestNewConnection:
             brought(3),
             open_task[0],
             made.spec,
-            *[node if node.task_id == task_id(102) else made.nodes_to_say()[n] for n, node in enumerate(made.nodes)],
+            *[node if node.task_id == task_id(102) else made.nodes_to_send()[n] for n, node in enumerate(made.nodes)],
             ObjectRequest(object_id(5)),
             ClientDisconnect(GoodbyeKind.SHUTDOWN),
         ]
-        assert [node.wanted for node in made.nodes_to_say()] == [0, 0, 1]
+        assert [node.wanted for node in made.nodes_to_send()] == [0, 0, 1]
 
     def test_a_function_that_was_let_go_comes_back_with_its_open_task(self, work: OpenWork) -> None:
         made = graph({102: Sink()})
@@ -635,8 +635,8 @@ class TestLostResultsOfGraphs:
         next_scheduler(work)
         work._functions.clear()
         reader = Reader(work, 102)
-        assert said(work) == [function(9), brought(1), made.spec, *made.nodes_to_say()]
-        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
+        assert said(work) == [function(9), brought(1), made.spec, *made.nodes_to_send()]
+        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
         later = Reader(work, 101)
         assert said(work) == []
         work.on_results([result(101, payload=b"small"), result(102, size=80_000)])
@@ -651,7 +651,7 @@ class TestLostResultsOfGraphs:
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
         assert made.spec in next_scheduler(work)
-        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
+        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
         work.on_results([result(101, size=80_000)])
         reader = Reader(work, 101)
         assert ObjectRequest(reader.object_id) in said(work)
@@ -664,7 +664,7 @@ class TestLostResultsOfGraphs:
         readers = [Reader(work, 101)] if asked_first else []
         work.resend()
         assert made.spec in said(work)
-        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
+        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 1]
         work.on_results([result(101, size=80_000)])
         readers = readers or [Reader(work, 101)]
         assert ObjectRequest(readers[0].object_id) in said(work)
@@ -699,7 +699,7 @@ class TestLostResultsOfGraphs:
         reader = Reader(work, 101)
         said(work)
         work.forget_result(ObjectId(task_id(102)))
-        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 0]
+        assert [node.wanted for node in made.nodes_to_send()] == [0, 1, 0]
         work.forget_result(reader.object_id)
         assert said(work) == [GraphTaskCancel(made.spec.graph_id)]
         assert not work.is_waiting()

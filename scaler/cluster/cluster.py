@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep
 from scaler.config import check_reachable
 from scaler.settings import ClusterConfig
-from scaler.settings.sources import completes_from_outside
+from scaler.settings.sources import NOT_GIVEN, completes_from_outside, given
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from scaler.settings.cluster import ClusterOptions
 
 
 class Cluster(ChildProcess):
@@ -38,34 +44,25 @@ class Cluster(ChildProcess):
         address: str,
         n_workers: int | None = None,
         worker_names: Sequence[str] = (),
-        worker_io_threads: int = 1,
-        heartbeat_interval_seconds: float = 2,
-        task_timeout_seconds: float = 0,
-        death_timeout_seconds: float = 300,
-        garbage_collect_interval_seconds: float = 30,
-        trim_memory_threshold_bytes: int = 1073741824,
-        hard_processor_suspend: bool = False,
-        event_loop: str = "builtin",
-        logging_paths: str | Sequence[str] = ("/dev/stdout",),
-        logging_level: str = "INFO",
-        logging_config_file: str | None = None,
+        worker_io_threads: int = NOT_GIVEN,
+        heartbeat_interval_seconds: float = NOT_GIVEN,
+        task_timeout_seconds: float = NOT_GIVEN,
+        death_timeout_seconds: float = NOT_GIVEN,
+        garbage_collect_interval_seconds: float = NOT_GIVEN,
+        trim_memory_threshold_bytes: int = NOT_GIVEN,
+        hard_processor_suspend: bool = NOT_GIVEN,
+        event_loop: str = NOT_GIVEN,
+        logging_paths: str | Sequence[str] = NOT_GIVEN,
+        logging_level: str = NOT_GIVEN,
+        logging_config_file: str | None = NOT_GIVEN,
         *,
-        preload: Sequence[str] = (),
-        initializer: str | Callable[[], object] = "",
-        max_tasks_per_processor: int = 0,
-        drain_seconds: float = 0,
-        processor_memory_bytes: int = 0,
-        capabilities: Mapping[str, int | str] | Sequence[str] = (),
-        functions: Mapping[str, str | Callable[..., object]] | Sequence[str] = (),
-        engine: str = "processes",
-        logging_text_characters: int = 256,
-        transfer_window_bytes: int = 1048576,
-        task_output_lines_per_second: int = 500,
-        task_output_in_log: bool = True,
+        logging_text_characters: int = NOT_GIVEN,
+        transfer_window_bytes: int = NOT_GIVEN,
+        **options: Unpack[ClusterOptions],
     ) -> None:
-        arguments = locals()
+        arguments = given(locals(), worker_io_threads="io_threads")
         super().__init__("scaler_cluster")
-        config = ClusterConfig.of(arguments | {"io_threads": worker_io_threads})
+        config = ClusterConfig.of(arguments)
         key = multiprocessing.current_process().authkey.hex()
         self._config = dataclasses.replace(config, authentication_key=key)
         check_reachable(self._config.address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.cluster import Cluster
@@ -11,10 +11,23 @@ from scaler.cluster.scheduler import Scheduler
 from scaler.cores import usable_cores
 from scaler.endpoint import LOCAL
 from scaler.settings import ClusterConfig, SchedulerConfig
-from scaler.settings.sources import NOT_GIVEN, marks_what_is_not_given, said
+from scaler.settings.sources import NOT_GIVEN, descriptions, given, said, takes_settings
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from scaler.cluster.threads import ThreadCluster
+    from scaler.settings.cluster import ClusterOptions
+    from scaler.settings.scheduler import SchedulerOptions
+
+    class _Options(SchedulerOptions, ClusterOptions, total=False):
+        """What both take by name only."""
+
+
+_TABLES = (
+    (SchedulerConfig, {"io_threads": "scheduler_io_threads"}),
+    (ClusterConfig, {"io_threads": "worker_io_threads"}),
+)
 
 
 class SchedulerClusterCombo:
@@ -26,127 +39,51 @@ class SchedulerClusterCombo:
         n_workers: how many tasks run at once.
         address: where the scheduler listens: tcp://host:port or ipc:///path; a socket in a folder that only
             this user can enter if None.
-        monitor_address: where viewers see what the scheduler does: tcp://host:port or ipc:///path. If None, a path
-            that follows from the address; `get_monitor_address` says it.
-        worker_io_threads: network threads; one handles a few GB/s.
-        scheduler_io_threads: network threads; one handles a few GB/s.
-        max_number_of_tasks_waiting: refuse new tasks with NoWorkerError while this many wait and no worker has room;
-            -1: no limit.
-        heartbeat_interval_seconds: the time between two heartbeats.
-        client_timeout_seconds: a client that is silent for this time is dead: its tasks are cancelled.
-        worker_timeout_seconds: a cluster that is silent for this time is dead: its tasks go to other workers.
-        object_retention_seconds: how long clusters keep functions that no task needs.
-        task_timeout_seconds: a task that runs for longer ends with TimeoutError; 0: no limit.
-        death_timeout_seconds: a cluster ends after this time without a scheduler.
-        load_balance_seconds: the least time between two rounds of balancing, which move waiting tasks from busy to idle
-            workers; 0: no balancing.
-        load_balance_trigger_times: how many checks in a row, 25 ms apart, must find idle workers while tasks wait at
-            others before a round of balancing.
-        garbage_collect_interval_seconds: a worker process drops objects and functions that its tasks have not used for
-            this time.
-        trim_memory_threshold_bytes: a process with more memory than this returns unused memory to the system.
-        per_worker_queue_size: the most tasks at one worker, including the running one.
-        hard_processor_suspend: whether to stop (SIGSTOP) the process of a task while it waits for other tasks.
-        protected: whether to refuse clients that ask for a shutdown.
-        event_loop: builtin or uvloop.
-        logging_paths: files to log to; each worker appends its name to the file names.
-        logging_level: log messages of this level and above: DEBUG, INFO, WARNING, ERROR, CRITICAL.
-        logging_config_file: a file in the format of Python's logging.config.fileConfig, never named by scaler.toml;
-            replaces the paths and the level.
-        crash_limit: a task fails when its process or host has died this many times while it ran.
-        policy: the order of waiting tasks: fair (clients take turns) or fifo (first come, first served).
-        preload: modules that are imported once for all worker processes, which share their memory.
-        initializer: what each new worker process calls before its first task; in code also a function.
-        max_tasks_per_processor: a worker process is replaced by a fresh one after this many tasks; 0: never.
-        drain_seconds: how long to wait for running tasks on SIGTERM, while no new ones are taken; 0: end at once.
-        processor_memory_bytes: a task whose process has this much memory of its own gets MemoryError; a process still
-            above 75 % of it between tasks is replaced; 0: no limit.
-        capabilities: what this machine has that tasks may ask for, and how much of each; NAME alone means NAME=1, and
-            K, M, G, T are powers of 1024; in code also a dict.
-        functions: functions that clients in any language may call by name (client.call), with JSON as arguments and
-            results; in code also a dict.
-        engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
-        logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
-        transfer_window_bytes: how much of its large values may be on the way to each peer; more is faster over long
-            distances, less lets small messages through sooner.
-        client_tasks: most open tasks that the scheduler accepts from one client; the client holds back the rest.
-        client_bytes: the most bytes of arguments of open tasks that the scheduler has of one client, which keeps
-            further ones.
-        open_tasks: the most open tasks of all clients, which have equal parts of them.
-        open_bytes: the most bytes of arguments of open tasks of all clients, which have equal parts of them.
-        frame_bytes: a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB.
-        kept_bytes: the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its
-            session begins anew, and tasks whose results are among them run again.
-        value_bytes: the most bytes of one argument, object, function or result, unless it lies in shared memory; a
-            larger one is refused with ObjectTooLargeError before it is sent.
-        task_output_lines_per_second: limit per worker for the output lines of tasks that travel to future.logs() and
-            viewers; a cluster as a whole sends at most twice as many; 0: none, they are in the log only.
-        task_output_in_log: whether what tasks write is also in the log of their worker; off: only clients and viewers
-            get it.
-        task_output_retention_seconds: how long the lines that a task has written are kept after its last one.
+        {settings}
 
     Raises:
         ConfigError: if an argument has a bad value.
         StartError: if the scheduler cannot start, for instance because its address is in use.
     """
 
-    @marks_what_is_not_given
+    @takes_settings(*_TABLES)
     def __init__(
         self,
         n_workers: int,
         address: str | None = None,
-        monitor_address: str | None = None,
-        worker_io_threads: int = 1,
-        scheduler_io_threads: int = 1,
-        max_number_of_tasks_waiting: int = -1,
-        heartbeat_interval_seconds: float = 2,
-        client_timeout_seconds: float = 60,
-        worker_timeout_seconds: float = 60,
-        object_retention_seconds: float = 60,
-        task_timeout_seconds: float = 0,
-        death_timeout_seconds: float = 300,
-        load_balance_seconds: float = 1,
-        load_balance_trigger_times: int = 2,
-        garbage_collect_interval_seconds: float = 30,
-        trim_memory_threshold_bytes: int = 1073741824,
-        per_worker_queue_size: int = 1000,
-        hard_processor_suspend: bool = False,
-        protected: bool = True,
-        event_loop: str = "builtin",
-        logging_paths: str | Sequence[str] = ("/dev/stdout",),
-        logging_level: str = "INFO",
-        logging_config_file: str | None = None,
+        monitor_address: str | None = NOT_GIVEN,
+        worker_io_threads: int = NOT_GIVEN,
+        scheduler_io_threads: int = NOT_GIVEN,
+        max_number_of_tasks_waiting: int = NOT_GIVEN,
+        heartbeat_interval_seconds: float = NOT_GIVEN,
+        client_timeout_seconds: float = NOT_GIVEN,
+        worker_timeout_seconds: float = NOT_GIVEN,
+        object_retention_seconds: float = NOT_GIVEN,
+        task_timeout_seconds: float = NOT_GIVEN,
+        death_timeout_seconds: float = NOT_GIVEN,
+        load_balance_seconds: float = NOT_GIVEN,
+        load_balance_trigger_times: int = NOT_GIVEN,
+        garbage_collect_interval_seconds: float = NOT_GIVEN,
+        trim_memory_threshold_bytes: int = NOT_GIVEN,
+        per_worker_queue_size: int = NOT_GIVEN,
+        hard_processor_suspend: bool = NOT_GIVEN,
+        protected: bool = NOT_GIVEN,
+        event_loop: str = NOT_GIVEN,
+        logging_paths: str | Sequence[str] = NOT_GIVEN,
+        logging_level: str = NOT_GIVEN,
+        logging_config_file: str | None = NOT_GIVEN,
         *,
-        crash_limit: int = 3,
-        policy: str = "fair",
-        preload: Sequence[str] = (),
-        initializer: str | Callable[[], object] = "",
-        max_tasks_per_processor: int = 0,
-        drain_seconds: float = 0,
-        processor_memory_bytes: int = 0,
-        capabilities: Mapping[str, int | str] | Sequence[str] = (),
-        functions: Mapping[str, str | Callable[..., object]] | Sequence[str] = (),
-        engine: str = "processes",
-        logging_text_characters: int = 256,
-        transfer_window_bytes: int = 1048576,
-        client_tasks: int = 250000,
-        client_bytes: int = 134217728,
-        open_tasks: int = 4000000,
-        open_bytes: int = 4294967296,
-        frame_bytes: int = 67108864,
-        kept_bytes: int = 268435456,
-        value_bytes: int = 0,
-        task_output_lines_per_second: int = 500,
-        task_output_in_log: bool = True,
-        task_output_retention_seconds: float = 600,
+        logging_text_characters: int = NOT_GIVEN,
+        transfer_window_bytes: int = NOT_GIVEN,
+        **options: Unpack[_Options],
     ) -> None:
-        given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
+        arguments = given(locals())
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.
-        first: dict[str, Any] = {"address": LOCAL if given.get("address") is None else address}
-        if "scheduler_io_threads" in given:
+        first: dict[str, Any] = {"address": LOCAL if address is None else address}
+        if "scheduler_io_threads" in arguments:
             first["io_threads"] = scheduler_io_threads
-        self._scheduler = Scheduler(**_chosen(Scheduler, given | first))
-        self._cluster = Cluster(**_chosen(Cluster, given | {"address": "tcp://127.0.0.1:1", "worker_names": ()}))
+        self._scheduler = Scheduler(**_chosen(Scheduler, arguments | first))
+        self._cluster = Cluster(**_chosen(Cluster, arguments | {"address": "tcp://127.0.0.1:1", "worker_names": ()}))
         self._start()
 
     def __repr__(self) -> str:
@@ -182,6 +119,11 @@ class SchedulerClusterCombo:
 
     def __exit__(self, *_error: object) -> None:
         self.shutdown()
+
+
+SchedulerClusterCombo.__doc__ = (SchedulerClusterCombo.__doc__ or "").replace(
+    "{settings}", descriptions(*_TABLES, without=("address", "n_workers", "worker_names"))
+)
 
 
 def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep_scheduler, schedulers
 from scaler.config import check_reachable
 from scaler.endpoint import ANYWHERE, LOCAL
 from scaler.settings import SchedulerConfig
-from scaler.settings.sources import completes_from_outside
+from scaler.settings.sources import NOT_GIVEN, completes_from_outside, given
 from scaler.transport.private import remove_private_place, remove_socket
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from scaler.settings.scheduler import SchedulerOptions
 
 
 class Scheduler(ChildProcess):
@@ -32,35 +38,26 @@ class Scheduler(ChildProcess):
     def __init__(
         self,
         address: str = LOCAL,
-        monitor_address: str | None = None,
-        io_threads: int = 1,
-        max_number_of_tasks_waiting: int = -1,
-        client_timeout_seconds: float = 60,
-        worker_timeout_seconds: float = 60,
-        object_retention_seconds: float = 60,
-        load_balance_seconds: float = 1,
-        load_balance_trigger_times: int = 2,
-        per_worker_queue_size: int = 1000,
-        protected: bool = True,
-        event_loop: str = "builtin",
-        logging_paths: str | Sequence[str] = ("/dev/stdout",),
-        logging_level: str = "INFO",
-        logging_config_file: str | None = None,
+        monitor_address: str | None = NOT_GIVEN,
+        io_threads: int = NOT_GIVEN,
+        max_number_of_tasks_waiting: int = NOT_GIVEN,
+        client_timeout_seconds: float = NOT_GIVEN,
+        worker_timeout_seconds: float = NOT_GIVEN,
+        object_retention_seconds: float = NOT_GIVEN,
+        load_balance_seconds: float = NOT_GIVEN,
+        load_balance_trigger_times: int = NOT_GIVEN,
+        per_worker_queue_size: int = NOT_GIVEN,
+        protected: bool = NOT_GIVEN,
+        event_loop: str = NOT_GIVEN,
+        logging_paths: str | Sequence[str] = NOT_GIVEN,
+        logging_level: str = NOT_GIVEN,
+        logging_config_file: str | None = NOT_GIVEN,
         *,
-        crash_limit: int = 3,
-        policy: str = "fair",
-        logging_text_characters: int = 256,
-        transfer_window_bytes: int = 1048576,
-        client_tasks: int = 250000,
-        client_bytes: int = 134217728,
-        open_tasks: int = 4000000,
-        open_bytes: int = 4294967296,
-        frame_bytes: int = 67108864,
-        kept_bytes: int = 268435456,
-        value_bytes: int = 0,
-        task_output_retention_seconds: float = 600,
+        logging_text_characters: int = NOT_GIVEN,
+        transfer_window_bytes: int = NOT_GIVEN,
+        **options: Unpack[SchedulerOptions],
     ) -> None:
-        arguments = locals()
+        arguments = given(locals())
         super().__init__("scaler_scheduler")
         self._config = SchedulerConfig.of(arguments)
         check_reachable(self._config.address)

@@ -116,6 +116,8 @@ class LoggingConfig(_Checked):
 class Settings(_Checked):
     """The base of all tables. Settings travel to child processes as JSON."""
 
+    OPTIONS: ClassVar[type] = object
+    """the types of the settings that the class of the process takes by name only"""
     TABLE: ClassVar[str]
     """the name of the table in `scaler.toml`"""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from scaler.amounts import read_amounts, to_texts
 from scaler.config import WORKERS_MOST, ConfigError, check_address, entry
@@ -30,10 +30,26 @@ SERVES_FUNCTIONS = "processes", "inline"
 """The engines whose workers run named functions."""
 
 
+class ClusterOptions(TypedDict, total=False):
+    """The types of the settings that `Cluster` takes by name only; all else about them is in the table."""
+
+    preload: Sequence[str]
+    initializer: str | Callable[[], object]
+    max_tasks_per_processor: int
+    drain_seconds: float
+    processor_memory_bytes: int
+    capabilities: Mapping[str, int | str] | Sequence[str]
+    functions: Mapping[str, str | Callable[..., object]] | Sequence[str]
+    engine: str
+    task_output_lines_per_second: int
+    task_output_in_log: bool
+
+
 @dataclass(frozen=True)
 class ClusterConfig(Settings):
     """Settings of a cluster process: one agent and its workers."""
 
+    OPTIONS = ClusterOptions
     TABLE = "cluster"
 
     address: str = field(metadata=entry(ADDRESS, "address", check=check_address, metavar="ADDRESS"))

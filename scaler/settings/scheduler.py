@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from scaler.config import ConfigError, check_address, entry
 from scaler.endpoint import Endpoint
@@ -21,10 +22,26 @@ def _check_monitor_address(address: str) -> None:
         raise ConfigError(f"the monitor cannot be at {address!r}: viewers are other processes; take ipc:///path")
 
 
+class SchedulerOptions(TypedDict, total=False):
+    """The types of the settings that `Scheduler` takes by name only; all else about them is in the table."""
+
+    crash_limit: int
+    policy: str
+    client_tasks: int
+    client_bytes: int
+    open_tasks: int
+    open_bytes: int
+    frame_bytes: int
+    kept_bytes: int
+    value_bytes: int
+    task_output_retention_seconds: float
+
+
 @dataclass(frozen=True)
 class SchedulerConfig(Settings):
     """Settings of a scheduler process."""
 
+    OPTIONS = SchedulerOptions
     TABLE = "scheduler"
 
     address: str = field(metadata=entry(ADDRESS, "address", check=_check_listening_address, metavar="ADDRESS"))

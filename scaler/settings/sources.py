@@ -15,7 +15,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from scaler.config import ConfigError
 from scaler.settings import PROCESSES, Settings
@@ -23,6 +23,8 @@ from scaler.settings.variables import is_of_kubernetes, warn_of_unknown_variable
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
+Table: TypeAlias = tuple[type[Settings], Mapping[str, str]]
+"""The settings of a process, and the argument name of each that has a different one."""
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 """The possible files, and the path to the tables in each."""
@@ -31,7 +33,7 @@ _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
 """Matches each `pyproject.toml` with the table; parsing those without it would cost programs some milliseconds."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
-"""Stands for an argument that the caller omitted, see `marks_what_is_not_given`."""
+"""The default of an argument that is a setting: it is found elsewhere, or is the default in the table."""
 
 
 def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
@@ -71,14 +73,20 @@ def gather(kind: type[S], given: Mapping[str, Any]) -> S:
     return kind.of(said(kind, {row.name for row in kind.rows()} - given.keys()) | dict(given))
 
 
-_signature = functools.cache(inspect.signature)
+def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
+    """Return those of a constructor's `locals()` that are not `NOT_GIVEN`, by name.
+
+    Args:
+        renamed: the name of the setting of each argument with a different name.
+    """
+    flat = {**arguments, **arguments.get("options", {})}
+    return {renamed.get(name, name): value for name, value in flat.items() if value is not NOT_GIVEN}
 
 
 def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Return a decorator that completes the omitted arguments of a constructor from the environment and the file.
 
-    The signature stays as written, with its defaults. The address is an exception: in code, it is only taken from the
-    arguments.
+    The address is an exception: in code, it is only taken from the arguments.
 
     Args:
         kind: the table with the settings among the arguments.
@@ -88,40 +96,75 @@ def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Ca
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         call: Callable[..., None] = init
         arguments = {row.name: renamed.get(row.name, row.name) for row in kind.rows()}
+        signature = _with_settings(init, (kind, renamed))
+        named = signature.parameters.keys() - {"address"}
 
         @functools.wraps(init)
         def completed(*args: P.args, **kwargs: P.kwargs) -> None:
-            signature = _signature(init)
-            open_arguments = signature.parameters.keys() - _bound(init, args, kwargs).keys() - {"address"}
+            open_arguments = named - _bound(init, signature, args, kwargs).keys()
             wanted = [name for name, argument in arguments.items() if argument in open_arguments]
             outside = {arguments[name]: value for name, value in said(kind, wanted).items()}
             call(*args, **kwargs, **outside)
 
+        completed.__signature__ = signature  # type: ignore[attr-defined]
         return completed
 
     return decorate
 
 
-def marks_what_is_not_given(init: Callable[P, None]) -> Callable[P, None]:
-    """Pass `NOT_GIVEN` to a constructor for each omitted argument. The signature stays as written."""
-    call: Callable[..., None] = init
+def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Return a decorator for a constructor that hands its arguments to others, which complete them."""
 
-    @functools.wraps(init)
-    def marked(*args: P.args, **kwargs: P.kwargs) -> None:
-        signature = _signature(init)
-        call(**(dict.fromkeys(signature.parameters, NOT_GIVEN) | _bound(init, args, kwargs)))
+    def decorate(init: Callable[P, None]) -> Callable[P, None]:
+        signature = _with_settings(init, *tables)
 
-    return marked
+        @functools.wraps(init)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            _bound(init, signature, args, kwargs)
+            init(*args, **kwargs)
+
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
 
 
-def _bound(init: Callable[..., None], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def descriptions(*tables: Table, without: Collection[str]) -> str:
+    """Return the arguments that are settings, and what the tables say of each, for a docstring."""
+    rows = [(names, row) for kind, names in tables for row in kind.rows() if row.name not in without]
+    texts = {names.get(row.name, row.name): row.text for names, row in rows}
+    return "\n        ".join(f"{name}: {text}." for name, text in texts.items())
+
+
+def _with_settings(init: Callable[..., None], *tables: Table) -> inspect.Signature:
+    """Return the signature of a constructor with the defaults in the tables, and the settings behind `options`."""
+    defaults = {names.get(row.name, row.name): row.default for kind, names in tables for row in kind.rows()}
+    signature = inspect.signature(init)
+    shown = [
+        each.replace(default=defaults[each.name]) if each.default is NOT_GIVEN else each
+        for each in signature.parameters.values()
+        if each.kind != each.VAR_KEYWORD
+    ]
+    if len(shown) < len(signature.parameters):
+        options = {name: hint for kind, _ in tables for name, hint in kind.OPTIONS.__annotations__.items()}
+        for name, hint in options.items():
+            text = getattr(hint, "__forward_arg__", hint)
+            shown.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=text)
+            )
+    return signature.replace(parameters=shown)
+
+
+def _bound(
+    init: Callable[..., None], signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments of a constructor by name.
 
     Raises:
         TypeError: if it does not take them; the message names its class.
     """
     try:
-        return _signature(init).bind(*args, **kwargs).arguments
+        return signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         raise TypeError(f"{init.__qualname__.rpartition('.')[0]}: {error}") from None
 

@@ -11,7 +11,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.settings import ClientConfig, ClusterConfig, LoggingConfig, SchedulerConfig, Settings
-from scaler.settings.sources import NOT_GIVEN, completes_from_outside, gather, marks_what_is_not_given, said
+from scaler.settings.sources import NOT_GIVEN, completes_from_outside, gather, given, said, takes_settings
 
 ADDRESS = "tcp://127.0.0.1:2345"
 
@@ -168,35 +168,39 @@ def test_what_must_be_given_is_asked_for() -> None:
 
 class Thing:
     @completes_from_outside(SchedulerConfig, io_threads="threads")
-    def __init__(self, address: str = "", threads: int = 1, *, crash_limit: int = 3, other: int = 0) -> None:
-        self.values = (address, threads, crash_limit, other)
+    def __init__(
+        self, address: str = "", threads: int = NOT_GIVEN, *, crash_limit: int = NOT_GIVEN, other: int = 0
+    ) -> None:
+        self.values = given({"address": address, "threads": threads, "crash_limit": crash_limit, "other": other})
 
 
 def test_an_argument_that_is_not_given_is_what_is_said_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_CRASH_LIMIT", "7")
     monkeypatch.setenv("SCALER_IO_THREADS", "8")
     monkeypatch.setenv("SCALER_ADDRESS", ADDRESS)
-    assert Thing().values == ("", 8, 7, 0), "but an address is not"
-    assert Thing("x", 1, crash_limit=3).values == ("x", 1, 3, 0), "the defaults, given"
-    assert Thing("x", other=5).values == ("x", 8, 7, 5)
+    outside = {"address": "", "threads": 8, "crash_limit": 7, "other": 0}
+    assert Thing().values == outside, "but an address is not"
+    assert Thing("x", 1, crash_limit=3).values == {"address": "x", "threads": 1, "crash_limit": 3, "other": 0}
+    assert Thing("x", other=5).values == {**outside, "address": "x", "other": 5}
+    monkeypatch.delenv("SCALER_CRASH_LIMIT")
+    assert "crash_limit" not in Thing().values, "its default is in the table"
 
 
-def test_the_signature_stays_as_it_is_written() -> None:
+def test_the_signature_has_the_defaults_of_the_table() -> None:
     text = "(address: 'str' = '', threads: 'int' = 1, *, crash_limit: 'int' = 3, other: 'int' = 0) -> 'None'"
     assert str(inspect.signature(Thing)) == text
     with pytest.raises(TypeError, match="crash_limt"):
         Thing(crash_limt=3)  # type: ignore[call-arg]
 
 
-def test_a_constructor_can_be_told_what_was_not_given() -> None:
-    @marks_what_is_not_given
-    def init(one: int, two: int = 2, *, three: int = 3) -> None:
-        seen.append((one, two, three))
+def test_options_are_the_settings_that_the_signature_does_not_name() -> None:
+    @takes_settings((SchedulerConfig, {}))
+    def init(address: str = "", **options: Any) -> None:
+        seen.append(given(locals() | {"seen": NOT_GIVEN}))
 
     seen: list[Any] = []
-    init(1)
-    init(1, 2)
-    init(one=1, three=3)
-    assert seen == [(1, NOT_GIVEN, NOT_GIVEN), (1, 2, NOT_GIVEN), (1, NOT_GIVEN, 3)]
-    with pytest.raises(TypeError, match="one"):
-        init()  # type: ignore[call-arg]
+    init(policy="fifo")
+    assert seen == [{"address": "", "options": {"policy": "fifo"}, "policy": "fifo"}]
+    assert inspect.signature(init).parameters["policy"].default == "fair"
+    with pytest.raises(TypeError, match="policies"):
+        init(policies=3)

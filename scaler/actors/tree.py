@@ -93,21 +93,7 @@ class SchedulerTree:
         self.events = Events()
 
         def acceptor(actors: Mapping[str, ActorRef]) -> Acceptor:
-            services = Services(
-                config,
-                self.directory,
-                self.outbox,
-                self.events,
-                acceptor=actors[ACCEPTOR],
-                balancer=actors[BALANCER],
-                object_store=actors[OBJECT_STORE],
-                adoption=actors[ADOPTION],
-                census=actors[CENSUS],
-                outputs=actors[OUTPUTS],
-                read_options=read_options,
-                paused_since=paused_since,
-                value_bytes=value_bytes,
-            )
+            services = self._services(actors, read_options, paused_since, value_bytes)
             return Acceptor(services, scheduler_id, package_version, pipes, shut_down)
 
         self.supervisor = self._supervisor(acceptor)
@@ -116,6 +102,29 @@ class SchedulerTree:
         """the address of the monitor, if there is one"""
         if board is not None:
             self._add_monitor(dispatcher, board, scheduler_id)
+
+    def _services(
+        self,
+        actors: Mapping[str, ActorRef],
+        read_options: Callable[[bytes], Options],
+        paused_since: Callable[[float], float],
+        value_bytes: Callable[[], int],
+    ) -> Services:
+        return Services(
+            self.config,
+            self.directory,
+            self.outbox,
+            self.events,
+            acceptor=actors[ACCEPTOR],
+            balancer=actors[BALANCER],
+            object_store=actors[OBJECT_STORE],
+            adoption=actors[ADOPTION],
+            census=actors[CENSUS],
+            outputs=actors[OUTPUTS],
+            read_options=read_options,
+            paused_since=paused_since,
+            value_bytes=value_bytes,
+        )
 
     def _add_monitor(self, dispatcher: Dispatcher, board: Board, scheduler_id: SchedulerId) -> None:
         """Start the monitor, below a supervisor of its own: however often it fails, nobody else does."""

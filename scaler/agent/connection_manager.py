@@ -206,7 +206,20 @@ class ConnectionManager:
             Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True
         )
         self._lookup = Lookup(config.address, partial(logger.warning, "%s. The cluster keeps trying"))
-        self._actions: dict[Action, Callable[[str], None]] = {
+        self._actions = self._by_action()
+        self.mail: dict[type, Callable[[Any], None]] = {
+            ConnectionDue: self._check_timers,
+            AbsenceDue: self._absence_due,
+            LinkCut: self._cut,
+            LinkGarbled: self._garbled,
+            Batch[HelloRequest]: self._hello_requested,
+            Batch[HelloReply]: self._hello_answered,
+            Batch[WorkerHeartbeatEcho]: self._echo,
+            Batch[DisconnectResponse]: self._disconnected,
+        }
+
+    def _by_action(self) -> dict[Action, Callable[[str], None]]:
+        return {
             states.NOTHING: _do_nothing,
             states.OPEN: self._open,
             states.HELLO: self._say_hello,
@@ -220,16 +233,6 @@ class ConnectionManager:
             states.GIVE_UP: self._give_up,
             states.GOODBYE: self._say_goodbye,
             states.END: self._finish,
-        }
-        self.mail: dict[type, Callable[[Any], None]] = {
-            ConnectionDue: self._check_timers,
-            AbsenceDue: self._absence_due,
-            LinkCut: self._cut,
-            LinkGarbled: self._garbled,
-            Batch[HelloRequest]: self._hello_requested,
-            Batch[HelloReply]: self._hello_answered,
-            Batch[WorkerHeartbeatEcho]: self._echo,
-            Batch[DisconnectResponse]: self._disconnected,
         }
 
     def start(self) -> None:

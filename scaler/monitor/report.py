@@ -19,21 +19,7 @@ def report(model: Model, now: float) -> dict[str, Any]:
         "advice": found.sentence,
         "warning": found.warning,
         "left_seconds": model.left.seconds,
-        "scheduler": None
-        if state is None
-        else {
-            "id": model.scheduler_id.hex(),
-            "address": state.address,
-            "version": state.package_version,
-            "started_us": state.started_us,
-            "cpu_permille": state.cpu_permille,
-            "rss_bytes": state.rss_bytes,
-            "rss_free_bytes": state.free_bytes,
-            "loop_lag_us": state.lag_most_us,
-            "objects": state.objects,
-            "object_bytes": state.object_bytes,
-            "shared_bytes": state.shared_bytes,
-        },
+        "scheduler": _scheduler(model),
         "tasks": {
             "unassigned": state.waiting if state else None,
             "running": state.running if state else None,
@@ -50,6 +36,25 @@ def report(model: Model, now: float) -> dict[str, Any]:
         "failures": _failures(model),
         "workers": [_worker(model, worker) for worker in model.workers],
         "workers_total": model.worker_count,
+    }
+
+
+def _scheduler(model: Model) -> dict[str, Any] | None:
+    state = model.scheduler
+    if state is None:
+        return None
+    return {
+        "id": model.scheduler_id.hex(),
+        "address": state.address,
+        "version": state.package_version,
+        "started_us": state.started_us,
+        "cpu_permille": state.cpu_permille,
+        "rss_bytes": state.rss_bytes,
+        "rss_free_bytes": state.free_bytes,
+        "loop_lag_us": state.lag_most_us,
+        "objects": state.objects,
+        "object_bytes": state.object_bytes,
+        "shared_bytes": state.shared_bytes,
     }
 
 

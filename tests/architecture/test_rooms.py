@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import scaler
 from tests.support.trees import nodes
 
 PACKAGE = Path(__file__).parents[2] / "scaler"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FUNCTION_LINES_MOST = 40
-"""Of code: a docstring does not count, nor the signature, which has a line for each setting that a user may give."""
+"""With the signature, without docstrings, also those of attributes."""
+LONG = {
+    "scaler.processor.processor: _run": "it is on the way of each task, and a further call costs it more than a line"
+}
 
 
 def name_of(path: Path) -> str:
@@ -34,15 +38,24 @@ def imported(path: Path) -> Iterator[str]:
 MODULES = {name_of(path): path for path in FILES}
 
 
+def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef, is_public: bool) -> int:
+    """The lines of a function; a public signature does not count: it has a line for each setting of a user."""
+    texts = [node for node in ast.walk(function) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    prose = sum((text.end_lineno or 0) - text.lineno + 1 for text in texts)
+    first = function.body[0].lineno if is_public else function.lineno
+    return (function.end_lineno or 0) - first + 1 - prose
+
+
 def test_functions_are_short() -> None:
     too_long = []
     for name, path in MODULES.items():
+        classes = [node for node in nodes(path) if isinstance(node, ast.ClassDef) and node.name in scaler.__all__]
+        public = [member for node in classes for member in node.body]
         for node in nodes(path):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                code = node.body[1:] if ast.get_docstring(node, clean=False) and node.body[1:] else node.body
-                if (node.end_lineno or 0) - code[0].lineno >= FUNCTION_LINES_MOST:
-                    too_long.append(f"{name}: {node.name}")
-    assert too_long == []
+            is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            if is_function and lines_of(node, node in public) > FUNCTION_LINES_MOST:
+                too_long.append(f"{name}: {node.name}")
+    assert too_long == list(LONG)
 
 
 def test_no_circle_of_files() -> None:

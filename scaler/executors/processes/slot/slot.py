@@ -87,12 +87,9 @@ class Slot(Actor):
         self, name: str, index: int, link: ActorRef, objects: ActorRef, pool: ActorRef, limit_seconds: float = 0
     ) -> None:
         """`limit_seconds`: how long a task may run, its waits for other tasks included; 0: for any time."""
-        self.name = name
-        self._index = index
-        self._link = link
+        self.name, self._index = name, index
+        self._link, self._objects, self._pool = link, objects, pool
         self._answers = Answers(link)
-        self._objects = objects
-        self._pool = pool
         self._queue = TaskQueue()
         self._processors = processors = Processors()
         self._supply = Supply(self._ask_for_object)

@@ -48,7 +48,7 @@ from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorM
 from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.users import User
 from tests.simulation.world import Party, ViolationError, World
-from tests.support.simulation import Simulation
+from tests.support.inside import Inside
 
 if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
@@ -101,7 +101,7 @@ class SchedulerParty(_Shelled):
         )
         self.edge = SchedulerEdge(listener, self.tree)
         self._listen_in()
-        self.checker = Checker(self)
+        self.inside = Inside(self.tree, shell.dispatcher, limits, goes_on=True)
         self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))
         shell._edge = self.edge
         shell.watch(listener.descriptor, listener.expect)
@@ -136,23 +136,13 @@ class SchedulerParty(_Shelled):
         if self.shell.dispatcher.failures:
             raise ViolationError("an actor of the scheduler failed")
         if self.checks % self.record.check_each == 0 and not self.shell.dispatcher.has_mail:
-            self.checker.check()
+            self.inside.check()
 
     def die(self) -> None:
         """As by SIGKILL."""
         super().die()
         self.listener.close()
         self.record.lose(SCHEDULER)
-
-
-class Checker(Simulation):
-    """The invariants of a scheduler, for one that others talk to."""
-
-    def __init__(self, party: SchedulerParty) -> None:
-        self.tree = party.tree
-        self.dispatcher = party.shell.dispatcher
-        self.limits = party.limits
-        self.goes_on = True
 
 
 class Listener(Actor):

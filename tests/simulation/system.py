@@ -157,8 +157,8 @@ class System:
 
     def _check_empty(self) -> None:
         try:
-            self.scheduler.checker.check()
-            self.scheduler.checker.check_empty()
+            self.scheduler.inside.check()
+            self.scheduler.inside.check_empty()
         except AssertionError as error:
             self.world.lines.append(traceback.format_exc())
             for object_id, stored in self.scheduler.tree.objects.objects.items():

@@ -42,7 +42,7 @@ from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.vocabulary import FAILURES
 
 if TYPE_CHECKING:
-    from tests.support.simulation import Simulation
+    from tests.support.inside import Inside
 
 
 class TaskHistory:
@@ -160,7 +160,7 @@ class Audit(Actor):
     def _gone(self, gone: ObjectGone) -> None:
         del self.objects[gone.object_id]
 
-    def check(self, simulation: Simulation) -> None:
+    def check(self, inside: Inside) -> None:
         """What was heard agrees with what is there.
 
         Raises:
@@ -168,7 +168,7 @@ class Audit(Actor):
         """
         if self.error is not None:
             raise AssertionError("an event makes no sense") from self.error
-        tree = simulation.tree
+        tree = inside.tree
         sessions = {peer.session for peer in tree.directory.peers.values() if not peer.session.is_stopped()}
         assert set(self.present) == sessions
         stored = tree.objects.statistics()

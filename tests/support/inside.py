@@ -1,0 +1,259 @@
+"""What is inside a scheduler: its actors, and the invariants that hold whenever none of them has mail.
+
+Used by both simulations: that of the unit tests (`simulation.py` beside this), and that of whole systems
+(`tests/simulation`). Must never: change anything.
+"""
+
+from __future__ import annotations
+
+IMPORTS
+
+
+class Inside:
+    """A look into a scheduler.
+
+    Args:
+        goes_on: whether tasks that waited may have gone on, which needs no place.
+    """
+
+    def __init__(self, tree: SchedulerTree, limits: Limits, *, goes_on: bool = False) -> None:
+        self.tree = tree
+        self.limits = limits
+        self.goes_on = goes_on
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        return self.tree.dispatcher
+
+    def actor(self, name: str) -> Any:
+        """Return the actor of the tree behind `name`, or None while it waits for its restart."""
+        return self.tree.supervisor.children[name]._actor
+
+    def sessions(self, kind: type[Actor]) -> list[Any]:
+        actors = (peer.session._actor for peer in self.tree.directory.peers.values())
+        return [actor for actor in actors if type(actor) is kind]
+
+    def proxies(self) -> list[WorkerProxy]:
+        refs = (ref for session in self.sessions(AgentSession) for ref in session._workers)
+        return [cast("WorkerProxy", ref._actor) for ref in refs if ref._actor is not None]
+
+    def graphs(self) -> list[GraphActor]:
+        """The graphs of clients that are there."""
+        refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs.values())
+        return [cast("GraphActor", ref._actor) for ref in refs if ref._actor is not None]
+
+    def _running_nodes(self, session: ClientSession) -> Iterator[tuple[TaskId, ActorRef]]:
+        graphs = (cast("GraphActor", ref._actor) for ref in session._graphs.values())
+        return ((task_id, ref) for graph in graphs for task_id, (_, ref) in graph._running.items())
+
+    def living_graphs(self) -> list[GraphActor]:
+        """All graphs, also those of clients that are gone."""
+        found = (actor for actor in gc.get_objects() if type(actor) is GraphActor)
+        mine = [actor for actor in found if actor._actor_ref._dispatcher is self.dispatcher]
+        return [actor for actor in mine if actor._actor_ref._actor is actor]
+
+    def task(self, task_id: TaskId) -> TaskActor | None:
+        for session in self.sessions(ClientSession):
+            if task_id in session._tasks:
+                return cast("TaskActor", session._tasks[task_id]._actor)
+        return None
+
+    # Invariants
+
+    def check(self) -> None:
+        """Audit the whole scheduler while no mail is on the way.
+
+        Raises:
+            AssertionError: naming what is wrong.
+        """
+        self._check_directory()
+        proxies = self.proxies()
+        tasks = self._check_tasks(proxies)
+        self._check_runs(proxies, tasks)
+        self._check_places(proxies)
+        self._check_graphs()
+        self._check_store(tasks)
+
+    def _check_graphs(self) -> None:
+        """Every open node waits for another one or is a task; what no node needs is forgotten."""
+        for session in self.sessions(ClientSession):
+            for graph_id, ref in session._graphs.items():
+                assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
+            for source, tasks in session._awaited._by_source.items():
+                open_ones = session._tasks if source == NO_ID else ()
+                assert source in session._graphs or not tasks.keys() - set(open_ones), "a result is awaited for ever"
+        for graph in self.graphs():
+            nodes, is_complete, going_on = graph._nodes, graph._is_complete(), graph._running | graph._inputs
+            open_nodes = [node for node in nodes if node.status is None]
+            assert graph._open_count == len(open_nodes)
+            assert open_nodes or not is_complete, "a graph that is over goes on"
+            needs = Counter(needed for node in open_nodes for needed in set(node.dependencies))
+            for position, node in enumerate(nodes):
+                needed_by = needs[position]
+                assert node.needed_by == needed_by, f"node {position}"
+                if node.status is None and node.task_id not in going_on:
+                    open_ones = [nodes[d] for d in node.dependencies if nodes[d].status is None]
+                    assert open_ones, f"node {position} waits for nothing"
+                if is_complete and node.status is not None and not needed_by:
+                    assert not node.is_stored, f"nobody needs the result of node {position}"
+                    assert node.wanted or not node.payload, f"nobody needs the result of node {position}"
+
+    def _check_directory(self) -> None:
+        if self.actor(ACCEPTOR) is None:
+            return  # who has ended is forgotten when it is back
+        directory = self.tree.directory
+        connected = {peer for peer in directory.peers.values() if peer.connection != NO_CONNECTION}
+        assert set(directory.connected.values()) == connected
+        for connection, peer in directory.connected.items():
+            assert peer.connection == connection, f"{connection!r} was the connection of {peer.key}"
+        for peer in directory.peers.values():
+            session = cast("ClientSession | AgentSession | None", peer.session._actor)
+            assert session is not None, f"a session that has ended is still known: {peer.key}"
+            assert directory.of_session(peer.session) is peer
+            if type(session) in (ClientSession, AgentSession):
+                waits = session._silence_timer is not None and session._silence_timer.is_pending
+                assert waits, f"{session} would never notice that its peer is gone"
+        assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
+
+    def _check_tasks(self, proxies: list[WorkerProxy]) -> dict[ActorRef, TaskActor]:
+        """Every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its run."""
+        balancer: Balancer | None = self.actor(BALANCER)
+        queued = _queued(balancer) if balancer is not None else None
+        owners: dict[tuple[ActorRef, int], int] = {}
+        for proxy in proxies:
+            for run in proxy._runs.values():
+                owners[run.task, run.attempt] = owners.get((run.task, run.attempt), 0) + 1
+        tasks: dict[ActorRef, TaskActor] = {}
+        for session in self.sessions(ClientSession):
+            for task_id, ref in (*session._tasks.items(), *self._running_nodes(session)):
+                task = ref._actor
+                assert task is not None, f"{session} waits for a task that has ended: {task_id!r}"
+                tasks[ref] = task
+                at_workers = owners.get((ref, task._attempt), 0)
+                in_queue = queued is not None and (ref, task._attempt) in queued
+                where = f"{task_id!r} is {task.state}; in the queue: {in_queue}; at workers: {at_workers}"
+                if task.state in (RETURNING, LEAVING, DELAYED):
+                    assert at_workers == 0, where
+                    assert not in_queue, where
+                elif task.state is READY:
+                    assert at_workers == 0, where
+                    assert in_queue or queued is None, where
+                else:
+                    assert task.state in (RUNNING, CANCELING) or queued is None, where
+                    assert at_workers == 1 or queued is None, where
+                    assert not in_queue, where
+        for ref, attempt in queued or ():
+            actor = cast("TaskActor | None", ref._actor)
+            assert actor is not None, "a task that has ended waits in the queue"
+            assert (actor.state, actor._attempt) == (READY, attempt), "an old attempt waits in the queue"
+        return tasks
+
+    def _check_runs(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
+        for proxy in proxies:
+            for run in proxy._runs.values():
+                task = cast("TaskActor | None", run.task._actor)
+                current = task is not None and task._attempt == run.attempt and task._worker is proxy.actor_ref
+                assert current or run.canceled, f"{proxy.name} has a run that nobody waits for"
+                if task is not None:
+                    tasks[run.task] = task
+
+    def _check_places(self, proxies: list[WorkerProxy]) -> None:
+        balancer: Balancer | None = self.actor(BALANCER)
+        if balancer is None or self.actor(ACCEPTOR) is None:
+            return
+        places, most = cast("Any", balancer._policy)._loads, self.limits.per_worker_queue_size
+        connected = [proxy for proxy in proxies if proxy._peer.connection != NO_CONNECTION]
+        present = [proxy for proxy in connected if proxy._phase is WorkerPhase.WORK]
+        loads = {proxy.actor_ref: proxy.load for proxy in present}
+        assert {ref: places.load(ref) for ref in places._workers} == loads
+        some_wait = any(True for _ in cast("Any", balancer._policy)._queue)
+        self._check_amounts(balancer, present)
+        for proxy in present:
+            tasks, work_us = loads[proxy.actor_ref]
+            has_room = places.has_room(proxy.actor_ref)
+            assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"
+            assert not (has_room and some_wait), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
+            runs = list(proxy._runs.values())
+            if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
+                ahead_us = sum(run.expected_us for run in runs[:-1])
+                most_us = MAP_AHEAD_US if runs[-1].spec.together else WORK_AHEAD_US
+                assert ahead_us < most_us, f"{proxy.name} had {ahead_us} us of work and got one more task"
+
+    def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:
+        """What is free at each node is what its runs leave, and no task waits that fits somewhere."""
+        policy = cast("Any", balancer._policy)
+        nodes, places = policy._constrained._nodes, policy._loads
+        taken: dict[ActorRef, Counter[str]] = defaultdict(Counter)
+        for proxy in present:
+            at_host = taken[proxy._host]
+            for run in proxy._runs.values():
+                for name, amount in RunOptions.decode(run.spec.options).capabilities:
+                    at_host[name] += amount * (run.counted - run.lent)
+        assert set(taken) == set(nodes.hosts())
+        for host, node in nodes._nodes.items():
+            for name, total in node.total.items():
+                assert node.free[name] == total - taken[host][name], f"{name} of {host}"
+                assert node.free[name] >= 0 or self.goes_on, f"more than {total} of {name} is taken"
+        for kind in policy._constrained.classes.values():
+            for host, node in nodes._nodes.items():
+                has_room = any(places.has_room(worker) for worker in places._hosts[host])
+                fits = has_room and node.can_take(kind.needs)
+                assert not (kind.queue and fits), f"a task waits that asks for {kind.needs}, although it fits"
+
+    def _check_store(self, tasks: dict[ActorRef, TaskActor]) -> None:
+        table = self.tree.objects
+        if self.actor(OBJECT_STORE) is None:
+            return
+        owned: dict[ClientId, set[ObjectId]] = {}
+        for object_id, stored in table.objects.items():
+            assert stored.holders <= stored.owners
+            assert stored.owners or object_id in table.users, f"nobody needs {object_id!r}"
+            assert not stored.others
+            for owner in stored.owners:
+                owned.setdefault(owner, set()).add(object_id)
+        assert table.owned == owned
+        users: dict[bytes, int] = {}
+        for task in tasks.values():
+            for used in split_ids(task._spec.object_ids):
+                users[used] = users.get(used, 0) + 1
+        for used in self._used_by_graphs(tasks):
+            users[used] = users.get(used, 0) + 1
+        nodes = {session.actor_ref for session in self.sessions(AgentSession)}
+        assert table.copies.objects.keys() <= nodes, "an agent that left is taken to have copies"
+        for object_id, having in table.copies.hosts.items():
+            assert all(object_id in table.copies.objects[node] for node in having)
+            assert object_id in table.objects or object_id in table.retained, f"nobody needs copies of {object_id!r}"
+        for object_id in table.retained.ends:
+            assert object_id in table.copies.hosts, f"no copy of {object_id!r} is left to be deleted"
+        if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
+            assert table.users == users
+
+    def _used_by_graphs(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[bytes]:
+        of_tasks = [cast("Any", task._context.session._actor) for task in tasks.values()]
+        graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
+        for node in (node for graph in graphs for node in graph._nodes):
+            yield from split_ids(node.object_ids)
+            if node.is_stored:
+                yield node.task_id
+
+    def check_empty(self) -> None:
+        """Check that nothing of any client is left: to be called when all have left and all their runs have ended.
+
+        Raises:
+            AssertionError: naming what is left.
+        """
+        assert self.sessions(ClientSession) == []
+        assert self.living_graphs() == []
+        assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
+        assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
+        table = self.tree.objects
+        assert (table.objects, table.owned, table.users) == ({}, {}, {})
+        assert table.copies.hosts.keys() == table.retained.ends.keys()
+
+
+def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
+    policy = cast("Any", balancer._policy)
+    waiting = [*policy._queue, *policy._constrained]
+    queued = {(ready.task, ready.attempt) for ready in waiting}
+    assert len(queued) == len(waiting), "a task waits twice"
+    return queued

@@ -494,9 +494,11 @@ class WorkerProxy(Actor):
     def _give_back(self, was_lost: bool, unheard: Container[tuple[TaskId, int]]) -> None:
         suspects: set[ActorRef] = set()
         runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
-        if was_lost and runs:  # what ran is the oldest, or one that was put before it
-            suspects = {runs[0].task, max(runs, key=lambda run: run.spec.priority).task}
-            suspects |= {run.task for run in runs if run.lent}
+        if was_lost:  # what ran is the oldest of those that do not wait, or one that was put before it
+            suspects = {run.task for run in runs if run.lent}
+            others = [run for run in runs if not run.lent]
+            if others:
+                suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
         for run in self._runs.values():
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
         if was_lost and self._runs:

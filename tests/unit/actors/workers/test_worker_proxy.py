@@ -260,6 +260,15 @@ def test_at_a_lost_worker_the_oldest_or_the_deepest_task_was_running(scene: Scen
     assert was_running == [[RunLost(1, "alpha", flag)] for flag in (True, False, True)]
 
 
+def test_so_was_the_oldest_of_those_that_do_not_wait_for_others(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.suspend(0)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True))
+    was_running = [task.take() for task in scene.tasks]
+    assert was_running == [[RunLost(1, "alpha", flag)] for flag in (True, True, False)]
+
+
 def test_a_worker_that_leaves_in_good_order_gives_its_tasks_back_without_a_mark(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from tests.simulation.hunt import hunt_all
+from tests.simulation.kinds import seeds_of
 from tests.simulation.story import Story
 
 
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first one")
     parser.add_argument("--seed", type=int, help="this one only, with its log")
+    parser.add_argument("--kinds", nargs="+", default=(), metavar="NAME", help="only seeds of these kinds of stories")
     parser.add_argument("-v", action="store_true", help="print the log of each seed while it runs")
     parser.add_argument("--trace", action="store_true", help="log each message")
     parser.add_argument("--keep", action="store_true", help="write the result to tests/simulation/results/seeds.md")
@@ -39,12 +41,12 @@ def main() -> int:
         )
     if options.mutants is not None:
         return min(hunt_all(options.mutants), 1)
-    first, count = (options.seed, 1) if options.seed is not None else (options.first, options.seeds)
+    seeds = [options.seed] if options.seed is not None else seeds_of(options.kinds, options.first, options.seeds)
     gc.disable()
     gc.freeze()  # all modules: the check of graphs that live on looks at all other objects
     began, failed = time.process_time(), 0
     failing: list[str] = []
-    for seed in range(first, first + count):
+    for seed in seeds:
         story = Story(seed, print if options.v else None, options.check_each)
         story.system.network.is_traced = options.trace
         violations = story.run()
@@ -58,10 +60,10 @@ def main() -> int:
         del story
         gc.collect()
     seconds = time.process_time() - began
-    summary = f"{count} seeds, {failed} failed, {60 * count / seconds:.0f} seeds a minute of processor time"
+    summary = f"{len(seeds)} seeds, {failed} failed, {60 * len(seeds) / seconds:.0f} seeds a minute of processor time"
     print(summary)
     if options.keep:
-        _keep(f"seeds {first} to {first + count - 1}: {summary}", failing)
+        _keep(f"seeds {seeds[0]} to {seeds[-1]}: {summary}", failing)
     return min(failed, 1)
 
 

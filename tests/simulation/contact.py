@@ -42,6 +42,8 @@ class Contacts:
         self._beat = beat
         self._contacts: dict[str, _Contact] = {}
         self._lines: dict[str, Line] = {}
+        self.lost: set[str] = set()
+        """whose session has ended for want of contact"""
         self._given_up: set[Connection] = set()
         """connections on which the scheduler does not listen any more"""
 
@@ -83,6 +85,7 @@ class Contacts:
 
     def check_lost(self, name: str, is_client: bool) -> None:
         """A session has ended for want of contact: complain if it need not have."""
+        self.lost.add(name)
         contact = self._contacts.get(name)
         if contact is None:
             return

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Container
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
+
+from scaler.settings.scheduler import POLICIES
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,16 @@ class Kind:
     steps: tuple[int, int] = (8, 25)
     kept: tuple[int, ...] = ()
     """the bytes that the scheduler keeps for a peer that is away; none: its default"""
+    policies: tuple[str, ...] = ()
+    """none: the default"""
+    waiting: tuple[int, ...] = ()
+    """how many tasks may wait when no worker has room; none: any number"""
+    is_alone: bool = False
+    """there is one agent, and it lives: whatever it has it goes on with, however long it was away"""
+    counts_deaths: bool = False
+    """no agent is away without being dead: each death of a task counts"""
+    is_choppy: bool = False
+    """the scheduler does little at a time, and is checked after each turn"""
 
 
 WORK = ("submit", "submit", "submit_many", "submit_large", "submit_graph", "submit_nested", "map", "objects", "cancel")
@@ -150,7 +166,56 @@ MAPS = Kind(
 )
 """Many tasks of some milliseconds, whose results wait for each other at their agent."""
 
-OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS}
+CHOPPY = Kind(
+    "choppy",
+    (
+        *(*WORK, "submit_lazy", "submit_first", "submit_first", "submit_gpu", "submit_unfit", "drop_object", "garbage"),
+        *("reset", "hole", "restart_scheduler", "pause_agent", "pause_program", "kill_processor", "kill_agent"),
+        *("kill_program", "program_joins", "agent_joins", "agent_leaves", "agent_drains"),
+    ),
+    policies=POLICIES,
+    waiting=(-1, 3),
+    is_choppy=True,
+)
+"""Whatever happens between two messages of the scheduler. Some tasks are refused."""
+
+PARTS = dataclasses.replace(
+    CHOPPY,
+    name="parts",
+    acts=(*WORK, "submit_first", "submit_gpu", "submit_unfit", "garbage", "kill_processor", "agent_joins")
+    + ("part_fails",) * 4,
+    steps=(5, 15),
+)
+"""Parts of the scheduler fail."""
+
+LATE = Kind(
+    "late",
+    (
+        *("submit_many", "submit_many", "submit", "submit_lazy", "map", "agent_returns_late"),
+        *("agent_returns_late", "cancel_unheard", "cancel_unheard", "cancel", "spoil_program", "spoil_program"),
+    ),
+    pauses=(0.1, 0.5, 2.0),
+    seconds=(0.3, 6.0, 60.0),
+    resisting=0.0,
+    steps=(6, 14),
+    is_alone=True,
+)
+"""The agent is back after the end of its session, and users cancel while nothing passes."""
+
+DEATHS = Kind(
+    "deaths",
+    (
+        *("submit_nested", "submit_nested", "submit_nested", "submit", "submit_many", "kill_young", "kill_young"),
+        *("kill_processor", "kill_agent", "kill_agent_silently", "agent_joins", "agent_joins"),
+    ),
+    crash_limits=(1, 2),
+    pauses=(0.1, 0.5, 3.0),
+    seconds=(0.3, 6.0, 15.0),
+    counts_deaths=True,
+)
+"""Agents and processors die, some before they are up, beside tasks that wait for others."""
+
+OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS, 2: CHOPPY, 11: PARTS, 14: LATE, 23: DEATHS}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 
 FRESH = 1000
@@ -161,3 +226,8 @@ def kind_of(seed: int) -> Kind:
     if seed >= FRESH and seed % 24 in OF_24:
         return OF_24[seed % 24]
     return FUTURES if seed >= FRESH and seed % (len(KINDS) + 1) == len(KINDS) else KINDS[seed % len(KINDS)]
+
+
+def seeds_of(kinds: Container[str], first: int, count: int) -> list[int]:
+    """Return the first seeds of these kinds; none: of all."""
+    return list(islice((seed for seed in itertools.count(first) if not kinds or kind_of(seed).name in kinds), count))

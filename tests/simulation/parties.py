@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from scaler.actors.insight.events import (
     CLIENT,
     CUT,
+    EVERY_TASK,
     SILENT,
-    ObjectFilled,
-    ObjectGone,
-    ObjectStored,
-    PartRestarted,
-    PeerBack,
-    PeerCame,
-    PeerCut,
-    PeerRefused,
     PeerWent,
     TaskMoved,
 )
 from scaler.actors.peers.peer import Peer
-from scaler.actors.tree import SchedulerTree
+from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.agent.agent import _tree
 from scaler.agent.edge import Edge
 from scaler.agent.link import Link
@@ -31,7 +24,7 @@ from scaler.agent.object_cache import ObjectCache
 from scaler.executors.executor import LINK, Node
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import Connection, SchedulerId, random_id
-from scaler.kit import Actor, ActorRef, handles
+from scaler.kit import ActorRef, handles
 from scaler.process.files import Doors, OpenFiles
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
@@ -48,6 +41,7 @@ from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorM
 from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.users import User
 from tests.simulation.world import Party, ViolationError, World
+from tests.support.audit import Audit
 from tests.support.inside import Inside
 
 if TYPE_CHECKING:
@@ -73,9 +67,18 @@ class SchedulerParty(_Shelled):
     """One life of the scheduler."""
 
     def __init__(
-        self, world: World, network: Network, record: Record, contacts: Contacts, limits: SchedulerConfig
+        self,
+        world: World,
+        network: Network,
+        record: Record,
+        contacts: Contacts,
+        limits: SchedulerConfig,
+        is_choppy: bool,
     ) -> None:
         super().__init__(world, SCHEDULER, SCHEDULER)
+        self.is_choppy = is_choppy
+        self.failures = 0
+        """of its parts, which were made to fail"""
         self.network = network
         self.record = record
         self.contacts = contacts
@@ -87,6 +90,9 @@ class SchedulerParty(_Shelled):
         limits = self.limits
         clock = WakefulClock(self.world.monotonic, LOOK_SECONDS)
         self.shell = shell = Shell("builtin", clock)
+        if self.is_choppy:
+            run, draw = shell.dispatcher.run, self.world.random.randint
+            shell.dispatcher.run = lambda **options: run(draw(1, 20), **options)  # type: ignore[method-assign]
         silence = max(limits.client_timeout_seconds, limits.worker_timeout_seconds)
         self.listener = listener = TransportModel(self.network, self).listen(silence)
         self.tree = SchedulerTree(
@@ -102,7 +108,8 @@ class SchedulerParty(_Shelled):
         self.edge = SchedulerEdge(listener, self.tree)
         self._listen_in()
         self.inside = Inside(self.tree, shell.dispatcher, limits, goes_on=True)
-        self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))
+        self.audit = Listener(self)
+        self.tree.events.listen(shell.dispatcher.spawn(self.audit), EVERY_TASK if self.is_choppy else None)
         shell._edge = self.edge
         shell.watch(listener.descriptor, listener.expect)
         process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
@@ -133,10 +140,26 @@ class SchedulerParty(_Shelled):
     def after(self) -> None:
         """Check all invariants after each turn: of long runs only after some."""
         self.checks += 1
-        if self.shell.dispatcher.failures:
-            raise ViolationError("an actor of the scheduler failed")
-        if self.checks % self.record.check_each == 0 and not self.shell.dispatcher.has_mail:
-            self.inside.check()
+        dispatcher = self.shell.dispatcher
+        if dispatcher.failures > self.failures:
+            raise ViolationError("an actor of the scheduler failed") from self.audit.error
+        if self.checks % self.record.check_each == 0 and not dispatcher.has_mail:
+            deadline = dispatcher.next_deadline()
+            if deadline is None or deadline > dispatcher.clock():  # else it may be in the midst of long work
+                self.inside.check()
+                if self.is_choppy:
+                    self.audit.check(self.inside)
+
+    def fail(self, draw: float) -> None:
+        """Have one of its parts fail."""
+        parts = [self.tree.supervisor.children[name] for name in (BALANCER, OBJECT_STORE, ACCEPTOR)]
+        parts += [proxy.actor_ref for proxy in self.inside.proxies()]
+        part = parts[int(draw * len(parts))]
+        self.world.log(f"{part} fails")
+        self.failures += 1
+        self.record.lose(SCHEDULER)
+        part.send(object())
+        self.shell.turn()
 
     def die(self) -> None:
         """As by SIGKILL."""
@@ -145,28 +168,28 @@ class SchedulerParty(_Shelled):
         self.record.lose(SCHEDULER)
 
 
-class Listener(Actor):
+class Listener(Audit):
     """Hears which sessions end, and whether they had to."""
 
     def __init__(self, party: SchedulerParty) -> None:
+        super().__init__()
         self._party = party
+
+    @handles(TaskMoved)
+    def _moved(self, moved: TaskMoved) -> None:
+        if self._party.is_choppy:  # else it hears of some moves only
+            super()._moved(moved)
 
     @handles(PeerWent)
     def _went(self, went: PeerWent) -> None:
+        super()._went(went)
         party = self._party
         name = party.contacts.name_of(went.identity.peer_id)
         party.world.log(f"session of {name} ended: {went.departure} {went.reason}")
-        party.record.lose(name)
+        party.record.session_lost(name, went.role != CLIENT)
         if went.departure in (CUT, SILENT):
             party.contacts.check_lost(name, went.role == CLIENT)
             party.record.agent_lost(name)
-
-    @handles(
-        *(PeerBack, PeerCame, PeerCut, PeerRefused, TaskMoved, PartRestarted),
-        *(ObjectStored, ObjectFilled, ObjectGone),
-    )
-    def _others(self, _news: Any) -> None:
-        pass
 
 
 class AgentParty(_Shelled):

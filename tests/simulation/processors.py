@@ -144,7 +144,7 @@ class ProcessorModel(Party):
         self.number = number
         self.index = index
         self.is_extra = is_extra
-        self._is_up = False
+        self.is_up = False
         self.page = PageModel()
         self.proxy: ActorRef
         self._slot = slot
@@ -178,7 +178,7 @@ class ProcessorModel(Party):
         self.agent.tell(self._slot, message)
 
     def _up(self) -> None:
-        self._is_up = True
+        self.is_up = True
         self._tell(ProcessorUp(self.number, self.proxy, self.page, self.is_extra))
 
     def _say(self, items: list[Any]) -> None:
@@ -350,6 +350,7 @@ class ProcessorModel(Party):
 
     def _answer(self, status: TaskStatus, payload: bytes, frames: Sequence[bytes]) -> None:
         task, _ = self._tasks[self._answered]
+        self.agent.record.end(script_of(task).key, status == TaskStatus.CANCELED)
         words = self.page.words
         seconds = self.world.monotonic() - words[4] / 1e9 if words[0] else 0.0
         self._answered += 1
@@ -379,16 +380,17 @@ class ProcessorModel(Party):
         if executing or self._script is not None:
             self.agent.record.lose(self.name)
         self.agent.world.log(f"{self.name} {reason}")
-        if self._is_up:
+        if self.is_up:
             self.agent.tell(self._slot, ProcessorDown(self.number, executing, reason))
         else:
             self.agent.tell(self._slot, ProcessorNotComing(self.number, self.is_extra, is_tried_again=True))
-        if not (self._is_up and self.is_extra):  # what has failed to start is tried again
+        if not (self.is_up and self.is_extra):  # what has failed to start is tried again
             self.agent.soon(partial(self.agent.replace_processor, self.index, self.is_extra), CHANNEL_SECONDS)
 
     def die(self, is_silent: bool = False) -> None:
         if self._script is not None and self.is_alive:
             self.agent.record.hit(self._script.key)
+            self.agent.record.die(self._script.key, self.world.monotonic() - self.page.words[4] / 1e9)
         super().die()
         self.agent.processors.remove(self)
         self.agent.network.process_ended(self, is_silent)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 VALUE, RAISE, NEST = "value", "raise", "nest"
+GPUS = 2
+"""How many each node has, where tasks ask for some."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Script:
     """it is ended after so many seconds; 0: it may take any time"""
     gpus: int = 0
     """how many it takes of its node"""
+    priority: int = 0
     once: bool = False
     """it must not begin a second time, whatever is lost"""
     parent_run: str = ""

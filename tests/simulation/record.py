@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from scaler.peer.conversation_state import TRIES_MOST
 from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 
 SCHEDULER = "scheduler"
+CANCEL_SECONDS = 20.0
+"""After this time, a run that was cancelled is over: two time-outs, and some."""
+HEARD_SECONDS = 3.0
+"""After this time the scheduler has heard that an order has arrived."""
 UNKNOWN_SECONDS = 60.0
 """How long a client may go on to speak to a scheduler that has gone: it may be stopped meanwhile."""
 
@@ -37,6 +42,12 @@ class Record:
     world: World
     crash_limit: int = 3
     """of the scheduler"""
+    may_refuse: bool = False
+    """whether the scheduler lets only some tasks wait"""
+    is_alone: bool = False
+    """whether the only agent goes on with what it has, however long it was away"""
+    counts_deaths: bool = False
+    """whether each death of a task is seen, and counts"""
     check_each: int = 8
     """all invariants are checked after one in so many turns"""
     orders_of: dict[str, Callable[[], list[str]]] = field(default_factory=dict)
@@ -53,7 +64,16 @@ class Record:
     """runs that were needed again"""
     raised: dict[str, list[float]] = field(default_factory=dict)
     """when a task raised, and so was to be run again"""
-    canceled: set[str] = field(default_factory=set)
+    canceled: dict[str, float] = field(default_factory=dict)
+    """when a task was cancelled"""
+    disturbed_until: float = 0.0
+    """when all could speak to each other again"""
+    deaths: Counter[str] = field(default_factory=Counter)
+    """how often a task has died with its processor or agent, if that is sure to be known"""
+    ends: dict[str, float] = field(default_factory=dict)
+    """when a task has ended last"""
+    spoilt: list[tuple[float, str]] = field(default_factory=list)
+    """what was on its way to a client is lost, and its session begins anew"""
     excused: set[str] = field(default_factory=set)
     """tasks that failed, as they should, with what was lost"""
     owners: dict[str, str] = field(default_factory=dict)
@@ -66,12 +86,19 @@ class Record:
         self.world.log(f"lost: {name}")
         self.losses.append((self.world.now, name))
 
-    def _needs_another(self, one: Start, other: Start) -> bool:
+    def session_lost(self, name: str, is_agent: bool) -> None:
+        if not (is_agent and self.is_alone):
+            self.lose(name)
+
+    def _needs_another(self, key: str, one: Start, other: Start) -> bool:
         """Return whether anything was lost between the orders of two runs: what the older one needed."""
         older, newer = sorted((one, other), key=self._ordered_at)
         needed = (older.processor, older.agent, older.client, SCHEDULER)
         since, until = self._ordered_at(older), self._ordered_at(newer)
-        return any(name in needed and since <= at <= until for at, name in self.losses)
+        if any(name in needed and since <= at <= until for at, name in self.losses):
+            return True
+        ended = self.ends.get(key, inf)
+        return any(name == older.client and ended - 1.0 < at + 1.0 for at, name in self.spoilt)
 
     def _ordered_at(self, start: Start) -> float:
         return self.numbered.get(start.attempt, start.at)
@@ -89,16 +116,34 @@ class Record:
         if starts:
             last = starts[-1]
             self.again += 1
+            if self.counts_deaths and self.deaths[script.key] >= self.crash_limit:
+                raise ViolationError(f"task {script.key} runs again after {self.deaths[script.key]} deaths")
             if script.once:
                 raise ViolationError(f"task {script.key} begins a second time on {processor}, and must not")
             has_raised = any(last.at <= at for at in self.raised.get(script.key, ()))
-            if not has_raised and not self._needs_another(last, start):
+            if not has_raised and not self._needs_another(script.key, last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
                     f"{start.at - last.at:.3f} s before, and nothing was lost since"
                 )
         starts.append(start)
         return len(starts)
+
+    def end(self, key: str, is_canceled: bool) -> None:
+        """A run ends.
+
+        Raises:
+            ViolationError: if it should have been interrupted long before.
+        """
+        now, since = self.world.now, self.canceled.get(key, inf)
+        self.ends[key] = now
+        if self.is_alone and not is_canceled and now > max(since, self.disturbed_until) + CANCEL_SECONDS:
+            raise ViolationError(f"task {key} was cancelled {now - since:.1f} s before, and ran to its end")
+
+    def die(self, key: str, seconds: float) -> None:
+        """A task dies with its processor or agent, after it has run so long."""
+        if seconds > HEARD_SECONDS:
+            self.deaths[key] += 1
 
     def raise_if_due(self, script: Script) -> None:
         """Raise what a task raises in its first runs.
@@ -129,6 +174,18 @@ class Record:
             raise ViolationError(
                 f"task {key} was lost {self.hits[key]} times while it ran, the limit is {self.crash_limit}: {error!r}"
             )
+        if f"(attempt {self.crash_limit} of {self.crash_limit})" not in str(error):
+            raise ViolationError(f"task {key} failed at its limit of {self.crash_limit} and says {error!r}")
+        self.excused.add(key)
+
+    def excuse_refused(self, key: str, is_unfit: bool, error: BaseException) -> None:
+        """A task was refused, or one that it needs: because too many wait, or no node has what it asks for.
+
+        Raises:
+            ViolationError: if that is not so.
+        """
+        if not (is_unfit or self.may_refuse):
+            raise ViolationError(f"task {key} was refused: {error!r}")
         self.excused.add(key)
 
     def excuse_once(self, key: str, since: float, error: BaseException) -> None:

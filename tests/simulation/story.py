@@ -6,24 +6,26 @@ task may run twice.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 from tests.simulation.kinds import OPTIONS, kind_of
 from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
-from tests.simulation.programs import NEST, RAISE, VALUE, Script
+from tests.simulation.programs import GPUS, NEST, RAISE, VALUE, Script
 from tests.simulation.stand_ins import installed
 from tests.simulation.system import System
 from tests.simulation.users import Call, User
 from tests.simulation.world import World
 from tests.support.configs import scheduler_config
 
-GPUS = 2
-"""How many each node has, where tasks ask for some."""
-
+SPOILT_MOST = 3
+"""So often is one client the victim of a mistake."""
 LONE_SECONDS = 12.0
 """A task of a second is done after this time, whatever others have submitted before."""
 
@@ -50,8 +52,14 @@ class Story:
         )
         if kind.kept:
             limits = dataclasses.replace(limits, kept_bytes=draw.choice(kind.kept))
+        if kind.policies:
+            policy, waiting = draw.choice(kind.policies), draw.choice(kind.waiting)
+            limits = dataclasses.replace(limits, policy=policy, max_number_of_tasks_waiting=waiting)
+        check_each = 1 if kind.is_choppy else check_each
         self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
-        if kind is OPTIONS:
+        self.system.is_choppy = kind.is_choppy
+        self.system.record.is_alone, self.system.record.counts_deaths = kind.is_alone, kind.counts_deaths
+        if kind is OPTIONS or kind.is_choppy:
             self.system.capabilities = f"gpu={GPUS}"
         self._tokens = 0
         self.world.log(f"{kind.name}: {limits}")
@@ -59,7 +67,8 @@ class Story:
     def run(self) -> list[str]:
         """Play it. Return what is wrong."""
         world = self.world
-        with installed(world, self.system.network):
+        slices = patch("scaler.actors.slices.SLICE_STEPS", 2) if self.kind.is_choppy else contextlib.nullcontext()
+        with installed(world, self.system.network), slices:
             try:
                 self._play()
                 if not world.violations:
@@ -74,7 +83,7 @@ class Story:
         system, draw, kind = self.system, self.random, self.kind
         for host in (system.start_agent(draw.randint(1, 3)).host, system.start_program().host):
             self._make_way(host)
-        if draw.random() < 0.5:
+        if draw.random() < 0.5 and not kind.is_alone:
             self._make_way(system.start_agent(draw.randint(1, 2)).host)
         if draw.random() < 0.4 and kind.name != "fair":
             self._make_way(system.start_program().host)
@@ -165,6 +174,15 @@ class Story:
 
     def submit_gpu(self) -> None:
         scripts = [self.script(gpus=self.random.randint(1, GPUS)) for _ in range(self.random.randint(1, 4))]
+        self._have(lambda user: [user.submit(script) for script in scripts])
+
+    def submit_unfit(self) -> None:
+        """No node has what it asks for."""
+        script = self.script(gpus=GPUS + 1)
+        self._have(lambda user: user.submit(script))
+
+    def submit_first(self) -> None:
+        scripts = [self.script(priority=self.random.choice((-1, 1, 5))) for _ in range(self.random.randint(1, 12))]
         self._have(lambda user: [user.submit(script) for script in scripts])
 
     def submit_nested_gpu(self) -> None:
@@ -261,22 +279,54 @@ class Story:
         self.world.log(f"{stranger.name} {name}")
         stranger.soon(lambda: acts[name](token), 0.01)
 
-    def _spoil(self) -> None:
+    def spoil_program(self) -> None:
+        """The session of a program begins anew: what was on its way to it is lost, and it says all again."""
+        self._spoil(is_only_mail=True)
+
+    def _spoil(self, *, is_only_mail: bool = False) -> None:
         """By a mistake in the scheduler there is something for a peer that cannot be written."""
-        scheduler = self.system.scheduler
+        scheduler, record = self.system.scheduler, self.system.record
         if not scheduler.runs or not scheduler.tree.directory.connected:
             return
-        peer = self.random.choice(list(scheduler.tree.directory.connected.values()))
+        peers = list(scheduler.tree.directory.connected.values())
+        if is_only_mail:
+            spoilt = Counter(name for _, name in record.spoilt)  # a fifth time in a row is the end of a client
+            names = [each.name for each in self.system.living_programs() if spoilt[each.name] < SPOILT_MOST]
+            peers = [peer for peer in peers if self.system.contacts.name_of(peer.key[1]) in names]
+        if not peers:
+            return
+        peer = self.random.choice(peers)
 
         def put() -> None:
             scheduler.tree.outbox.put(peer, object())
             scheduler.shell.turn()
             self.system.contacts.dropped(name)
-            self.system.record.lose(name)  # a session goes on anew: what was on its way is said and done again
+            if is_only_mail:
+                record.spoilt.append((self.world.now, name))
+            else:
+                record.lose(name)  # a session goes on anew: what was on its way is said and done again
 
         name = self.system.contacts.name_of(peer.key[1])
         self.world.log(f"something for {name} cannot be written")
         scheduler.soon(put)
+
+    def garbage(self) -> None:
+        """A message of a peer is unreadable."""
+        lines = [line for line in self.system.network.lines if line.is_open_there and line.dialer.party.runs]
+        if lines:
+            line = self.random.choice(lines)
+            name = line.dialer.party.name
+            self.world.log(f"{name} sends garbage")
+            self.system.contacts.dropped(name)
+            self.system.record.lose(name)
+            line.send_up(self.random.randbytes(24), [b"more"])
+
+    def part_fails(self) -> None:
+        """A part of the scheduler fails, and is started again."""
+        draw, scheduler = self.random.random(), self.system.scheduler
+        if scheduler.runs:
+            scheduler.soon(lambda: scheduler.fail(draw))
+            self.world.run(10.0)  # more in a short time end the scheduler
 
     def foreign(self) -> None:
         """A client of another Python comes, and goes soon."""
@@ -311,6 +361,15 @@ class Story:
         agent = self._some_agent()
         if agent is not None and agent.processors:
             self.random.choice(agent.processors).end("is killed")
+
+    def kill_young(self) -> None:
+        """A processor, and the next one in its place before that is up."""
+        agent = self._some_agent()
+        if agent is not None and agent.processors:
+            self.random.choice(agent.processors).end("is killed")
+            self.world.run(0.02)
+            for processor in [each for each in agent.processors if not each.is_up]:
+                processor.end("is killed before it is up")
 
     def kill_agent(self, is_silent: bool = False) -> None:
         agent = self._some_agent()
@@ -358,17 +417,42 @@ class Story:
 
     def program_returns_late(self) -> None:
         """A program goes on just after its session has ended, while its tasks are still being stopped."""
-        program = self._some_program()
-        if program is None or not program.runs:
+        self._return_late(self._some_program(), (0.02, 0.1, 0.3, 0.8))
+
+    def agent_returns_late(self) -> None:
+        """An agent goes on after its session has ended; what it has waits for it."""
+        agent, directory = self._some_agent(), self.system.scheduler.tree.directory
+        if agent is not None and agent.name in [self.system.contacts.name_of(key[1]) for key in directory.peers]:
+            self._return_late(agent, (0.02, 0.3, 4.0))
+
+    def _return_late(self, party: ProgramParty | AgentParty | None, after: Sequence[float]) -> None:
+        if party is None or not party.runs:
             return
-        self.world.log(f"{program.name} is stopped until its session has ended")
-        program.pause()
-        losses = len(self.system.record.losses)
-        self.world.run(
-            2 * self.system.limits.client_timeout_seconds,
-            lambda: program.name in [name for _, name in self.system.record.losses[losses:]],
-        )
-        self.world.at(self.random.choice((0.02, 0.1, 0.3, 0.8)), program.go_on)
+        self.world.log(f"{party.name} is stopped until its session has ended")
+        party.pause()
+        lost, name = self.system.contacts.lost, party.name
+        lost.discard(name)
+        self.world.run(2 * self.system.limits.client_timeout_seconds, lambda: name in lost)
+        seconds = self.random.choice(after)
+        self.system.record.disturbed_until = self.world.now + seconds
+        self.world.at(seconds, party.go_on)
+
+    def cancel_unheard(self) -> None:
+        """A user cancels while nothing passes, or before the session begins anew."""
+        program = self._some_program()
+        if program is None:
+            return
+        network, host = self.system.network, program.host
+        if self.random.random() < 0.5:
+            network.hole(host, up=True, down=True)
+        else:
+            self.spoil_program()
+        self.cancel()
+        self.cancel()
+        self.world.run(self.random.choice((0.001, 0.3, 3.0)))
+        self.spoil_program()
+        network.heal(host)
+        self.system.record.disturbed_until = self.world.now
 
     def jump_clock(self) -> None:
         party = self._some_agent()

@@ -36,8 +36,11 @@ class System:
         self.is_hard = is_hard
         self.capabilities = ""
         """of each agent"""
+        self.is_choppy = False
+        """whether the scheduler does little at a time"""
         self.network = Network(world)
-        self.record = Record(world, limits.crash_limit, check_each)
+        may_refuse = limits.max_number_of_tasks_waiting >= 0
+        self.record = Record(world, limits.crash_limit, may_refuse, check_each=check_each)
         self.contacts = self.network.contacts = Contacts(world, self.record, limits, beat)
         self.agents: list[AgentParty] = []
         self.programs: list[ProgramParty] = []
@@ -52,7 +55,8 @@ class System:
     # Parties
 
     def start_scheduler(self) -> None:
-        self.scheduler = SchedulerParty(self.world, self.network, self.record, self.contacts, self.limits)
+        party = SchedulerParty(self.world, self.network, self.record, self.contacts, self.limits, self.is_choppy)
+        self.scheduler = party
 
     def start_agent(self, workers: int) -> AgentParty:
         name = self.new_name("agent")
@@ -159,6 +163,7 @@ class System:
         try:
             self.scheduler.inside.check()
             self.scheduler.inside.check_empty()
+            assert self.scheduler.tree.objects.retained.ends == {}
         except AssertionError as error:
             self.world.lines.append(traceback.format_exc())
             for object_id, stored in self.scheduler.tree.objects.objects.items():

@@ -31,6 +31,20 @@ def test_everything_ends_well_in_100_runs() -> None:
     assert "100 seeds, 0 failed" in simulate("--seeds", "100")
 
 
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_so_it_does_when_parts_of_the_scheduler_fail_and_tasks_are_refused() -> None:
+    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "choppy", "parts")
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count() -> None:
+    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "late", "deaths")
+
+
 @pytest.mark.more
 @pytest.mark.processes
 @pytest.mark.slow

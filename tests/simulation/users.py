@@ -16,11 +16,11 @@ from scaler.client.future import Arrival, ScalerFuture
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
+from scaler.errors import MissingObjects, NoWorkerError, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from tests.simulation.loop import RESOLUTION_SECONDS
-from tests.simulation.programs import Script, value_of, work
+from tests.simulation.programs import GPUS, Script, value_of, work
 from tests.simulation.record import Record
 from tests.simulation.world import Event, Party, ViolationError
 
@@ -197,6 +197,8 @@ class Call:
                 raise ViolationError(f"task {key} was cancelled by nobody") from None
         except (ProcessorDiedError, WorkerDiedError, MissingObjects, TaskNotFoundError, TimeoutError) as error:
             self._excuse(error)
+        except NoWorkerError as error:
+            record.excuse_refused(key, self.script.gpus > GPUS, error)
         except ValueError as error:
             if self.expected is not ValueError and key not in record.excused:
                 raise ViolationError(f"task {key} raised {error!r}") from error
@@ -266,6 +268,10 @@ class User:
             options["timeout"] = script.limit
         if script.gpus:
             options["capabilities"] = {"gpu": script.gpus}
+        if script.gpus > GPUS:
+            options["no_worker_timeout"] = 1.0
+        if script.priority:
+            options["priority"] = script.priority
         return self.client.options(**options) if options else self.client
 
     def submit_after(self, script: Script, calls: Sequence[Call], *, is_lazy: bool) -> Call:
@@ -324,7 +330,7 @@ class User:
 
     def cancel(self, call: Call) -> None:
         if call.future.cancel():
-            self.record.canceled.add(call.script.key)
+            self.record.canceled[call.script.key] = self.party.world.now
             call.is_canceled = True
             for other in self.calls:  # of a graph, all
                 if other.future.task_id[:8] == call.future.task_id[:8]:
@@ -395,12 +401,13 @@ class Mapped:
         except ValueError:
             self._end(ValueError in self._expected, "raised")
             user = self._user
-            user.record.canceled.update(self._keys)
+            user.record.canceled.update(dict.fromkeys(self._keys, user.party.world.now))
             user.link.abandon(run)
-        except (ProcessorDiedError, WorkerDiedError) as error:
-            record = self._user.record
-            self._end(any(record.hits[key] >= record.crash_limit for key in self._keys), repr(error))
-            record.canceled.update(self._keys)
+        except (ProcessorDiedError, WorkerDiedError, NoWorkerError) as error:
+            record, is_refused = self._user.record, isinstance(error, NoWorkerError)
+            was_hit = any(record.hits[key] >= record.crash_limit for key in self._keys)
+            self._end(record.may_refuse if is_refused else was_hit, repr(error))
+            record.canceled.update(dict.fromkeys(self._keys, self._user.party.world.now))
             self._user.link.abandon(run)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is wrong
             self._end(self._user.is_leaving, repr(error))

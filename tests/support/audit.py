@@ -53,6 +53,8 @@ class TaskHistory:
         self.state: State | None = READY
         """None after its actor broke"""
         self.attempt = 0
+        self.was_adopted = False
+        """its attempt may be one of a former scheduler"""
         self.worker: ActorRef | None = None
         self.events: list[Event] = []
 
@@ -74,11 +76,12 @@ class TaskHistory:
         self.state = state
         if moved.event == ASSIGNED:
             assert moved.worker is not None, moved
-            assert not self.attempt or is_later(moved.attempt, self.attempt), f"{moved} after attempt {self.attempt}"
+            is_new = not self.attempt or self.was_adopted or is_later(moved.attempt, self.attempt)
+            assert is_new, f"{moved} after attempt {self.attempt}"
             self.attempt, self.worker = moved.attempt, moved.worker
         elif moved.event == ADOPTED:
             assert moved.worker is not None, moved
-            self.attempt, self.worker = moved.attempt, moved.worker
+            self.attempt, self.worker, self.was_adopted = moved.attempt, moved.worker, True
         elif moved.worker is not None:
             assert (moved.attempt, moved.worker) == (self.attempt, self.worker), moved
 

@@ -6,24 +6,40 @@ Used by both simulations: that of the unit tests (`simulation.py` beside this), 
 
 from __future__ import annotations
 
-IMPORTS
+import gc
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any, cast
+
+from scaler.actors.graphs.graph import GraphActor
+from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
+from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tasks.task import TaskActor
+from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
+from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
+from scaler.actors.workers.balancer import Balancer
+from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
+from scaler.ids import NO_CONNECTION, NO_ID, ClientId, ObjectId, TaskId, split_ids
+from scaler.kit import Actor, ActorRef, Dispatcher
+from scaler.settings import SchedulerConfig
+from scaler.wire.codec.structs import RunOptions
 
 
 class Inside:
     """A look into a scheduler.
 
     Args:
-        goes_on: whether tasks that waited may have gone on, which needs no place.
+        goes_on: whether a task that waited may have gone on, which needs no place.
     """
 
-    def __init__(self, tree: SchedulerTree, limits: Limits, *, goes_on: bool = False) -> None:
+    def __init__(
+        self, tree: SchedulerTree, dispatcher: Dispatcher, limits: SchedulerConfig, *, goes_on: bool = False
+    ) -> None:
         self.tree = tree
+        self.dispatcher = dispatcher
         self.limits = limits
         self.goes_on = goes_on
-
-    @property
-    def dispatcher(self) -> Dispatcher:
-        return self.tree.dispatcher
 
     def actor(self, name: str) -> Any:
         """Return the actor of the tree behind `name`, or None while it waits for its restart."""

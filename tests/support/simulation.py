@@ -11,26 +11,16 @@ Whatever is random comes from the seed: the same seed and the same calls give th
 
 from __future__ import annotations
 
-import gc
 import random
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.insight.events import EVERY_TASK
 from scaler.actors.monitor import Board
-from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
-from scaler.actors.sessions.agent_session import AgentSession
-from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.tasks.task import TaskActor
-from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
-from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
-from scaler.actors.workers.balancer import Balancer
-from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
+from scaler.actors.tree import SchedulerTree
 from scaler.ids import (
-    NO_CONNECTION,
     NO_ID,
     AgentId,
     ClientId,
@@ -42,7 +32,7 @@ from scaler.ids import (
     content_id,
     split_ids,
 )
-from scaler.kit import Actor, ActorRef, Dispatcher, VirtualClock
+from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.pickling.serialization import OBJECT, argument_block, result_argument
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.settings import SchedulerConfig
@@ -116,6 +106,7 @@ from scaler.wire.session.dialling import Session
 from scaler.wire.session.pipe import Message, Pipe
 from tests.support.audit import Audit
 from tests.support.configs import scheduler_config
+from tests.support.inside import Inside
 
 HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000
@@ -187,7 +178,7 @@ class SimulatedRouter:
         self.log.append((self._clock(), way, connection, header, tuple(bytes(frame) for frame in frames)))
 
 
-class Simulation:
+class Simulation(Inside):
     """The scheduler, its peers and their time.
 
     Args:

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.tally import BUCKETS, Bin, Tally
-from scaler.executors.messages import SayRuns
-from scaler.executors.view import ProcessNow, View
+from scaler.executors.messages import ProcessNow, SayRuns, View
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.message import message

@@ -8,16 +8,16 @@ Each executor defines its own internal messages. Messages between processes are 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scaler.ids import ObjectId
 from scaler.message import message
 
 if TYPE_CHECKING:
-    from scaler.executors.view import View
     from scaler.kit import ActorRef
     from scaler.shared_memory import SharedBlock
-    from scaler.wire.messages.worker import RecallRequest, RunCancel
+    from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
 
 # With the link.
 
@@ -41,6 +41,26 @@ class RunsNotHere:
     """Executor to link: it was told to end or give back these runs, and does not have them."""
 
     runs: Sequence[RunCancel | RecallRequest]
+
+
+@dataclass
+class ProcessNow:
+    """A process of a worker, or a thread, and what it executes."""
+
+    worker: int
+    pid: int
+    """0: it has none of its own"""
+    task: RunTask | None
+    ran_seconds: float
+    is_waiting: bool
+    """its task waits for others, and holds no place"""
+
+
+@dataclass
+class View:
+    """What the workers of a node do now. The agent makes it, they add their parts, and nobody keeps it."""
+
+    processes: list[ProcessNow] = field(default_factory=list)
 
 
 @message

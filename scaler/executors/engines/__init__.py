@@ -1,1 +1,6 @@
-"""Engines: executors that hand tasks to an engine of another kind: any `concurrent.futures.Executor`, a grid."""
+"""Executors that hand tasks to an engine of another kind: any `concurrent.futures.Executor`, or a grid.
+
+The agent has a worker for each slot (`worker`) and its end of the engine host (`host_proxy`). The host, a process of
+the node, holds the engine (`engine`, `dask`, `ray`). A `call` runs where the engine runs it. Called by the agent,
+through `executor`. Never here: foreign code in the agent.
+"""

@@ -80,3 +80,13 @@ class Ray(ForeignEngine):
     parts = ForeignEngine.parts | {Part.ELASTIC}
     maker = "scaler.executors.engines.ray:ray_engine"
     prober = "scaler.executors.engines.ray:ray_capacity"
+
+
+class Symphony(ForeignEngine):
+    """A Symphony service, each task a task of its session: `--engine symphony://SERVICE`.
+
+    A parent that waits keeps its slot in Symphony, which does not know that it waits. So a deeper task starts at once.
+    """
+
+    maker = "scaler.executors.symphony.engine:symphony_engine"
+    is_deeper_first = True

@@ -24,8 +24,7 @@ from typing import Any
 from scaler.errors import ProtocolError
 from scaler.executors.engines.call import ended
 from scaler.executors.engines.host import HostSettings
-from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
-from scaler.executors.inline.thread import TaskEnded
+from scaler.executors.inline.thread import Runner, TaskEnded
 from scaler.executors.messages import CapacityChanged, ExecutorProcessGone
 from scaler.executors.supply import needs_of
 from scaler.executors.task_queue import RunKey, run_of
@@ -36,12 +35,13 @@ from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.values import Values
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineDown, ProcessorReady
-from scaler.wire.messages.worker import RunCancel, RunResult
+from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,30 @@ PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
 GOODBYE_SECONDS = 3.0
 EXIT_NO_ENGINE = 1
 """The exit code of an agent whose engine cannot be made."""
+
+
+@message
+class HandRun:
+    """Have the engine run a task. The worker hears of its end as `TaskEnded`."""
+
+    runner: Runner
+    worker: ActorRef
+    task: RunTask
+    values: Values
+
+
+@message
+class DropRun:
+    """The result of a run is not wanted any more."""
+
+    key: RunKey
+
+
+@message
+class DropObjects:
+    """Tasks that begin from now on do not need these objects."""
+
+    object_ids: Iterable[ObjectId]
 
 
 @message

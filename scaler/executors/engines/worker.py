@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
+from scaler.executors.engines.host_proxy import DropObjects, DropRun, HandRun
 from scaler.executors.inline.thread import PreparedTask, Runner, TaskGoesOn, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
 from scaler.ids import ObjectId

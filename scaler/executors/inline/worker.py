@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
+from scaler.executors.answers import Answers, End
 from scaler.executors.inline.thread import (
     PreparedTask,
     Runner,
@@ -36,12 +37,11 @@ from scaler.executors.messages import (
     NeedObject,
     ObjectFound,
     ObjectLost,
-    RunsNotHere,
+    ProcessNow,
     SayRuns,
 )
 from scaler.executors.supply import Stock, Supply
 from scaler.executors.task_queue import TaskQueue, run_of
-from scaler.executors.view import ProcessNow
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
@@ -50,16 +50,10 @@ from scaler.processor.values import Values
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
-from scaler.wire.messages.worker import (
-    RecallRequest,
-    RecallResponse,
-    RunBlocked,
-    RunCancel,
-    RunOutput,
-    RunResult,
-    RunTask,
-    RunUnblocked,
-)
+from scaler.wire.messages.processor import TaskOutput
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
+
+_CANCELED = End(TaskStatus.CANCELED)
 
 REPORT_SECONDS = 0.25
 """Of the reports of a task, one travels in this time at the most: the latest."""
@@ -119,6 +113,7 @@ class InlineWorker(Actor):
         named: Named = serves_nothing,
     ) -> None:
         self._link = link
+        self._answers = Answers(link)
         self._new_thread = new_thread
         self._queue = TaskQueue()
         self._cache = objects
@@ -139,18 +134,18 @@ class InlineWorker(Actor):
     def _cancel(self, cancels: Batch[RunCancel]) -> None:
         wanted = set(map(run_of, cancels))
         taken = self._queue.take_out(wanted)
-        self._end(taken, TaskStatus.CANCELED)
+        self._answers.end(taken, _CANCELED)
         for run in list(self._runs.values()):
             if run_of(run.task) in wanted and run.state is not _State.ABANDONED:
-                self._abandon(run)
-        self._say_not_here(cancels, taken)
+                self._abandon(run, _CANCELED)
+        self._not_here(cancels, taken)
         self._go_on()
 
-    def _abandon(self, run: _Run, status: TaskStatus = TaskStatus.CANCELED, text: str = "") -> None:
+    def _abandon(self, run: _Run, end: End) -> None:
         if run.state is _State.ASKS:
             run.thread.permit(run.number)
         run.state = _State.ABANDONED
-        self._end([run.task], status, text)
+        self._answers.end([run.task], end)
         run.thread.cancel()
 
     @handles(LimitDue)
@@ -159,24 +154,19 @@ class InlineWorker(Actor):
         run = self._runs.get(due.thread)
         if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
             text = f"it ran for longer than its limit of {due.seconds:g} s (its option timeout)"
-            self._abandon(run, TaskStatus.TIMED_OUT, text)
+            self._abandon(run, End(TaskStatus.TIMED_OUT, text))
             self._go_on()
 
     @handles(Batch[RecallRequest])
     def _give_back(self, requests: Batch[RecallRequest]) -> None:
         taken = self._queue.take_out(set(map(run_of, requests)))
-        if taken:
-            self._link.send(
-                Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
-            )
-        self._say_not_here(requests, taken)
+        self._answers.given_back(taken)
+        self._not_here(requests, taken)
 
-    def _say_not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
+    def _not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
         """Tell the link which of the runs that were named did not wait here and are in no thread."""
         here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
-        others = [run for run in named if run_of(run) not in here]
-        if others:
-            self._link.send(RunsNotHere(others))
+        self._answers.not_here(named, here)
 
     @handles(SayRuns)
     def _say_runs(self, say: SayRuns) -> None:
@@ -204,7 +194,7 @@ class InlineWorker(Actor):
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
         failed = self._queue.take_out(self._supply.lost(lost.object_id, self._queue))
-        self._end(failed, TaskStatus.MISSING_OBJECTS, lost.sentence())
+        self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
         self._queue.bring_back()
         self._go_on()
 
@@ -245,8 +235,7 @@ class InlineWorker(Actor):
         run = self._run_if(waits)
         if run is not None and run.state is _State.RUNS:
             run.state = _State.WAITS
-            task = run.task
-            self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
+            self._answers.blocked(run.task)
             self._go_on()
 
     @handles(TaskAsks)
@@ -273,8 +262,8 @@ class InlineWorker(Actor):
     def _report_due(self, due: ReportDue) -> None:
         report, run = due.thread.take_report(), self._run_if(due)
         if report is not None and run is not None and run.state is not _State.ABANDONED:
-            run_of_it = run.task.task_id, run.task.worker, run.task.attempt
-            self._link.send(Batch[RunOutput]([RunOutput(*run_of_it, OutputStream.REPORT, report[0], 0, report[1])]))
+            line = TaskOutput(run.number, OutputStream.REPORT, report[0], 0, report[1])
+            self._answers.lines([(line, run.task)])
 
     def _run_if(self, news: TaskWaits | TaskAsks | TaskGoesOn | ReportDue) -> _Run | None:
         """Return the run that the news is of, if it has not ended."""
@@ -315,17 +304,7 @@ class InlineWorker(Actor):
 
     def _unblock(self, run: _Run) -> None:
         run.state = _State.RUNS
-        task = run.task
-        self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))
-
-    def _end(self, tasks: list[RunTask], status: TaskStatus, text: str = "") -> None:
-        """Answer for runs that have ended otherwise than by a result."""
-        if tasks:
-            self._link.send(
-                Batch[RunResult](
-                    RunResult(task.task_id, task.worker, task.attempt, status, text.encode(), 0, ()) for task in tasks
-                )
-            )
+        self._answers.unblocked(run.task)
 
     # The end
 

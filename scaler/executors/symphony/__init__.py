@@ -1,1 +1,5 @@
-"""Symphony: workers that hand their tasks to a service of IBM Spectrum Symphony."""
+"""A grid of IBM Spectrum Symphony: the engine, in the engine host, and the service, which is deployed on the grid.
+
+What both say to each other is in `message`. Called by the engine host; the executor itself is in
+`scaler.executors.engines.executor`. Never here: a word of `soamapi` at import, which only grids have.
+"""

@@ -4,7 +4,7 @@ import pytest
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, Watch, run_statuses
-from scaler.executors.view import ProcessNow, View
+from scaler.executors.messages import ProcessNow, View
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import Standing, TaskStatus
 from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW

@@ -16,7 +16,9 @@ import os
 import socket
 import subprocess
 from collections import deque
+from collections.abc import Mapping
 
+from scaler.cores import usable_cores
 from scaler.executors.processes.messages import (
     InterruptProcess,
     KillProcess,
@@ -27,7 +29,6 @@ from scaler.executors.processes.messages import (
     SuspendProcess,
 )
 from scaler.executors.processes.pool.deaths import OutOfMemoryKills, how_it_ended
-from scaler.executors.processes.pool.math_threads import thread_limits
 from scaler.ids import NO_ID
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
@@ -41,6 +42,12 @@ from scaler.settings import ClusterConfig
 logger = logging.getLogger(__name__)
 
 PROGRAM = "scaler.processor.fork_server"
+THREADS_OF_ALL = "OMP_NUM_THREADS"
+"""Libraries with their own variable obey this one as well, so a user who sets it sets all."""
+THREAD_VARIABLES = (
+    *(THREADS_OF_ALL, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
+)
 GOODBYE_SECONDS = 5.0
 """How long the fork server may take to kill all processors."""
 _HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"
@@ -205,3 +212,15 @@ class ForkServerProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()
+
+
+def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:
+    """Return the variables to add to the environment of worker processes.
+
+    Libraries for mathematics start a thread for each core in each process: with a worker for each core, that makes them
+    several times slower. Variables that the user has set stay as they are.
+    """
+    if THREADS_OF_ALL in environment:
+        return {}
+    threads = str(max(1, usable_cores() // n_workers))
+    return {name: threads for name in THREAD_VARIABLES if name not in environment}

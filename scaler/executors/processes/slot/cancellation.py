@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scaler.executors.answers import End
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
-from scaler.executors.processes.slot.answers import End
 from scaler.executors.processes.slot.processor_states import DISTRUST, KILL, KILLED
 from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
 from scaler.executors.task_queue import RunKey, run_of

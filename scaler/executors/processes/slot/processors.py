@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
+from scaler.executors.messages import ProcessNow
 from scaler.executors.processes.slot.processor_states import (
     ASK,
     ASKING,
@@ -38,7 +39,6 @@ from scaler.executors.processes.slot.processor_states import (
     next_state,
 )
 from scaler.executors.task_queue import RunKey, run_of
-from scaler.executors.view import ProcessNow
 from scaler.kit import ActorRef
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.worker import RunTask

@@ -1,9 +1,11 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
 Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker whose tasks do not wait for
-others has one processor and no reserve.
+others has one processor and no reserve. When all are to be replaced by fresh ones, each ends after the tasks that it
+holds, and tasks that come after the order run in others. The usual one comes back by itself, started by the pool: it is
+dismissed for that reason only.
 
-Must never: dismiss the processor that the pool starts again by itself, as `renewal` does to have a fresh one.
+Must never: dismiss a processor that holds tasks.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from scaler.executors.messages import BeginAnew
 from scaler.executors.processes.messages import DismissProcessor, ProcessorComing, ProcessorNotComing, ProcessorStays
-from scaler.executors.processes.slot.processor_states import DISMISS, DISMISSED, IDLE, STAY
+from scaler.executors.processes.slot.processor_states import DISMISS, DISMISSED, IDLE, LOSE_SLOT, STAY
 from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
 from scaler.message import message
 
@@ -22,6 +25,18 @@ SPARE_KEPT = 2
 """How many spare idle processors stay, once tasks have waited for others."""
 SPARE_SECONDS = 5.0
 """The least idle time of further processors before they are dismissed."""
+
+
+AGAIN_SECONDS = 5.0
+"""One that is to be replaced and could not end, because a client in it has open tasks, takes tasks again, and is told
+once more then."""
+
+
+@message
+class StayCheck:
+    """A processor was told to end some time ago: see whether it has."""
+
+    number: int
 
 
 @message
@@ -54,16 +69,21 @@ class Reserve:
         """number of each extra processor that was idle at the last check -> how many results it had given"""
         self._has_check = False
         """a check is scheduled"""
+        self.old: set[int] = set()
+        """the numbers of those that are to be replaced and were not told so yet: they get no tasks"""
         self.mail: dict[type, Callable[[Any], None]] = {
             ProcessorComing: self._started,
             ProcessorNotComing: self._not_coming,
             ProcessorStays: self._stays,
             SpareCheck: self._check,
+            BeginAnew: self._begin_anew,
+            StayCheck: self._check_stay,
         }
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone. The pool replaces the usual one by itself."""
         self._results_then.pop(processor.number, None)
+        self.old.discard(processor.number)
         self._is_usual_due |= not processor.is_extra
 
     def fill(self) -> None:
@@ -88,7 +108,7 @@ class Reserve:
 
     def audit(self, numbers: set[int]) -> None:
         """Audit that nothing is kept of other processors than these."""
-        assert self._results_then.keys() <= numbers, "the reserve remembers a processor that is gone"
+        assert self._results_then.keys() | self.old <= numbers, "the reserve remembers a processor that is gone"
 
     def _started(self, coming: ProcessorComing) -> None:
         """The pool starts a processor."""
@@ -120,10 +140,31 @@ class Reserve:
         then, extra = self._results_then, self._extra()
         unused = [processor for processor in extra if then.get(processor.number) == processor.results_seen]
         for processor in unused[: max(0, len(unused) - SPARE_KEPT)]:
-            self._processors.apply(processor, DISMISS)
-            processor.proxy.send(DismissProcessor(processor.number))
+            self._dismiss(processor)
         self._results_then = {processor.number: processor.results_seen for processor in self._extra()}
         self.watch()
+
+    def dismiss_old(self) -> None:
+        """Tell those to end that are to be replaced and hold nothing."""
+        processors, active = self._processors, self._processors.active
+        if active is not None and active.number in self.old and not active.held:
+            processors.apply(active, LOSE_SLOT)
+        for processor in list(processors.in_state(IDLE).values()):
+            if processor.number in self.old:
+                self.old.discard(processor.number)
+                self._dismiss(processor)
+                self._schedule(AGAIN_SECONDS, StayCheck(processor.number))
+
+    def _begin_anew(self, _begin: BeginAnew) -> None:
+        self.old.update(processor.number for processor in self._processors)
+
+    def _check_stay(self, check: StayCheck) -> None:
+        if self._processors.get(check.number) is not None:
+            self.old.add(check.number)
+
+    def _dismiss(self, processor: ProcessorRecord) -> None:
+        self._processors.apply(processor, DISMISS)
+        processor.proxy.send(DismissProcessor(processor.number))
 
     def _extra(self) -> list[ProcessorRecord]:
         return [processor for processor in self._processors.in_state(IDLE).values() if processor.is_extra]

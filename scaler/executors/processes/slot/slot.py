@@ -10,10 +10,9 @@ object cache for what tasks need and the pool for more processors.
 
 A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
 (`supplies.py`). Which processor gets them, when tasks wait for other tasks, is in `turns.py`. How tasks end or come
-back before they are done, is in `cancellation.py`, `time_limit.py` and `recall.py`; how many processors there are, in
-`reserve.py`; when their processes are stopped, in `suspension.py`. Each of these rooms keeps for itself what it must
-remember of a processor, and has mail of its own, which the slot passes on. When processors are replaced by fresh ones,
-is in `renewal.py`.
+back before they are done, is in `cancellation.py`, `time_limit.py` and `recall.py`; how many processors there are, and
+when fresh ones replace them, in `reserve.py`; when their processes are stopped, in `suspension.py`. Each of these rooms
+keeps for itself what it must remember of a processor, and has mail of its own, which the slot passes on.
 
 Must never: decode a payload, answer a task twice, or believe a result that is not that of the task at its place.
 """
@@ -24,6 +23,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scaler.executors.answers import Answers, End
 from scaler.executors.messages import (
     BeginAnew,
     CollectionDue,
@@ -48,14 +48,12 @@ from scaler.executors.processes.messages import (
     TasksSaid,
     TaskUnblocks,
 )
-from scaler.executors.processes.slot.answers import Answers, End
 from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
 from scaler.executors.processes.slot.prefetch import HELD_US, TOGETHER_US, Prefetch
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
 from scaler.executors.processes.slot.processors import Held, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
-from scaler.executors.processes.slot.renewal import Renewal, StayCheck
-from scaler.executors.processes.slot.reserve import Reserve, SpareCheck
+from scaler.executors.processes.slot.reserve import Reserve, SpareCheck, StayCheck
 from scaler.executors.processes.slot.supplies import Supplies
 from scaler.executors.processes.slot.suspension import BreathDue, Suspension
 from scaler.executors.processes.slot.time_limit import LimitDue, TimeLimit
@@ -96,7 +94,6 @@ class Slot(Actor):
         self._supplies = Supplies(processors, self._supply)
         self._prefetch = Prefetch(self._queue, self._supplies)
         self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
-        self._renewal = Renewal(processors, self.schedule)
         self._recall = Recall(processors, self.schedule, self._take_back)
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
         self._time_limit = TimeLimit(
@@ -115,7 +112,6 @@ class Slot(Actor):
         self._rooms = (
             self._supplies,
             self._reserve,
-            self._renewal,
             self._recall,
             self._cancellation,
             self._time_limit,
@@ -263,7 +259,7 @@ class Slot(Actor):
     def _tasks_said(self, news: TasksSaid) -> None:
         processor = self._processors.get(news.number)
         if processor is not None and processor.state is not DISTRUSTED:
-            self._answers.said((line, processor.task_at(line.number)) for line in news.lines)
+            self._answers.lines((line, processor.task_at(line.number)) for line in news.lines)
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
@@ -298,9 +294,9 @@ class Slot(Actor):
 
     def _hand_out(self) -> None:
         """Hand tasks to the processor whose turn it is, but none behind a task that must end."""
-        old = self._renewal.old
+        old = self._reserve.old
         if old:
-            self._renewal.dismiss()
+            self._reserve.dismiss_old()
         processor = self._turns.next()
         if processor is None or not self._queue.first_row() or processor.number in old:
             return

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scaler.executors.processes.slot.answers import End
+from scaler.executors.answers import End
 from scaler.executors.processes.slot.processor_states import KILLED
 from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
 from scaler.executors.task_queue import RunKey, run_of

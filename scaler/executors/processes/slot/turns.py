@@ -19,8 +19,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from scaler.executors.answers import Answers
 from scaler.executors.processes.messages import ResumeProcessor, TaskAsks, TaskBlocks, TaskUnblocks
-from scaler.executors.processes.slot.answers import Answers
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import (
     ASKING,

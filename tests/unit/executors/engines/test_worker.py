@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.executors.engines.call import ended
-from scaler.executors.engines.messages import DropObjects, DropRun, HandRun
+from scaler.executors.engines.host_proxy import DropObjects, DropRun, HandRun
 from scaler.executors.engines.worker import EngineWorker
 from scaler.executors.inline.thread import TaskEnded
 from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, StoredObject

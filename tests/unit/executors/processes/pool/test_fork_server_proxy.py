@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from scaler.executors.processes.messages import AddProcessor, InterruptProcessor, KillProcessor
+from scaler.executors.processes.pool import fork_server_proxy
+from scaler.executors.processes.pool.fork_server_proxy import THREAD_VARIABLES, thread_limits
 from scaler.process import interpreter, strays
 from scaler.processor.fork_server import OUT_OF_MEMORY_SCORE
 from scaler.wire.messages.columns import Batch
@@ -226,5 +228,36 @@ def test_a_fork_that_fails_fails_that_start_only(
         assert node.statuses()[2:] == [TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS, TaskStatus.CANCELED]
         assert node.shell.exit_code == 0
         assert psutil.Process().children() == [limited.fork_server]
+    finally:
+        node.close()
+
+
+# The threads of BLAS and OpenMP are divided by the workers, unless the user has said otherwise.
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (8, "1"), (64, "1")])
+def test_cores_are_divided_by_the_workers(monkeypatch: pytest.MonkeyPatch, workers: int, threads: str) -> None:
+    monkeypatch.setattr(fork_server_proxy, "usable_cores", lambda: 8)
+    assert thread_limits({}, workers) == dict.fromkeys(THREAD_VARIABLES, threads)
+
+
+def test_what_the_user_has_said_stays() -> None:
+    assert "MKL_NUM_THREADS" not in thread_limits({"MKL_NUM_THREADS": "4"}, 1)
+    assert len(thread_limits({"MKL_NUM_THREADS": "4"}, 1)) == len(THREAD_VARIABLES) - 1
+    assert thread_limits({"OMP_NUM_THREADS": "4"}, 1) == {}
+
+
+@pytest.mark.parametrize("said", [None, "7"])
+def test_tasks_find_them_in_their_environment(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
+    monkeypatch.setattr(fork_server_proxy, "usable_cores", lambda: 6)
+    for name in THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    if said is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", said)
+    node = Node(2)
+    try:
+        node.run(node.task(lambda: [os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]))
+        node.until(lambda: node.results)
+        assert node.values() == [["3", said or "3"]]
     finally:
         node.close()

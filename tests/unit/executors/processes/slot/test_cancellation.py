@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.executors.answers import End
 from scaler.executors.messages import ObjectFound, StoredObject
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
-from scaler.executors.processes.slot.answers import End
 from scaler.executors.processes.slot.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED, Cancellation
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
 from scaler.executors.processes.slot.processors import ProcessorRecord

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.executors.messages import BeginAnew
 from scaler.executors.processes.messages import (
     AddProcessor,
     DismissProcessor,
@@ -13,7 +14,7 @@ from scaler.executors.processes.messages import (
     ProcessorStays,
 )
 from scaler.executors.processes.slot.processor_states import DISMISSED, IDLE
-from scaler.executors.processes.slot.reserve import READY_AHEAD, SPARE_KEPT, SPARE_SECONDS, Reserve
+from scaler.executors.processes.slot.reserve import AGAIN_SECONDS, READY_AHEAD, SPARE_KEPT, SPARE_SECONDS, Reserve
 from scaler.wire.messages.common import TaskStatus
 from tests.support.room_bench import RoomBench
 from tests.support.slot_bench import WaitingBench
@@ -52,11 +53,11 @@ def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> 
     bench.end(1, parent)
     for _ in range(2):
         bench.wait(SPARE_SECONDS)
-    dismissed = [dismiss.number for dismiss in bench.processor.take(DismissProcessor)]
-    assert len(dismissed) == 3
-    assert 1 not in dismissed
-    bench.tell(ProcessorStays(dismissed[0]))
-    bench.tell(ProcessorDown(dismissed[1], 0, "ended"))
+    ended = dismissed(bench)
+    assert len(ended) == 3
+    assert 1 not in ended
+    bench.tell(ProcessorStays(ended[0]))
+    bench.tell(ProcessorDown(ended[1], 0, "ended"))
     assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
 
 
@@ -166,3 +167,78 @@ def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_fo
     assert (bench.take(DismissProcessor), bench.timers) == ([], [])
     bench.hear(ProcessorStays(extra[0].number))
     assert extra[0].state == IDLE
+
+
+# Fresh ones replace all, each after what it holds.
+
+
+def dismissed(bench: WaitingBench) -> list[int]:
+    return [dismiss.number for dismiss in bench.processor.take(DismissProcessor)]
+
+
+def test_an_idle_one_ends_at_once_and_what_comes_runs_in_the_next(bench: WaitingBench) -> None:
+    bench.tell(BeginAnew())
+    assert dismissed(bench) == [1]
+    task = bench.task()
+    bench.run(task)
+    assert bench.handed_to() == []
+    assert bench.pool.take(AddProcessor) == []  # the pool starts the next by itself
+    bench.tell(ProcessorDown(1, 0, "ended"))
+    bench.up(is_extra=False)
+    assert bench.handed_to() == [(2, [task])]
+    assert dismissed(bench) == []
+
+
+def test_a_busy_one_finishes_what_it_holds_and_gets_nothing_more(bench: WaitingBench) -> None:
+    first, second = bench.task(), bench.task()
+    bench.run(first)
+    bench.tell(BeginAnew())
+    bench.run(second)
+    assert bench.handed_to() == [(1, [first])]
+    assert dismissed(bench) == []
+    bench.end(1, first)
+    assert dismissed(bench) == [1]
+    bench.tell(ProcessorDown(1, 0, "ended"))
+    bench.up(is_extra=False)
+    assert bench.handed_to() == [(2, [second])]
+
+
+def test_one_whose_task_waits_ends_after_that_task(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task(priority=1)
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.tell(BeginAnew())
+    assert dismissed(bench) == [2]
+    bench.run(child)
+    asked = len(bench.pool.take(AddProcessor))
+    assert asked > 0  # no idle one is left, and the usual one is not replaced before its task has ended
+    bench.up()
+    bench.handed_to()
+    bench.end(3, child)
+    bench.ask(1)
+    assert bench.permitted() == [1]
+    bench.end(1, parent)
+    assert dismissed(bench) == [1]
+
+
+def test_one_that_cannot_end_takes_tasks_until_it_can(bench: WaitingBench) -> None:
+    bench.tell(BeginAnew())
+    assert dismissed(bench) == [1]
+    bench.tell(ProcessorStays(1))
+    task = bench.task()
+    bench.run(task)
+    assert bench.handed_to() == [(1, [task])]
+    bench.end(1, task)
+    assert dismissed(bench) == []
+    bench.wait(AGAIN_SECONDS)
+    assert dismissed(bench) == [1]
+
+
+def test_one_that_dies_is_forgotten(bench: WaitingBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.tell(BeginAnew())
+    bench.tell(ProcessorDown(1, 1, "died"))  # the bench audits what rooms remember
+    bench.tell(ProcessorComing(9, False))
+    assert dismissed(bench) == []

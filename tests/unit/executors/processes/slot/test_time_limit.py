@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.executors.answers import End
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor, TasksFinished
-from scaler.executors.processes.slot.answers import End
 from scaler.executors.processes.slot.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.time_limit import TimeLimit

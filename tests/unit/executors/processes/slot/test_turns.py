@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.executors.answers import Answers, End
 from scaler.executors.processes.messages import (
     AddProcessor,
     InterruptProcessor,
@@ -13,7 +14,6 @@ from scaler.executors.processes.messages import (
     TaskBlocks,
     TaskUnblocks,
 )
-from scaler.executors.processes.slot.answers import Answers, End
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, IDLE, KILL, LOOSE, RUNNING
 from scaler.executors.processes.slot.processors import ProcessorRecord

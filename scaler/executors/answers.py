@@ -1,8 +1,8 @@
-"""Answers: reports runs to the link that do not end by a result of a processor.
+"""Answers: reports runs to the link that do not end by a result of their own.
 
-Used by the slot and its rooms; sends to the link.
+Used by the workers of all executors, and sends to the link.
 
-Must never: answer a run that a processor may still execute; the caller must ensure that.
+Must never: answer a run twice, or one that goes on; the caller must ensure that.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BLOCKED, _UNBLOCKED, _OUTPUT = Batch[RunBlocked], Batch[RunUnblocked], Batch[Ru
 
 
 class End(NamedTuple):
-    """The answer for a run without a result of its processor."""
+    """The answer for a run without a result of its own."""
 
     status: TaskStatus
     text: str = ""
 
 
 class Answers:
-    """The answers of one slot."""
+    """The answers of one worker."""
 
     def __init__(self, link: ActorRef) -> None:
         self._link = link
@@ -73,7 +73,7 @@ class Answers:
         """This run continues: it occupies a slot again."""
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
-    def said(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
+    def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
         """These tasks have written lines; None: it has its result already."""
         batch = _OUTPUT(
             RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)

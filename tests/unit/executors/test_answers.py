@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scaler.executors.answers import Answers, End
 from scaler.executors.messages import RunsNotHere
-from scaler.executors.processes.slot.answers import Answers, End
 from scaler.executors.task_queue import run_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

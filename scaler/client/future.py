@@ -29,8 +29,8 @@ from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.link.outputs import OnOutput
-from scaler.client.link.questions import OnAnswer
+from scaler.client.link.requests import OnOutput
+from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,

@@ -181,7 +181,7 @@ def test_every_screen_says_what_explain_says(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("scaler.client.link.watch.WARN_SECONDS", 1.0)
+    monkeypatch.setattr("scaler.client.link.waiting.WARN_SECONDS", 1.0)
     cluster = Cluster(address=address, n_workers=2, capabilities={"gpu": 1}, logging_level="CRITICAL")
     with Client(address) as client, Client(address) as other:
         first = client.submit(hold, gates("first"))

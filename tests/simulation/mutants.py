@@ -25,8 +25,7 @@ from scaler.actors.sessions import client_session
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers.runs import RunRecord, order_of
 from scaler.actors.workers.worker_proxy import InBalancer, WorkerProxy
-from scaler.client.link.large_results import LargeResults
-from scaler.client.link.unread_results import UnreadResults
+from scaler.client.link.large_results import LargeResults, UnreadResults
 from scaler.kit import ActorRef
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge

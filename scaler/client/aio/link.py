@@ -27,13 +27,11 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import Connection
-from scaler.client.link.hello import make_hello
-from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import OnOutput, Stream
-from scaler.client.link.protocol import ClientProtocol
-from scaler.client.link.questions import OnAnswer
+from scaler.client.link.protocol import ClientProtocol, make_hello
+from scaler.client.link.requests import Inquiry, OnOutput, Stream
+from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId

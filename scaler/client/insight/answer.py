@@ -11,10 +11,8 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from scaler.client.calls.entry import MakeError
-from scaler.client.link.advice import Advice
-from scaler.client.link.inquiries import Inquiry
-from scaler.client.link.outputs import OnOutput
-from scaler.client.link.questions import OnAnswer
+from scaler.client.link.requests import Inquiry, OnOutput
+from scaler.client.link.waiting import Advice, OnAnswer
 from scaler.ids import TaskId
 from scaler.task_context import WaitReporter
 

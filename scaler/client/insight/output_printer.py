@@ -12,7 +12,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from scaler.client.insight.task_log import LogLine, read_line
-from scaler.client.link.outputs import Stream
+from scaler.client.link.requests import Stream
 from scaler.wire.messages.client import OutputLine
 
 WAITING_MOST = 10_000

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from scaler import task_context
 from scaler.client.insight.answer import Answer, AskedLink
-from scaler.client.link.advice import Advice
+from scaler.client.link.waiting import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse

@@ -15,13 +15,17 @@ from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownRepl
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.at_most_once import mark_possibly_started
-from scaler.client.link.dependents import Dependents
-from scaler.client.link.inquiries import Inquiries, Inquiry
-from scaler.client.link.kept_functions import KeptFunctions
+from scaler.client.link.graphs import Dependents, OpenGraphs
 from scaler.client.link.large_results import LargeResults
-from scaler.client.link.object_messages import as_sent, is_withdrawal, object_of_call, size_at_scheduler
-from scaler.client.link.open_graphs import OpenGraphs
-from scaler.client.link.refusals import Refusals
+from scaler.client.link.objects import (
+    KeptFunctions,
+    Refusals,
+    as_sent,
+    is_withdrawal,
+    object_of_call,
+    size_at_scheduler,
+)
+from scaler.client.link.requests import Inquiries, Inquiry
 from scaler.client.link.window import Window
 from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException

@@ -12,25 +12,31 @@ Must never: run user code, or block on anything but the descriptors that it wait
 
 from __future__ import annotations
 
+import getpass
 import logging
 import math
+import os
+import platform
+import socket
 import time
 from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
-from scaler.client.link.advice import Advice
+import cloudpickle
+
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import OnOutput, Outputs
-from scaler.client.link.questions import OnAnswer, Questions
-from scaler.client.link.watch import Watch
+from scaler.client.link.requests import OnOutput, Outputs
+from scaler.client.link.waiting import Advice, OnAnswer, Questions, Watch
 from scaler.errors import ProtocolError
-from scaler.ids import NO_ID, TaskId
+from scaler.ids import NO_ID, ClientId, TaskId
 from scaler.peer import states
 from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import Action, Event
 from scaler.peer.times import Patience
+from scaler.task_context import TaskContext
+from scaler.version import __version__
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -49,6 +55,7 @@ from scaler.wire.messages.client import (
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     IS_BACK,
+    PROTOCOL_VERSION,
     HelloReply,
     HelloRequest,
     ObjectRequest,
@@ -392,3 +399,28 @@ class ClientProtocol:
             f"{TRIES_MOST} times while this was open, what the client had to say could not be written, the last time "
             f"because of this: {text}; check the memory of this machine, and that no argument changes while it is sent"
         )
+
+
+def make_hello(client_id: ClientId, nest: TaskContext, label: str = "") -> ClientHello:
+    """Return the hello of a client.
+
+    Args:
+        nest: the task that the client is inside of, if it is inside of one of this scheduler.
+        label: of one that runs no tasks, before that of this process. Its Python need not be that of the workers.
+    """
+    versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)
+    full_label = f"{label} {_LABEL}" if label else _LABEL
+    return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=full_label)
+
+
+def _label() -> str:
+    """Return who and where this process is, for people who watch."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+_LABEL = _label()
+"""found out once: processors, which have this module from their fork server, need not open the files of the system"""

@@ -27,15 +27,12 @@ from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Si
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.connection import Connection
-from scaler.client.link.hello import make_hello
 from scaler.client.link.inbox import Inbox
-from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import OnOutput, Stream
-from scaler.client.link.protocol import ClientProtocol
-from scaler.client.link.questions import OnAnswer
-from scaler.client.link.request import Reply, Request
+from scaler.client.link.protocol import ClientProtocol, make_hello
+from scaler.client.link.requests import Inquiry, OnOutput, Stream
+from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -53,6 +50,26 @@ FEW_TASKS = 3
 
 LONE_SECONDS = 0.1
 """What follows a lone result may wait for so long."""
+
+
+class Request:
+    """A command with a reply."""
+
+    __slots__ = ("command", "receiver")
+
+    def __init__(self, command: Callable[[], None], receiver: Sink | GraphEntry | Inquiry | Reply) -> None:
+        self.command = command
+        self.receiver = receiver
+
+    def __call__(self) -> None:
+        self.command()
+
+
+class Reply(Future[None]):
+    """The reply to a command, or the error that it came too late."""
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())
 
 
 class LinkThread:

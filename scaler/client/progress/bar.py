@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from scaler.client.insight.task_log import read_progress
-from scaler.client.link.outputs import OnOutput
+from scaler.client.link.requests import OnOutput
 from scaler.client.progress.displays import Display, Summary, display_for
 from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine

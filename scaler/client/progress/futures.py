@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from scaler.client.future import ScalerFuture
-from scaler.client.link.outputs import OnOutput
+from scaler.client.link.requests import OnOutput
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
 from scaler.config import check_number
 

@@ -9,7 +9,7 @@ import pytest
 
 from scaler.client.insight import task_log
 from scaler.client.insight.task_log import TaskLog, TaskProgress, read_log
-from scaler.client.link.outputs import OnOutput
+from scaler.client.link.requests import OnOutput
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OutputStream

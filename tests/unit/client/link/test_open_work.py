@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.client.calls.entry import Entry, GraphEntry
-from scaler.client.link import kept_functions
-from scaler.client.link.object_messages import as_sent
+from scaler.client.link import objects as objects_module
+from scaler.client.link.objects import as_sent
 from scaler.client.link.open_work import OpenWork
 from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
 from scaler.ids import GraphId, ObjectId, TaskId
@@ -191,7 +191,7 @@ class TestAsking:
     def test_functions_that_nobody_runs_are_let_go_when_there_are_too_many(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(kept_functions, "FUNCTIONS_MOST", 4)
+        monkeypatch.setattr(objects_module, "FUNCTIONS_MOST", 4)
         work = OpenWork()
         work.add_graph(graph({102: Sink()}))
         for number in range(3):

@@ -16,7 +16,7 @@ import pytest
 from scaler import task_context
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
-from scaler.client.link import protocol, watch
+from scaler.client.link import protocol, waiting
 from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
 from scaler.peer.conversation_state import TRIES_MOST
@@ -531,8 +531,8 @@ class TestRest:
 def test_what_has_failed_is_not_said_to_go_on(
     new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watch, "WARN_SECONDS", 0.05)
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "WARN_SECONDS", 0.05)
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(protocol, "COME_SECONDS", 0.0)
     client = new_client("tcp://127.0.0.1:1", timeout_seconds=1)
     with pytest.raises(TimeoutError, match="no scheduler answered"):

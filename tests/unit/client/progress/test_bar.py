@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from scaler.client.link.outputs import OnOutput
+from scaler.client.link.requests import OnOutput
 from scaler.client.progress.bar import ASK_SECONDS, PACE_SECONDS, Progress, Reports
 from scaler.client.progress.displays import Summary
 from scaler.errors import DisconnectedError

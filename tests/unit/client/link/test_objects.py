@@ -1,15 +1,23 @@
-"""Which values are never sent: too large ones, and those of which schedulers die."""
-
 from __future__ import annotations
 
 import pytest
 
+from scaler.client.calls.entry import Entry
 from scaler.client.calls.value_limit import ValueLimit
-from scaler.client.link.refusals import Refusals
+from scaler.client.link import objects as module
+from scaler.client.link.objects import (
+    KeptFunctions,
+    Refusals,
+    as_sent,
+    is_withdrawal,
+    object_of_call,
+    size_at_scheduler,
+)
 from scaler.errors import ObjectTooLargeError
-from scaler.ids import ObjectId
+from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
+from scaler.wire.messages.client import GraphTaskCancel, Task, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 
@@ -96,3 +104,87 @@ def test_what_has_arrived_since_then_begins_to_count_anew(refusals: Refusals) ->
             die(refusals, [one], [one])
         die(refusals, [], [])
     assert not reason(refusals, one)
+
+
+def function(number: int, size_bytes: int = 1) -> ObjectInstruction:
+    return ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(bytes([number]) * 16), "", [bytes(size_bytes)])
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FUNCTIONS_MOST", 3)
+    monkeypatch.setattr(module, "FUNCTIONS_BYTES_MOST", 100)
+
+
+def test_too_many_are_full() -> None:
+    kept = KeptFunctions()
+    for number in (1, 2, 3, 3):
+        kept.keep(function(number))
+    assert not kept.is_full()
+    kept.keep(function(4))
+    assert kept.is_full()
+    assert kept.drop_unused({function(4).object_id}) == [function(number).object_id for number in (1, 2, 3)]
+    assert list(kept.values()) == [function(4)]
+    assert not kept.is_full()
+
+
+def test_too_large_ones_are_full() -> None:
+    kept = KeptFunctions()
+    kept.keep(function(1, 60))
+    kept.keep(function(1, 60))
+    assert not kept.is_full()
+    kept.keep(function(2, 60))
+    assert kept.is_full()
+    kept.drop_unused({function(2).object_id})
+    assert not kept.is_full()
+    kept.keep(function(3, 40))
+    assert not kept.is_full()
+
+
+def test_those_in_use_stay_however_many_and_are_not_looked_at_again_soon() -> None:
+    kept = KeptFunctions()
+    for number in range(4):
+        kept.keep(function(number, 30))
+    assert kept.is_full()
+    assert kept.drop_unused(set(kept)) == []
+    kept.keep(function(5, 100))
+    assert not kept.is_full()
+    kept.keep(function(6, 21))
+    assert kept.is_full()
+
+
+ID = b"i" * 16
+
+
+def brought(frames: list[bytes]) -> ObjectInstruction:
+    return ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(ID), "", frames)
+
+
+def entry(*objects: ObjectInstruction) -> Entry:
+    return Task(TaskId(ID), ObjectId(ID), b"arguments", b""), None, brought([]), objects, ()  # type: ignore[return-value]
+
+
+def test_a_task_takes_its_payload_and_the_objects_that_it_brings() -> None:
+    assert size_at_scheduler(entry()) == 9
+    assert size_at_scheduler(entry(brought([b"12", b"3"]), brought([b"4"]))) == 13
+
+
+@pytest.mark.skipif(not can_share(), reason="needs memory that other processes can open")
+def test_objects_in_shared_memory_take_nothing_there() -> None:
+    shared = brought(SharedFrames([b"x" * 100_000]))  # type: ignore[arg-type]
+    assert as_sent(shared).frames == ()
+    assert as_sent(shared).location
+    assert size_at_scheduler(entry(shared)) == 9
+
+
+def test_cancels_and_deletes_take_back() -> None:
+    assert is_withdrawal(TaskCancel(TaskId(ID)))
+    assert is_withdrawal(GraphTaskCancel(GraphId(ID)))
+    assert is_withdrawal(ObjectInstruction(InstructionKind.DELETE, ObjectId(ID), "", ()))
+    assert not is_withdrawal(brought([]))
+
+
+def test_what_was_made_for_a_call_is_found_by_its_id() -> None:
+    mine = brought([b"1"])
+    assert object_of_call(ObjectId(ID), [entry(), entry(mine)], []) is mine
+    assert object_of_call(ObjectId(b"o" * 16), [entry(mine)], []) is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.client.calls.entry import Entry, GraphEntry
-from scaler.client.link.unread_results import State, UnreadResults
+from scaler.client.link.large_results import State, UnreadResults
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import GraphTask, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus

@@ -1,27 +1,89 @@
-"""Dependents: the graphs that need results of other tasks of the client, as futures among the arguments of a call make
-them.
+"""Graphs: the open graphs of a client, and what they need of its other tasks: futures among the arguments of a call.
 
-Used by the open work only. The scheduler waits for those tasks itself, so a graph is said as soon as they are: it is
-held here only while one of them waits for room in the window. A result that came here before the scheduler had heard
-that it is needed is said on its request. Must never: read a value, or wait for a result that the scheduler can await.
+Used by the open work. The scheduler itself waits for the tasks that a graph needs, so a graph is sent as soon as they
+are: it is held here only while one of them waits for room in the window. A result that came before the scheduler
+learned that a graph needs it is sent on request. A value is never read here.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from scaler.client.calls.entry import GraphEntry
+from scaler.client.calls.entry import GraphEntry, Sink
 from scaler.client.calls.inputs import Input
 from scaler.client.link.large_results import LargeResults
-from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.link.window import Window
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import GraphInput, TaskResult
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import ObjectInstruction, TaskStatus
+
+
+class OpenGraphs:
+    """All open graphs of a client, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[GraphId, GraphEntry] = {}
+        """only to be looked at"""
+        self._by_task: dict[TaskId, GraphEntry] = {}
+
+    def __iter__(self) -> Iterator[GraphEntry]:
+        return iter(self.by_id.values())
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def add(self, graph: GraphEntry) -> None:
+        self.by_id[graph.spec.graph_id] = graph
+        self._by_task.update(dict.fromkeys(graph.sinks, graph))
+
+    def functions(self) -> Iterator[ObjectInstruction]:
+        """Go through the functions of all graphs."""
+        return (function for graph in self for function in graph.functions)
+
+    def __contains__(self, call: object) -> bool:
+        return isinstance(call, GraphEntry) and call.spec.graph_id in self.by_id
+
+    def get(self, graph_id: GraphId) -> GraphEntry | None:
+        """Return an open graph; None if there is no such one."""
+        return self.by_id.get(graph_id)
+
+    def of(self, task_id: TaskId) -> GraphEntry | None:
+        """Return the graph of an open task; None if it is in none."""
+        return self._by_task.get(task_id)
+
+    def oldest(self) -> TaskId | None:
+        """Return a task of the first graph whose result has not arrived."""
+        return next((task_id for graph in self for task_id in graph.sinks), None)
+
+    def pop(self, task_id: TaskId) -> tuple[GraphEntry, Sink] | None:
+        """Return the graph and the sink of a result that has arrived; None if there is none."""
+        graph = self._by_task.pop(task_id, None)
+        if graph is None:
+            return None
+        sink = graph.sinks.pop(task_id)
+        if not graph.sinks:
+            del self.by_id[graph.spec.graph_id]
+            graph.keepers = ()
+        return graph, sink
+
+    def remove(self, task_id: TaskId) -> GraphEntry | None:
+        """Remove and return the graph of an open task; None if there is none."""
+        graph = self._by_task.get(task_id)
+        return None if graph is None else self.remove_graph(graph.spec.graph_id)
+
+    def remove_graph(self, graph_id: GraphId) -> GraphEntry | None:
+        """Remove and return a graph; None if it is unknown."""
+        graph = self.by_id.pop(graph_id, None)
+        if graph is not None:
+            graph.keepers = ()
+            for wanted in graph.sinks:
+                del self._by_task[wanted]
+        return graph
+
 
 _LOST = (
     b"the result that it needs was lost with the scheduler, and its task cannot run again: its future is gone, or it "

@@ -1,23 +1,94 @@
-"""Refusals: which values of a client are not sent: too large for the scheduler, or on their way there whenever it died.
+"""Objects: functions, arguments and values of `send_object` on their way to the scheduler: in which form they are sent,
+which ones are kept for the next scheduler, and which are never sent.
 
-Used by the open work, which fails the calls that need them. Must never: send.
+Used by the open work, which fails the calls that need what is not sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from scaler.client.calls.entry import MakeError
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError
 from scaler.client.calls.value_limit import ValueLimit
-from scaler.client.link.object_messages import as_sent
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import size_of
+from scaler.shared_memory import SharedFrames
+from scaler.wire.messages.client import GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.session.too_large import died_of_it
+
+
+def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
+    """Return the instruction with the location of its shared memory instead of its bytes, if it has one."""
+    frames = instruction.frames
+    if type(frames) is not SharedFrames:
+        return instruction
+    return ObjectInstruction(instruction.kind, instruction.object_id, instruction.name, (), frames.location)
+
+
+def size_at_scheduler(entry: Entry) -> int:
+    """Return about how many bytes the arguments of a task take there."""
+    size, objects = len(entry[0].payload), entry[3]
+    return size + sum(size_of(as_sent(instruction).frames) for instruction in objects) if objects else size
+
+
+def object_of_call(
+    object_id: ObjectId, entries: Iterable[Entry], graphs: Iterable[GraphEntry]
+) -> ObjectInstruction | None:
+    """Return the object with this id that was made for one of these calls, if there is one."""
+    objects = chain.from_iterable(chain((entry[3] for entry in entries), (graph.objects for graph in graphs)))
+    return next((instruction for instruction in objects if instruction.object_id == object_id), None)
+
+
+def is_withdrawal(item: Any) -> bool:
+    """Return whether an item is a cancel or a delete: what it concerns may not be in any table any more."""
+    return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
+        isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
+    )
+
+
+FUNCTIONS_MOST = 512
+FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
+
+
+class KeptFunctions(dict[ObjectId, ObjectInstruction]):
+    """Functions by id. A dictionary, because each task looks one up; only its own methods change it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size_bytes = 0
+        self._most, self._bytes_most = FUNCTIONS_MOST, FUNCTIONS_BYTES_MOST
+
+    def keep(self, function: ObjectInstruction) -> None:
+        """Add a function, unless it is known."""
+        if function.object_id not in self:
+            self[function.object_id] = function
+            self._size_bytes += size_of(function.frames)
+
+    def drop(self, object_id: ObjectId) -> None:
+        """Remove a function, if it is known."""
+        function = self.pop(object_id, None)
+        if function is not None:
+            self._size_bytes -= size_of(function.frames)
+
+    def is_full(self) -> bool:
+        """Return whether it is time to drop unused functions."""
+        return len(self) > self._most or self._size_bytes > self._bytes_most
+
+    def drop_unused(self, used: Container[ObjectId]) -> list[ObjectId]:
+        """Drop all unused functions. Return their ids."""
+        unused = [object_id for object_id in self if object_id not in used]
+        for object_id in unused:
+            self.drop(object_id)
+        # Finding unused functions scans all open tasks, so double the limit when most are in use.
+        self._most = max(FUNCTIONS_MOST, 2 * len(self))
+        self._bytes_most = max(FUNCTIONS_BYTES_MOST, 2 * self._size_bytes)
+        return unused
 
 
 class Refusals:

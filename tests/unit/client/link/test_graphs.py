@@ -1,5 +1,3 @@
-"""What is said of tasks that need the results of others, and when; no scheduler, and so no waiting."""
-
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
@@ -9,6 +7,7 @@ import pytest
 
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.inputs import Input
+from scaler.client.link.graphs import OpenGraphs
 from scaler.client.link.open_work import OpenWork
 from scaler.errors import DisconnectedError
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
@@ -290,3 +289,52 @@ def deletes(work: OpenWork) -> list[TaskId]:
     return [
         item.object_id for item in out if isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
     ]
+
+
+def graph(name: bytes, *wanted: int) -> GraphEntry:
+    graph_id = GraphId(name * 16)
+    nodes = [
+        GraphNode(graph_id, TaskId(name + bytes([n]) * 15), ObjectId(b"f" * 16), b"", b"", b"", int(n in wanted))
+        for n in range(3)
+    ]
+    made = GraphEntry(GraphTask(graph_id, 3), nodes, (), (), ())
+    made.sinks = {node.task_id: Sink() for node in nodes if node.wanted}  # type: ignore[misc]
+    return made
+
+
+def test_a_graph_is_open_until_its_last_result_has_come() -> None:
+    graphs, first = OpenGraphs(), graph(b"a", 0, 2)
+    graphs.add(first)
+    graphs.add(graph(b"b", 1))
+    sinks = dict(first.sinks)
+    assert [graphs.pop(task_id) for task_id in sinks] == [(first, sink) for sink in sinks.values()]
+    assert [each.spec.graph_id[:1] for each in graphs] == [b"b"]
+    assert graphs.pop(first.nodes[0].task_id) is None
+
+
+def test_said_again_only_open_results_are_wanted() -> None:
+    graphs, first = OpenGraphs(), graph(b"a", 0, 2)
+    graphs.add(first)
+    assert first.nodes_to_send() == first.nodes
+    graphs.pop(first.nodes[0].task_id)
+    assert [node.wanted for node in first.nodes_to_send()] == [0, 0, 1]
+
+
+def test_a_graph_is_removed_by_any_of_its_tasks_and_fails_all_its_sinks() -> None:
+    graphs, first = OpenGraphs(), graph(b"a", 0, 2)
+    graphs.add(first)
+    sinks = list(first.sinks.values())
+    assert graphs.remove(first.nodes[1].task_id) is None
+    assert graphs.remove(first.nodes[2].task_id) is first
+    assert len(graphs) == 0
+    first.fail(lambda: ValueError("why"))
+    assert [len(sink.ends) for sink in sinks] == [1, 1]
+    assert graphs.pop(first.nodes[0].task_id) is None
+
+
+def test_a_graph_is_removed_by_its_id() -> None:
+    graphs, first = OpenGraphs(), graph(b"a", 0, 2)
+    graphs.add(first)
+    assert graphs.remove_graph(first.spec.graph_id) is first
+    assert graphs.remove_graph(first.spec.graph_id) is None
+    assert graphs.pop(first.nodes[2].task_id) is None

@@ -1,0 +1,211 @@
+"""Why a client waits: what to check when no scheduler answers, questions about tasks, and a watch that asks by itself.
+
+Used by the protocol, and by everything that waits for an answer of a scheduler. What this client knows it answers
+itself: that no scheduler is there, or that the scheduler does not have the task yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import TypeAlias
+
+from scaler.client.link.open_work import Lane, OpenWork
+from scaler.endpoint import Endpoint
+from scaler.ids import TaskId
+from scaler.transport.lookup import Lookup
+from scaler.wire.messages.client import ExplainResponse
+from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, WINDOW, Reason
+
+logger = logging.getLogger("scaler.client")
+
+
+class Advice:
+    """What a client says of a scheduler that does not answer.
+
+    Args:
+        address: where it should be.
+        timeout_seconds: how long open work waits for it.
+        is_nested: whether this is a client in a task: its agent has found the scheduler.
+    """
+
+    def __init__(self, address: str, timeout_seconds: float, is_nested: bool = False) -> None:
+        self.address = address
+        self._timeout_seconds = timeout_seconds
+        self._lookup = Lookup("" if is_nested else address, partial(logger.warning, "%s. The client keeps trying"))
+
+    def find_out(self) -> None:
+        """Have the host name looked up."""
+        self._lookup.begin()
+
+    def what_to_check(self) -> str:
+        """Return what may be the reason that no scheduler answers, as the end of a sentence."""
+        if self._lookup.problem:
+            return self._lookup.problem
+        runs = f"check that one runs there (scaler_scheduler {self.address})"
+        endpoint = Endpoint.parse(self.address)
+        if endpoint.file is not None:
+            gone = "" if endpoint.file.parent.is_dir() else f"; there is no folder {endpoint.file.parent}"
+            return f"{runs}, on this machine{gone}"
+        name = f" knows the name {endpoint.host!r} and" if endpoint.has_name else ""
+        return f"{runs} and that this machine{name} can reach it"
+
+    def timed_out(self) -> TimeoutError:
+        """Return the error of what has waited for long enough."""
+        return self.silent_for(self._timeout_seconds)
+
+    def silent_for(self, seconds: float) -> TimeoutError:
+        """Return the error of what has waited for so long."""
+        return TimeoutError(f"no scheduler answered at {self.address} for {seconds:g} seconds; {self.what_to_check()}")
+
+    def nobody(self) -> str:
+        """Return what a task waits for, as a sentence."""
+        return (
+            f"no scheduler answers at {self.address}; {self.what_to_check()}; what waits fails when there was no "
+            f"answer for {self._timeout_seconds:g} seconds"
+        )
+
+
+OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
+"""Takes an answer, in the link's thread: must not block."""
+
+
+class Questions:
+    """The open questions of a client.
+
+    Args:
+        work: its open work.
+        address: of the scheduler, which does not know under which one it is seen.
+        no_scheduler: returns a sentence for when no scheduler answers.
+    """
+
+    def __init__(self, work: OpenWork, address: str, no_scheduler: Callable[[], str]) -> None:
+        self._work = work
+        self._address = address
+        self._no_scheduler = no_scheduler
+        self._open: dict[TaskId, list[OnAnswer]] = {}
+
+    def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_come: bool = False) -> None:
+        """Answer a question, or ask the scheduler.
+
+        Args:
+            lane: what is on its way to the scheduler; None if there is no scheduler.
+            may_come: whether a scheduler is likely to answer soon if there is none; then the question waits for it.
+        """
+        request = self._work.request_about(task_id)
+        if request is None:
+            on_answer(_answer(task_id, ENDED, "it has ended"))
+        elif lane is None and may_come:
+            self._open.setdefault(task_id, []).append(on_answer)
+        elif lane is None:
+            on_answer(_answer(task_id, NO_SCHEDULER, self._no_scheduler()))
+        elif task_id in self._work.window:
+            on_answer(_answer(task_id, WINDOW, self._work.window.sentence()))
+        elif n_bytes := lane.bytes_before(request):
+            on_answer(_answer(task_id, TRANSFER, _transfer(n_bytes)))
+        else:
+            self._open.setdefault(task_id, []).append(on_answer)
+            self._work.out.append(request)
+
+    def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
+        for answer in answers:
+            sentence = answer.sentence.replace("ADDRESS", self._address)
+            for on_answer in self._open.pop(answer.task_id, ()):
+                on_answer(replace(answer, sentence=sentence))
+
+    def resend(self) -> None:
+        """Ask on a new connection: what was asked may be lost, or was not asked yet."""
+        asked, self._open = self._open, {}
+        for task_id, callbacks in asked.items():
+            request = self._work.request_about(task_id)
+            if request is not None and task_id not in self._work.window:
+                self._open[task_id] = callbacks
+                self._work.out.append(request)
+
+
+def _answer(task_id: TaskId, reason: Reason, sentence: str) -> ExplainResponse:
+    return ExplainResponse(task_id, "", reason, sentence)
+
+
+def _transfer(n_bytes: int) -> str:
+    return (
+        f"its arguments are on their way to the scheduler: {n_bytes / 2**20:,.1f} MiB of this client are still to be "
+        "sent; large values that several tasks need are sent once with send_object"
+    )
+
+
+WARN_SECONDS = 5.0
+"""After so long without an end of the oldest task, it is asked about."""
+ASK_SECONDS_MOST = 60.0
+"""The longest time between two questions about the same task."""
+LOOK_SECONDS = 1.0
+
+
+class Watch:
+    """Watches the oldest open task of a client.
+
+    Args:
+        work: the open work.
+        ask: asks what a task waits for.
+        is_off: whether it never looks: in a task, whose client outside says it.
+    """
+
+    def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:
+        self.look_at = inf if is_off else -inf
+        """when to look again, at the earliest"""
+        self.due_at = inf
+        """when to ask about the oldest task; infinite: nothing is open"""
+        self.concern = ""
+        """why nothing goes on, as a sentence; empty: nothing is known to be wrong"""
+        self._work = work
+        self._ask = ask
+        self._told = ""
+        """the reason that the log has said, which the concern is about"""
+        self._oldest: TaskId | None = None
+        self._pause_seconds = WARN_SECONDS
+
+    @property
+    def next_at(self) -> float:
+        """When there is something to do, if nothing happens until then."""
+        return max(self.look_at, self.due_at)
+
+    def look(self, now: float) -> None:
+        """See whether the oldest task is still the same."""
+        self.look_at = now + LOOK_SECONDS
+        oldest = self._work.oldest()
+        if oldest is None or oldest != self._oldest:
+            self._oldest = oldest
+            self._pause_seconds = WARN_SECONDS
+            self.due_at = inf if oldest is None else now + WARN_SECONDS
+            self._set_concern("", "")
+        elif now >= self.due_at:
+            self.due_at = now + self._pause_seconds
+            self._pause_seconds = WARN_SECONDS if self.concern else min(2 * self._pause_seconds, ASK_SECONDS_MOST)
+            self._ask(oldest, self._on_answer)
+
+    def forget(self) -> None:
+        """Nothing that has waited goes on: all of it has failed."""
+        self.concern = self._told = ""
+
+    def _on_answer(self, answer: ExplainResponse) -> None:
+        is_stuck = answer.waits_for in STUCK
+        self._set_concern(*(answer.waits_for, answer.sentence) if is_stuck else ("", ""))
+
+    def _set_concern(self, reason: str, concern: str) -> None:
+        self.concern = concern  # it tells for how long they wait, which alone is no news
+        if reason == self._told:
+            return
+        self._told = reason
+        if reason:
+            logger.warning("%s: %s", _who_waits(self._work.n_open, reason), concern)
+        else:
+            logger.warning("tasks are progressing again")
+
+
+def _who_waits(n_open: int, reason: str) -> str:
+    if n_open == 1:
+        return "1 task waits"
+    return f"the oldest of {n_open:,} open tasks waits" if reason == NOT_ABLE else f"{n_open:,} tasks wait"

@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler.client.calls.entry import GraphEntry
+from scaler.client.link.open_work import OpenWork
+from scaler.client.link.waiting import ASK_SECONDS_MOST, WARN_SECONDS, Advice, OnAnswer, Questions, Watch
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.transport.lookup import Lookup
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NO_WORKER, NOT_ABLE, TRANSFER, WINDOW, WORKER
+from tests.unit.transport.test_lookup import UNKNOWN
+
+
+def what_to_check(address: str) -> str:
+    return Advice(address, timeout_seconds=60).what_to_check()
+
+
+def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
+    assert what_to_check("tcp://rome07:1").endswith("and that this machine knows the name 'rome07' and can reach it")
+    assert what_to_check("tcp://10.0.0.1:1").endswith(
+        "(scaler_scheduler tcp://10.0.0.1:1) and that this machine can reach it"
+    )
+    assert what_to_check(f"ipc://{tmp_path}/socket").endswith("on this machine")
+    assert what_to_check("ipc:///nowhere/socket").endswith("there is no folder /nowhere")
+
+
+def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Lookup, "_look")
+    Advice(f"tcp://{UNKNOWN}:1", timeout_seconds=60, is_nested=True).find_out()
+
+
+FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
+GRAPH_ID = GraphId(b"g" * 16)
+
+
+class Lane:
+    def __init__(self, n_bytes: int = 0) -> None:
+        self.n_bytes = n_bytes
+
+    def bytes_before(self, item: ExplainRequest) -> int:
+        return self.n_bytes
+
+
+class Sink:
+    def deliver(self, result: TaskResult) -> None: ...
+
+    def refuse(self, result: TaskResult) -> None: ...
+
+    def store(self, result: TaskResult) -> None: ...
+
+    def fail(self, make_error: Any) -> None: ...
+
+    def notify(self) -> None: ...
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.work = OpenWork()
+        self.questions = Questions(self.work, "tcp://here:1", lambda: "no scheduler is there")
+        self.answers: list[ExplainResponse] = []
+
+    def add(self, number: int) -> TaskId:
+        task_id = TaskId(bytes([number]) * 16)
+        self.work.add((Task(task_id, FUNCTION.object_id, b"", b""), Sink(), FUNCTION, (), ()))
+        return task_id
+
+    def ask(self, task_id: TaskId, lane: Lane | None = None) -> None:
+        self.work.out.clear()
+        self.questions.ask(task_id, self.answers.append, lane)
+
+    def asked(self) -> list[ExplainRequest]:
+        return [item for item in self.work.out if type(item) is ExplainRequest]
+
+    def reasons(self) -> list[str]:
+        return [answer.waits_for for answer in self.answers]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_task_that_is_not_open_has_ended(scene: Scene) -> None:
+    scene.ask(TaskId(b"x" * 16), Lane())
+    assert scene.reasons() == [ENDED]
+    assert scene.asked() == []
+
+
+def test_without_a_scheduler_the_client_says_so_itself(scene: Scene) -> None:
+    scene.ask(scene.add(1), None)
+    assert scene.reasons() == [NO_SCHEDULER]
+    assert scene.answers[0].sentence == "no scheduler is there"
+
+
+def test_a_question_waits_for_a_scheduler_that_may_come(scene: Scene) -> None:
+    task_id = scene.add(1)
+    scene.questions.ask(task_id, scene.answers.append, None, may_come=True)
+    scene.work.out.clear()
+    scene.questions.resend()
+    assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]
+    assert scene.answers == []
+
+
+def test_a_task_outside_the_window_is_explained_here(scene: Scene) -> None:
+    scene.work.window.resize(1, 0)
+    scene.add(1)
+    scene.ask(scene.add(2), Lane())
+    assert scene.reasons() == [WINDOW]
+    assert "has 1 open tasks of this client" in scene.answers[0].sentence
+
+
+def test_arguments_on_their_way_are_counted(scene: Scene) -> None:
+    scene.ask(scene.add(1), Lane(3 * 2**20))
+    assert scene.reasons() == [TRANSFER]
+    assert "3.0 MiB" in scene.answers[0].sentence
+
+
+def test_the_scheduler_is_asked_once_and_its_answer_goes_to_whoever_asked(scene: Scene) -> None:
+    task_id = scene.add(1)
+    scene.ask(task_id, Lane())
+    assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]
+    answer = ExplainResponse(task_id, "inactive", NO_WORKER, "start scaler_cluster ADDRESS")
+    scene.questions.on_answers([answer, answer])
+    assert scene.answers == [replace(answer, sentence="start scaler_cluster tcp://here:1")]
+
+
+def test_a_node_is_asked_about_by_its_graph_and_position(scene: Scene) -> None:
+    nodes = [GraphNode(GRAPH_ID, TaskId(bytes([n]) * 16), FUNCTION.object_id, b"", b"", b"", n == 1) for n in range(2)]
+    graph = GraphEntry(GraphTask(GRAPH_ID, 2), nodes, [FUNCTION], (), ())
+    graph.sinks[nodes[1].task_id] = Sink()
+    scene.work.add_graph(graph)
+    scene.ask(nodes[1].task_id, Lane())
+    assert scene.asked() == [ExplainRequest(nodes[1].task_id, GRAPH_ID, 1)]
+    assert scene.work.oldest() == nodes[1].task_id
+
+
+def test_on_a_new_session_open_questions_are_asked_again_if_their_tasks_are_still_open(scene: Scene) -> None:
+    first, second = scene.add(1), scene.add(2)
+    scene.ask(first, Lane())
+    scene.ask(second, Lane())
+    scene.work.on_results([TaskResult(first, 0, b"", 0)])
+    scene.work.out.clear()
+    scene.questions.resend()
+    assert scene.asked() == [ExplainRequest(second, GraphId(NO_ID))]
+
+
+FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
+STUCK = ("inactive", NO_WORKER, "no worker is connected")
+RUNS = ("running", WORKER, "worker a has it")
+
+
+class WatchScene:
+    """A watch that is looked at every second, and a scheduler that answers at once."""
+
+    def __init__(self, is_off: bool = False) -> None:
+        self.work = OpenWork()
+        self.watch = Watch(self.work, self.ask, is_off)
+        self.now = 1000.0
+        self.answer = STUCK
+        self.asked: list[tuple[float, TaskId]] = []
+
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
+        self.asked.append((self.now - 1000, task_id))
+        on_answer(ExplainResponse(task_id, *self.answer))
+
+    def add(self, number: int) -> TaskId:
+        task_id = TaskId(bytes([number]) * 16)
+        self.work.add((Task(task_id, FUNCTION.object_id, b"", b""), Sink(), FUNCTION, (), ()))
+        return task_id
+
+    def end(self, task_id: TaskId) -> None:
+        self.work.on_results([TaskResult(task_id, 0, b"", 0)])
+
+    def pass_seconds(self, seconds: int) -> None:
+        for _ in range(seconds):
+            if self.now >= self.watch.look_at:
+                self.watch.look(self.now)
+            self.now += 1
+
+
+@pytest.fixture
+def watched() -> WatchScene:
+    return WatchScene()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_nothing_is_asked_while_tasks_end(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+    last = watched.add(0)
+    for number in range(1, 100):
+        watched.pass_seconds(3)
+        task_id = watched.add(number)
+        watched.end(last)
+        last = task_id
+    assert watched.asked == []
+    assert watched.watch.due_at < watched.now + WARN_SECONDS
+
+
+def test_nothing_open_is_nothing_to_watch(watched: WatchScene) -> None:
+    watched.pass_seconds(100)
+    assert watched.asked == []
+    assert watched.watch.due_at == float("inf")
+
+
+def test_a_task_that_no_worker_can_run_is_a_warning_once(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+    task_id = watched.add(1)
+    watched.add(2)
+    watched.pass_seconds(60)
+    assert watched.asked[0] == (WARN_SECONDS, task_id)
+    assert warnings(caplog) == ["2 tasks wait: no worker is connected"]
+    assert watched.watch.concern == "no worker is connected"
+
+
+def test_that_it_waits_for_longer_is_no_news_for_the_log(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+    watched.add(1)
+    watched.add(2)
+    for number in range(6):
+        watched.answer = ("inactive", NOT_ABLE, f"no worker can take it; it has waited for {10 * number} s")
+        watched.pass_seconds(10)
+        assert watched.watch.concern == watched.answer[2]
+    watched.answer = STUCK
+    watched.pass_seconds(10)
+    assert warnings(caplog) == [
+        "the oldest of 2 open tasks waits: no worker can take it; it has waited for 0 s",
+        "2 tasks wait: no worker is connected",
+    ]
+
+
+def test_when_it_goes_on_that_is_said_too(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+    task_id = watched.add(1)
+    watched.pass_seconds(10)
+    watched.answer = RUNS
+    watched.pass_seconds(10)
+    assert watched.watch.concern == ""
+    watched.end(task_id)
+    watched.pass_seconds(10)
+    assert warnings(caplog) == ["1 task waits: no worker is connected", "tasks are progressing again"]
+
+
+def test_tasks_that_all_have_failed_do_not_go_on(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+    task_id = watched.add(1)
+    watched.pass_seconds(10)
+    watched.watch.forget()
+    watched.end(task_id)
+    watched.pass_seconds(10)
+    assert (watched.watch.concern, warnings(caplog)) == ("", ["1 task waits: no worker is connected"])
+
+
+def test_an_end_alone_takes_the_concern_away(watched: WatchScene) -> None:
+    task_id = watched.add(1)
+    watched.pass_seconds(10)
+    assert watched.watch.concern
+    watched.end(task_id)
+    watched.pass_seconds(1)
+    assert not watched.watch.concern
+
+
+def test_a_long_task_is_asked_about_ever_more_seldom(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+    watched.answer = RUNS
+    watched.add(1)
+    watched.pass_seconds(600)
+    pauses = [later - earlier for (earlier, _), (later, _) in zip(watched.asked, watched.asked[1:], strict=False)]
+    assert pauses[0] == WARN_SECONDS
+    assert pauses[-1] == ASK_SECONDS_MOST
+    assert len(watched.asked) < 16
+    assert warnings(caplog) == []
+
+
+def test_there_is_always_something_to_do_when_it_says_so(watched: WatchScene) -> None:
+    """Else the thread of the client would turn without an end until there is."""
+    watched.add(1)
+    for pause in (0.3, 0.9, 0.95, 0.7) * 20:
+        watched.now += pause
+        if watched.now >= watched.watch.look_at:
+            watched.watch.look(watched.now)
+            assert watched.watch.next_at > watched.now
+        else:
+            assert watched.watch.next_at >= watched.watch.look_at
+
+
+def test_a_client_in_a_task_watches_nothing() -> None:
+    watched = WatchScene(is_off=True)
+    watched.add(1)
+    watched.pass_seconds(100)
+    assert watched.asked == []

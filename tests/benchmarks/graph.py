@@ -320,7 +320,7 @@ def fan_outs() -> Iterator[tuple[str, str]]:
         yield f"{name}: the same, running it", show(taken["run"]) + f" ({taken['seconds']:.2f} s in all)"
 
 
-JOBS = {
+MEASURES = {
     "order": order_figures,
     "rows": write_rows,
     "follow": follow_figures,
@@ -329,9 +329,9 @@ JOBS = {
 }
 
 
-def in_a_process(job: str, shape: str, choice: str = "python", rows: str = "") -> dict[str, Any]:
+def in_a_process(measure: str, shape: str, choice: str = "python", rows: str = "") -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, __file__, "--job", job, shape],
+        [sys.executable, __file__, "--measure", measure, shape],
         env={**os.environ, BACK_END_VARIABLE: choice, "BENCHMARK_ROWS": rows}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     taken: dict[str, Any] = json.loads(done.stdout)
@@ -397,11 +397,11 @@ PARTS = {"order": orders, "readiness": readinesses, "fan_out": fan_outs, "system
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help=f"what to measure: {', '.join(PARTS)}")
-    parser.add_argument("--job", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.job:
-        job, shape = options.job
-        print(json.dumps(JOBS[job](shape)))
+    if options.measure:
+        measure, shape = options.measure
+        print(json.dumps(MEASURES[measure](shape)))
         return
     for part in options.parts or PARTS:
         for name, figure in PARTS[part]():

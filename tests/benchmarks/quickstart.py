@@ -55,11 +55,11 @@ def in_a_pool(program: ModuleType) -> float:
     """Return the seconds in a pool."""
     folder = Path(sysconfig.get_path("stdlib"))
     files = program.find_files(folder, program.INSTALLED | program.TESTS)
-    jobs, _ = program.read_files(folder, files)
+    calls, _ = program.read_files(folder, files)
     with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
         pool.map(len, [()] * 10)
         start = time.perf_counter()
-        pool.starmap(program.measure_file, jobs, chunksize=1)
+        pool.starmap(program.measure_file, calls, chunksize=1)
         return time.perf_counter() - start
 
 

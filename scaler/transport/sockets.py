@@ -24,8 +24,7 @@ from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
-from scaler.transport.descriptors import Descriptors
-from scaler.transport.idle import Idle
+from scaler.transport.descriptors import Descriptors, Idle
 from scaler.transport.interface import AddressInUseError, Message, PeerGoneError
 from scaler.transport.private import new_private_address, remove_private_place
 from scaler.transport.unread import IS_POSSIBLE, Unread

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from scaler.ids import Connection
-from scaler.transport.descriptors import Descriptors
+from scaler.transport.descriptors import Descriptors, Idle
 
 
 def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
@@ -37,3 +37,32 @@ def test_a_connection_whose_descriptor_was_closed_has_none_though_it_is_used_aga
     descriptors.remove(one)
     descriptors.add(one, 8)
     assert descriptors.present(one) == 8
+
+
+def test_what_is_no_peers_at_two_looks_in_a_row_is_idle() -> None:
+    idle = Idle()
+    idle.open(5)
+    idle.open(6)
+    assert idle.look({6}.__contains__) == []
+    assert idle.look({6}.__contains__) == [5]
+    assert idle.look({6}.__contains__) == [], "it is about to be closed"
+
+
+def test_what_became_a_peers_between_two_looks_is_not() -> None:
+    idle = Idle()
+    idle.open(5)
+    assert idle.look({}.__contains__) == []
+    assert idle.look({5}.__contains__) == []
+    assert idle.look({}.__contains__) == []
+    assert idle.look({}.__contains__) == [5]
+
+
+def test_a_descriptor_that_is_used_again_is_a_new_connection() -> None:
+    idle = Idle()
+    idle.open(5)
+    assert idle.look({}.__contains__) == []
+    idle.close(5)
+    idle.open(5)
+    assert idle.look({}.__contains__) == []
+    idle.close(5)
+    assert idle.look({}.__contains__) == []

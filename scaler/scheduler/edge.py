@@ -9,6 +9,7 @@ Must never: let an exception that a peer caused reach the loop, or keep state ab
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,7 +21,6 @@ from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.process.memory import resident_bytes
-from scaler.scheduler.strangers import FIRST_BYTES, MESSAGES_MOST, Strangers
 from scaler.transport.interface import Listener, PeerGoneError
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
@@ -32,7 +32,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
 )
-from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho, WorkerHello
+from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, RunTask, WorkerHeartbeatEcho, WorkerHello
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,36 @@ heartbeats should acknowledge what has come."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
+
+REMEMBERED = 1024
+"""How many strangers are remembered; beyond that, the one that has been silent for the longest time is forgotten."""
+
+MESSAGES_MOST = 64
+"""What a former peer may have on its way when it is asked for a new hello. One that says more is no peer of ours."""
+
+FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * HELD_RUN.size
+"""A larger first message is no hello: 65,535 names of 32 bytes and the most runs are in one of this size."""
+
+
+class Strangers:
+    """Connections that have not said a hello that was accepted, or were peers and talked garbage."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[Connection, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add_message(self, connection: Connection) -> int:
+        """Return how many messages the connection has sent, with this one."""
+        count = self._counts[connection] = self._counts.pop(connection, 0) + 1
+        if len(self._counts) > REMEMBERED:
+            self._counts.popitem(last=False)
+        return count
+
+    def remove(self, connection: Connection) -> None:
+        """The connection has said hello, or is gone."""
+        self._counts.pop(connection, None)
 
 
 class SchedulerEdge:

@@ -1,10 +1,9 @@
 """The settings of each process, one table each.
 
-To add one: write a field with its `entry` into the table of the process, use it, and put the parameter into the
-signatures that should have it (`Scheduler`, `Cluster`, `SchedulerClusterCombo`, `Client`; tests compare them with the
-tables). All else comes from the table: the checks, the option of the command and its `-h`, the environment variable,
-the key in `scaler.toml`, and the page `docs/reference/settings.md` (python docs/draw_settings.py). Durations are in
-seconds, sizes in bytes.
+To add one: write a field with its `entry` into the table of the process, its type into the `TypedDict` above the table,
+and use it. All else comes from the table: default and description in the signatures of `Scheduler`, `Cluster` and
+`SchedulerClusterCombo`, the checks, the option of the command and its `-h`, the environment variable, the key in
+`scaler.toml`, and the page `docs/reference/settings.md` (make draw). Durations are in seconds, sizes in bytes.
 """
 
 from scaler.settings.base import EVENT_LOOPS, LoggingConfig, Settings

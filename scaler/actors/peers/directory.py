@@ -1,7 +1,9 @@
 """The directory: who is there, over which connection; it finds each peer in constant time.
 
-The acceptor and the edge write it, the acceptor and the edge read it. It outlives the acceptor, which is restarted with
-it. Must never: be searched from one end to the other for a single peer, because thousands come and go at once.
+The acceptor and the edge read and write it. It outlives the acceptor, which is restarted with it, and so it also keeps
+what outlives sessions: when attempts got their numbers, and which tasks were never started.
+
+Must never: be searched from one end to the other for a single peer, because thousands come and go at once.
 """
 
 from __future__ import annotations
@@ -11,16 +13,69 @@ from collections.abc import Callable
 
 from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.peers.accounts import Accounts
-from scaler.actors.peers.attempt_times import AttemptTimes
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerKey
 from scaler.actors.peers.worker_names import WorkerNames
-from scaler.actors.tasks.unstarted import Unstarted
-from scaler.ids import NO_CONNECTION, Connection
+from scaler.ids import NO_CONNECTION, Connection, TaskId, is_later
 from scaler.kit import ActorRef
 
 SPENT_REMEMBERED = 16_384
 """How many former connections of peers are remembered."""
+
+MARK_SECONDS = 1.0
+"""The shortest time between two marks."""
+MARKS_MOST = 1024
+"""When there are so many, those that are close together for their age are forgotten."""
+PRECISION = 0.02
+"""The distance between two old marks, as a share of their age."""
+
+KNOWN_MOST = 200_000
+"""The most tasks that are remembered. One that is not is not started again."""
+
+
+class Unstarted:
+    """The last ones."""
+
+    def __init__(self) -> None:
+        self._task_ids: OrderedDict[TaskId, None] = OrderedDict()
+
+    def add(self, task_id: TaskId) -> None:
+        """Remember a task that certainly was not started."""
+        self._task_ids[task_id] = None
+        if len(self._task_ids) > KNOWN_MOST:
+            self._task_ids.popitem(last=False)
+
+    def take(self, task_id: TaskId) -> bool:
+        """Return whether a task certainly was not started, and forget it: it may be started now."""
+        return self._task_ids.pop(task_id, 0) is None
+
+
+class AttemptTimes:
+    """The marks of one scheduler: a number, and when it was given."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[int, float]] = []
+
+    def mark(self, next_attempt: Callable[[], int], now: float) -> None:
+        """Attempts from now on are later than this."""
+        marks = self._marks
+        if marks and now - marks[-1][1] < MARK_SECONDS:
+            return
+        marks.append((next_attempt(), now))
+        if len(marks) >= MARKS_MOST:
+            self._thin_out(now)
+
+    def _thin_out(self, now: float) -> None:
+        kept: list[tuple[int, float]] = []
+        for mark in self._marks:
+            if not kept or mark[1] - kept[-1][1] >= PRECISION * (now - mark[1]):
+                kept.append(mark)
+        self._marks = kept
+
+    def seconds_since(self, attempt: int, now: float) -> float:
+        """Return for how long at least an attempt has had its number; 0: since the last mark."""
+        after = next((at for number, at in self._marks if is_later(number, attempt)), now)
+        return now - after
 
 
 class Directory:

@@ -6,7 +6,7 @@ clients and nodes there are; it grows with the number of classes, which is bound
 
 A node that did not fit a class is rechecked only after a worker or an amount was freed there.
 
-Must never: look at a task that asks for nothing; `placement` has the turns between those and these.
+Tasks that ask for nothing wait elsewhere; `Turns` says whose task goes next, so that neither holds up the other.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import nlargest
+from operator import attrgetter
 from typing import Generic
 
 from scaler.actors.policy.interface import Capacity, Group, Order, T, W
@@ -334,3 +335,43 @@ class ConstrainedQueue(Generic[W, T]):
         for resource_class in self.classes.values():
             counts.update(resource_class.queue.by_account())
         return counts
+
+
+_by_turn = attrgetter("turn")
+
+
+class Turns(Generic[T]):
+    """The order of classes.
+
+    Args:
+        plain: the tasks that ask for nothing.
+    """
+
+    def __init__(self, plain: Order[T]) -> None:
+        self.plain = ResourceClass(Needs(), plain)
+        self._number = 2
+
+    def next(self, classes: Iterable[ResourceClass[T]], with_plain: bool = True) -> ResourceClass[T]:
+        """Return the class whose first task is placed next, the tasks that ask for nothing among them.
+
+        Args:
+            with_plain: whether there is room for those, too.
+        """
+        plain = self.plain
+        for resource_class in classes:
+            # a new one goes only before the one that has just had its turn
+            resource_class.turn = resource_class.turn or self._number - 1
+        rows = sorted((plain, *classes) if with_plain and plain.queue else classes, key=_by_turn)
+        for row in rows:
+            first = row.queue.first()
+            if first is None or not any(
+                other.queue.greatest(first.account) > first.spec.priority for other in rows if other is not row
+            ):
+                return row
+            row.queue.pass_turn()
+        return rows[0]
+
+    def had(self, resource_class: ResourceClass[T]) -> None:
+        """A task of this class was assigned."""
+        self._number += 2
+        resource_class.turn = self._number

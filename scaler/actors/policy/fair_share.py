@@ -25,7 +25,7 @@ _account_of = attrgetter("account")
 
 
 class FairShare(Generic[T]):
-    """Tasks in the order in which they are to be placed."""
+    """Tasks in the order in which they are to be assigned; `Order` says what each method does."""
 
     def __init__(self) -> None:
         self._ring: OrderedDict[int, InOrder[T]] = OrderedDict()
@@ -43,7 +43,6 @@ class FairShare(Generic[T]):
         return (ready for queue in self._ring.values() for ready in queue)
 
     def put(self, tasks: Iterable[T]) -> None:
-        """Add tasks. A task that reports again when asked waits once."""
         for account, row in groupby(tasks, _account_of):
             queue = self._ring.get(account)
             if queue is None:
@@ -53,7 +52,6 @@ class FairShare(Generic[T]):
             queue.put(row)
 
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
-        """Remove a task and return it; None if it did not wait."""
         queue = self._ring.get(account)
         found = None if queue is None else queue.remove(task, priority)
         if found is not None and not queue:
@@ -61,7 +59,6 @@ class FairShare(Generic[T]):
         return found
 
     def drain(self) -> Iterator[T]:
-        """Remove and yield one task after the other, until the caller stops."""
         if len(self._ring) == 1:  # most of the time there is one client
             return next(iter(self._ring.values())).drain()
         return self._take_turns()
@@ -83,38 +80,29 @@ class FairShare(Generic[T]):
                 yield ready
 
     def drain_map(self) -> Iterator[T]:
-        """The same with the first tasks of a map, while they are all of one function and have neither options nor a
-        priority, and while nothing waits that is of another account or has a priority; otherwise with none.
-        """
         queues = list(islice(filter(None, self._ring.values()), 2))
         return queues[0].drain_map() if len(queues) == 1 else iter(())
 
     def has_beside(self, account: int) -> bool:
-        """Return whether a task waits that does not have to come behind the usual tasks of this account."""
         others = (queue for other, queue in self._ring.items() if other != account)
         return any(others) or self.greatest(account) > 0
 
     def first(self) -> T | None:
-        """Return the task that `drain` yields next; None if there is none."""
         return next(filter(None, map(InOrder.first, self._ring.values())), None)
 
     def greatest(self, account: int) -> float:
-        """Return the greatest priority among the tasks of an account; -inf: none waits."""
         queue = self._ring.get(account)
         return -inf if queue is None else queue.greatest()
 
     def pass_turn(self) -> None:
-        """Let the account of the first task come last."""
         first = self.first()
         if first is not None:
             self._ring.move_to_end(first.account)
 
     def by_account(self) -> dict[int, int]:
-        """Return how many tasks of each account wait."""
         return {account: len(queue) for account, queue in self._ring.items() if queue}
 
     def clear(self) -> None:
-        """Forget all tasks."""
         self._ring.clear()
 
     def _drop(self, account: int) -> None:

@@ -37,7 +37,7 @@ class _Level(Generic[T]):
 
 
 class InOrder(Generic[T]):
-    """Tasks in the order in which they are to be placed."""
+    """Tasks in the order in which they are to be assigned; `Order` says what each method does."""
 
     def __init__(self) -> None:
         self._levels: PriorityRows[_Level[T]] = PriorityRows(_Level)
@@ -52,7 +52,6 @@ class InOrder(Generic[T]):
         return (ready for row in self._rows() for ready in row.values())
 
     def put(self, tasks: Iterable[T]) -> None:
-        """Add tasks. A task that reports again when asked waits once."""
         levels = self._levels
         for ready in tasks:
             level = levels[ready.spec.priority]
@@ -64,7 +63,6 @@ class InOrder(Generic[T]):
                     level.ahead.pop(ready.task, None)
 
     def remove(self, task: Hashable, priority: int, _account: int = 0) -> T | None:
-        """Remove a task and return it; None if it did not wait."""
         level = self._levels.get(priority)
         if level is None:
             return None
@@ -77,16 +75,12 @@ class InOrder(Generic[T]):
         return row.popitem(last=False)[1] if row else None
 
     def drain(self) -> Iterator[T]:
-        """Remove and yield one task after the other, until the caller stops."""
         level = self._levels[self._levels.priorities[-1]]
         for row in self._rows() if len(self._levels) > 1 else (level.ahead, level.new):
             while row:
                 yield row.popitem(last=False)[1]
 
     def drain_map(self) -> Iterator[T]:
-        """The same with the first tasks of a map, while they are all of one function and have neither options nor a
-        priority, and while nothing waits that has a priority; otherwise with none.
-        """
         level = self._levels.first()
         if len(self._levels) > 1:
             return
@@ -100,16 +94,13 @@ class InOrder(Generic[T]):
                 yield row.popitem(last=False)[1]
 
     def has_beside(self, _account: int) -> bool:
-        """Return whether a task waits that does not have to come behind the usual ones."""
         return self.greatest() > 0
 
     def first(self) -> T | None:
-        """Return the task that `drain` yields next; None if there is none."""
         row = self._first_row()
         return next(iter(row.values())) if row else None
 
     def greatest(self, _account: int = 0) -> float:
-        """Return the greatest priority; -inf: none waits."""
         first = self.first()
         return -inf if first is None else first.spec.priority
 
@@ -117,7 +108,6 @@ class InOrder(Generic[T]):
         """Do nothing: accounts take no turns here."""
 
     def clear(self) -> None:
-        """Forget all tasks."""
         self._levels = PriorityRows(_Level)
 
     def by_account(self) -> dict[int, int]:

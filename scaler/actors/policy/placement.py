@@ -14,13 +14,12 @@ from math import inf
 from typing import Any, Generic
 
 from scaler.actors.policy.admission import Admission, refusal
-from scaler.actors.policy.constrained import ConstrainedQueue, ResourceClass
+from scaler.actors.policy.constrained import ConstrainedQueue, ResourceClass, Turns
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import NO_OFFER, Backlog, Capacity, Decisions, Group, Order, Policy, T, W
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.rounds import Rounds
-from scaler.actors.policy.turns import Turns
 from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US, WorkerLoads
 from scaler.durations import Durations
 from scaler.ids import ObjectId

@@ -28,14 +28,14 @@ from scaler.actors.messages.peers import (
     ReportStatistics,
     Resumed,
     StopAgent,
+    StopWorker,
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.hellos import listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
-from scaler.actors.sessions.farewell import Farewell, orders_by_worker
-from scaler.actors.sessions.session import Session
+from scaler.actors.sessions.session import Farewell, Session
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import TaskId
@@ -390,11 +390,20 @@ class AgentSession(Session):
         if not self._workers:
             return
         unheard = orders_by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)
-        self.spawn(Farewell(self._slices, self._workers, was_lost, unheard))
-        self._workers = []
+        workers, self._workers = self._workers, []
+        stops = ((worker, StopWorker(was_lost, unheard.get(number, ()))) for number, worker in enumerate(workers))
+        self.spawn(Farewell(stops, self._slices))
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add(self.role, self._title, {"workers": self._n_open})
         for worker in self._workers[: self._n_open]:
             worker.notify(ask)
+
+
+def orders_by_worker(orders: Iterable[RunTask]) -> dict[int, list[RunTask]]:
+    """Return orders to an agent by the number of the worker."""
+    by_worker: dict[int, list[RunTask]] = {}
+    for order in orders:
+        by_worker.setdefault(order.worker, []).append(order)
+    return by_worker

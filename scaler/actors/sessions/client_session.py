@@ -11,7 +11,7 @@ Must never: keep an object.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -40,9 +40,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
-from scaler.actors.sessions.canceller import Canceller
-from scaler.actors.sessions.resubmission import Resubmission
-from scaler.actors.sessions.session import Session
+from scaler.actors.sessions.session import Farewell, Session
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
@@ -84,6 +82,65 @@ SEARCHED_MOST = 20_000
 BARE_GRAPHS_MOST = 65_536
 """A client announces so many graphs at most before it sends a node of any of them. Their nodes follow at once, unless
 they wait behind large values."""
+
+
+class Resubmission:
+    """The calls that a client says again, of which some may have ended.
+
+    Args:
+        open_tasks: those that were open when its session began anew.
+        said: what it was told in the new session.
+    """
+
+    def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
+        self._told = {item.task_id for item in said if type(item) is TaskResult}
+        self._tasks = self._told.union(open_tasks)
+        self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
+        """unknown ones: when all nodes are there, it is known whether their results are on their way"""
+
+    def is_over(self, heartbeat: ClientHeartbeat, arriving_bytes: int) -> bool:
+        """Return whether all that is said again has come before a heartbeat.
+
+        Args:
+            arriving_bytes: of a large message that has come in part.
+        """
+        return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
+
+    def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
+        """Leave out what was open and has ended."""
+        known = self._tasks
+        return [spec for spec in batch if spec.task_id not in known or spec.task_id in open_tasks]
+
+    def tell(self, task_id: TaskId) -> None:
+        """Note that the client is told the result of a node."""
+        self._told.add(task_id)
+
+    def announce(self, spec: GraphTask) -> None:
+        """Take a graph that is unknown, or has ended. It has nodes."""
+        self._graphs[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
+
+    def has_graph(self, graph_id: GraphId) -> bool:
+        """Return whether the nodes of a graph belong here."""
+        return graph_id in self._graphs
+
+    def hear_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
+        """Take inputs of a graph, which come before its nodes."""
+        self._graphs[graph_id][1].extend(inputs)
+
+    def hear(
+        self, graph_id: GraphId, nodes: Iterable[GraphNode]
+    ) -> tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]] | None:
+        """Take nodes of a graph. Return the whole graph if it is to run."""
+        spec, inputs, heard = self._graphs[graph_id]
+        heard.extend(nodes)
+        if len(inputs) + len(heard) < spec.node_count:
+            return None
+        del self._graphs[graph_id]
+        return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, inputs, heard)
+
+    def forget(self, graph_id: GraphId) -> None:
+        """A graph is cancelled."""
+        self._graphs.pop(graph_id, None)
 
 
 class ClientSession(Session):
@@ -455,6 +512,6 @@ class ClientSession(Session):
         cancels += [(graph, CancelGraph()) for graph in self._graphs.values()]
         self._tasks, self._graphs = {}, {}
         if cancels:
-            self.spawn(Canceller(cancels))
+            self.spawn(Farewell(cancels))
         self._object_store.send(OwnerLeft(self._client_id))
         super()._leave()

@@ -7,7 +7,8 @@ back on another one within a few seconds.
 from __future__ import annotations
 
 import logging
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from scaler.actors.insight.events import (
     AGENT,
@@ -25,6 +26,7 @@ from scaler.actors.insight.events import (
 from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, Resumed, SessionEnded
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
+from scaler.actors.slices import NextSlice, Slices
 from scaler.kit import Actor, ActorRef, Timer, handles
 
 logger = logging.getLogger(__name__)
@@ -181,3 +183,36 @@ class Session(Actor):
         if self._silence_timer is not None:
             self._silence_timer.cancel()
         self._services.acceptor.send(SessionEnded(self._peer))
+
+
+class Farewell(Actor):
+    """Tells the tasks, graphs or worker proxies of a session that has ended, a slice at a time, and then ends.
+
+    Args:
+        messages: whom to tell what, in this order.
+        before: what the session still had to tell them; it goes first.
+    """
+
+    def __init__(self, messages: Iterable[tuple[ActorRef, Any]], before: Slices | None = None) -> None:
+        self._messages, self._before = messages, before
+
+    def on_start(self) -> None:
+        self._slices = Slices(self)
+        if self._before is not None:
+            self._slices.take_over(self._before, _send, self._messages)
+        else:
+            self._slices.add(_send, self._messages)
+        self._end_if_done()
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        self._slices.go_on()
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not self._slices:
+            self.stop_now()
+
+
+def _send(pair: tuple[ActorRef, Any]) -> None:
+    pair[0].send(pair[1])

@@ -50,8 +50,7 @@ from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Needs, Offer
 from scaler.actors.policy.interface import NO_OFFER
-from scaler.actors.workers.allocations import Allocations
-from scaler.actors.workers.runs import Measured, Orphan, Orphans, RunRecord, add_measured, order_of
+from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch

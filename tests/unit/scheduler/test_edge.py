@@ -13,7 +13,7 @@ from scaler.ids import Connection, ObjectId
 from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
-from scaler.scheduler.strangers import FIRST_BYTES, MESSAGES_MOST
+from scaler.scheduler.edge import FIRST_BYTES, MESSAGES_MOST, REMEMBERED, Strangers
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
@@ -371,3 +371,30 @@ def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same
     assert not client.session.pipe.has_unsaid
     assert turns <= 12, "each turn opens the window"
     shell.loop.close()
+
+
+ONE = Connection(b"one")
+
+
+def test_each_connection_is_counted_for_itself() -> None:
+    strangers = Strangers()
+    assert [strangers.add_message(ONE), strangers.add_message(Connection(b"other")), strangers.add_message(ONE)] == [
+        1,
+        1,
+        2,
+    ]
+    strangers.remove(ONE)
+    strangers.remove(ONE)
+    assert strangers.add_message(ONE) == 1
+
+
+def test_only_the_last_ones_are_remembered() -> None:
+    strangers = Strangers()
+    strangers.add_message(Connection(b"silent"))
+    strangers.add_message(ONE)
+    for number in range(REMEMBERED - 1):
+        strangers.add_message(Connection(b"%d" % number))
+        strangers.add_message(ONE)
+    assert len(strangers) == REMEMBERED
+    assert strangers.add_message(ONE) == REMEMBERED + 1
+    assert strangers.add_message(Connection(b"silent")) == 1

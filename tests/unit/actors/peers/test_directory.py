@@ -6,10 +6,10 @@ from itertools import count
 
 import pytest
 
-from scaler.actors.peers.directory import SPENT_REMEMBERED, Directory
+from scaler.actors.peers.directory import KNOWN_MOST, MARKS_MOST, SPENT_REMEMBERED, AttemptTimes, Directory, Unstarted
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PipeFactory
-from scaler.ids import NO_CONNECTION, Connection
+from scaler.ids import ATTEMPTS, NO_CONNECTION, Connection, TaskId
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -118,3 +118,51 @@ def test_so_many_former_connections_are_remembered(scene: Scene) -> None:
         scene.directory.reconnect(client, Connection(b"%d" % number))
     assert not scene.directory.is_spent(ONE)
     assert scene.directory.is_spent(Connection(b"0"))
+
+
+def test_an_attempt_is_older_than_the_first_mark_after_it() -> None:
+    times, numbers = AttemptTimes(), map((ATTEMPTS - 1).__and__, count(ATTEMPTS - 2))
+    times.mark(numbers.__next__, 10.0)
+    first, second = next(numbers), next(numbers)
+    assert times.seconds_since(first, 11.0) == 0.0
+    times.mark(numbers.__next__, 12.0)
+    times.mark(numbers.__next__, 12.9)
+    third = next(numbers)
+    times.mark(numbers.__next__, 15.0)
+    assert second < first, "the numbers have begun again"
+    assert [times.seconds_since(each, 20.0) for each in (first, second, third)] == [8.0, 8.0, 5.0]
+
+
+def test_of_old_times_less_is_known() -> None:
+    times, numbers = AttemptTimes(), count()
+    attempts = []
+    for second in range(50 * MARKS_MOST):
+        attempts.append(next(numbers))
+        times.mark(numbers.__next__, float(second))
+    now = 50.0 * MARKS_MOST
+    assert len(times._marks) < MARKS_MOST
+    for second, attempt in list(enumerate(attempts))[::97]:
+        age = now - second
+        assert 0.94 * age <= times.seconds_since(attempt, now) <= age
+    assert times.seconds_since(attempts[-1], now) == 1.0
+
+
+def numbered(number: int) -> TaskId:
+    return TaskId(number.to_bytes(16, "big"))
+
+
+def test_a_task_is_known_until_it_is_said_again() -> None:
+    unstarted = Unstarted()
+    unstarted.add(numbered(1))
+    assert not unstarted.take(numbered(2))
+    assert unstarted.take(numbered(1))
+    assert not unstarted.take(numbered(1)), "it may have been started meanwhile"
+
+
+def test_only_the_last_ones_are_known() -> None:
+    unstarted = Unstarted()
+    for number in range(KNOWN_MOST + 1):
+        unstarted.add(numbered(number))
+    assert not unstarted.take(numbered(0))
+    assert unstarted.take(numbered(1))
+    assert unstarted.take(numbered(KNOWN_MOST))

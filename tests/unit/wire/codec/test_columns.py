@@ -10,7 +10,7 @@ import pytest
 from scaler.config import WORKERS_MOST
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID, ObjectId, TaskId
-from scaler.scheduler.strangers import FIRST_BYTES
+from scaler.scheduler.edge import FIRST_BYTES
 from scaler.wire.codec import codec, columns
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds

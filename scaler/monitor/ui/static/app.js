@@ -1,10 +1,10 @@
 // The page: which view is shown, the strip above it, the long history, and the keys.
 
-import { h, say, fill } from "./dom.js";
+import { h, say, fill, muted, plainTable } from "./dom.js";
 import { Socket } from "./socket.js";
 import { prefs, set, apply } from "./prefs.js";
 import { count, short, rate, clock, seconds } from "./format.js";
-import { sheet, paint, token, timeAxis } from "./charts.js";
+import { sheet, token, timeAxis, strokeLine } from "./charts.js";
 import live from "./pages/live.js";
 import tasks from "./pages/tasks.js";
 import stream from "./pages/stream.js";
@@ -39,8 +39,12 @@ const app = {
   },
 };
 
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
 function route() {
-  const [name, id = ""] = location.hash.replace(/^#\/?/, "").split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  const [name, id = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const page = pages[name];
   if (!page) return location.replace("#/live");
   Object.assign(app, { name, id, args: {} });
@@ -59,22 +63,30 @@ function route() {
 // ---------------------------------------------------------------- the strip
 
 const parts = {
-  verdict: h("span", {}), sentence: h("small", {}), rate: h("b"), left: h("b"), open: h("b"), failed: h("b"), recent: h("span", { class: "muted" }),
-  busy: h("b"), advice: h("div", { class: "advice" }),
+  verdict: h("span", {}), sentence: h("small", {}), rate: h("b"), left: h("b"), open: h("b"), failed: h("b"),
+  recent: h("span", { class: "muted" }), busy: h("b"), advice: h("div", { class: "advice" }),
 };
-const figure = (label, value, more, name = "") => h("span", { class: `figure ${name}` }, value, h("span", { class: "muted" }, ` ${label}`), more);
+const figure = (label, value, more, name = "") =>
+  h("span", { class: `figure ${name}` }, value, h("span", { class: "muted" }, ` ${label}`), more);
 const news = h("span", { class: "news" });
 const leftFigure = figure("left", parts.left), failedFigure = figure("failed", parts.failed, parts.recent);
 fill(strip, h("div", { class: "verdict", role: "status" }, parts.verdict, parts.sentence),
-  figure("tasks/s", parts.rate), leftFigure, figure("open", parts.open, null, "optional"), failedFigure, figure("workers busy", parts.busy, null, "optional"), news, parts.advice);
+  figure("tasks/s", parts.rate), leftFigure, figure("open", parts.open, null, "optional"), failedFigure,
+  figure("workers busy", parts.busy, null, "optional"), news, parts.advice);
 
 function showStrip(said) {
-  const isBad = said.news !== "live";
-  strip.classList.toggle("bad", said.news === "old");
-  document.body.classList.toggle("old", said.news === "old");
-  say(parts.verdict, said.news === "never" ? "Waiting for the scheduler" : said.news === "old" ? `No news for ${seconds(Math.floor(said.silent))}` : said.title);
-  say(parts.sentence, isBad ? (said.news === "old" ? `shown as of ${clock(said.at)}, trying again` : "nothing was heard yet") : said.sentence);
-  parts.sentence.title = isBad ? "" : said.sentence;
+  const isOld = said.news === "old";
+  strip.classList.toggle("bad", isOld);
+  document.body.classList.toggle("old", isOld);
+  const [title, sentence, mark] = {
+    never: ["Waiting for the scheduler", "nothing was heard yet", "\u25cb waiting"],
+    old: [`No news for ${seconds(Math.floor(said.silent))}`, `shown as of ${clock(said.at)}, trying again`,
+      `\u25cb as of ${clock(said.at)}`],
+    live: [said.title, said.sentence, `\u25cf live ${clock(said.at)}`],
+  }[said.news];
+  say(parts.verdict, title);
+  say(parts.sentence, sentence);
+  parts.sentence.title = said.news === "live" ? sentence : "";
   say(parts.rate, rate(said.rate));
   leftFigure.hidden = !said.left;
   say(parts.left, said.left || "-");
@@ -86,15 +98,23 @@ function showStrip(said) {
   say(parts.busy, said.workers === null ? "-" : `${count(said.busy ?? 0)} of ${count(said.workers)}`);
   fill(parts.advice, ...advice(said));
   parts.advice.hidden = !parts.advice.childNodes.length;
-  say(news, app.paused ? "\u2016 paused" : isBad ? said.at ? `\u25cb as of ${clock(said.at)}` : "\u25cb waiting" : `\u25cf live ${clock(said.at)}`);
-  for (const a of document.querySelectorAll("[data-page=failures] .count")) say(a, said.failures ? ` \u2717${count(said.failures)}` : "");
+  say(news, app.paused ? "\u2016 paused" : mark);
+  const failures = said.failures ? ` \u2717${count(said.failures)}` : "";
+  for (const a of document.querySelectorAll("[data-page=failures] .count")) say(a, failures);
 }
 
 function advice(said) {
   if (said.problem) return [said.problem];
-  if (said.news === "never") return ["Is scaler_scheduler running, and is ", h("code", {}, said.address), " the monitor address that it printed? This page waits and comes alive by itself."];
-  if (said.news === "old") return ["Is scaler_scheduler still running at ", h("code", {}, said.address), "?"];
-  if (said.restart) return [`The scheduler was restarted at ${clock(said.restart.at)}, its counters began anew; ${count(said.restart.back)} of ${count(said.restart.of)} workers are back.`];
+  const address = h("code", {}, said.address);
+  if (said.news === "never") {
+    return ["Is scaler_scheduler running, and is ", address,
+      " the monitor address that it printed? This page waits and comes alive by itself."];
+  }
+  if (said.news === "old") return ["Is scaler_scheduler still running at ", address, "?"];
+  if (said.restart) {
+    const back = `${count(said.restart.back)} of ${count(said.restart.of)} workers are back`;
+    return [`The scheduler was restarted at ${clock(said.restart.at)}, its counters began anew; ${back}.`];
+  }
   if (said.warning) return ["\u26a0 ", said.warning];
   return [];
 }
@@ -102,6 +122,7 @@ function advice(said) {
 // ---------------------------------------------------------------- the long history
 
 let band = null, range = null, from = null;
+const dragged = () => [Math.min(from.x, from.to), Math.max(from.x, from.to)];
 const bandSheet = sheet((context, width, height) => {
   if (!band) return;
   const { success, failed, canceled } = band.columns;
@@ -112,7 +133,8 @@ const bandSheet = sheet((context, width, height) => {
       context.fillStyle = token("hair");
       return context.fillRect(i * each, low - 1, each, 1);
     }
-    const good = ((value + (canceled[i] || 0)) / most) * (low - 2), bad = failed[i] ? Math.max(2, (failed[i] / most) * (low - 2)) : 0;
+    const good = ((value + (canceled[i] || 0)) / most) * (low - 2);
+    const bad = failed[i] ? Math.max(2, (failed[i] / most) * (low - 2)) : 0;
     context.fillStyle = token("line");
     context.fillRect(i * each, low - good, Math.max(1, each - 0.5), good);
     context.fillStyle = token("failed");
@@ -122,19 +144,21 @@ const bandSheet = sheet((context, width, height) => {
   if (first < 0 || first * each > 200) {
     context.fillStyle = token("ink2");
     context.textAlign = "right";
-    const room = (first < 0 ? width : first * each) - 8, whole = `nothing was recorded before${band.kept ? "" : ": scaler_ui --store FILE keeps a week"}`;
-    context.fillText(context.measureText(whole).width < room ? whole : "nothing was recorded before", room, 16);
+    const room = (first < 0 ? width : first * each) - 8, short = "nothing was recorded before";
+    const whole = short + (band.kept ? "" : ": scaler_ui --store FILE keeps a week");
+    context.fillText(context.measureText(whole).width < room ? whole : short, room, 16);
   }
   context.strokeStyle = token("line");
-  context.beginPath(); context.moveTo(0, low + 0.5); context.lineTo(width, low + 0.5); context.stroke();
+  strokeLine(context, 0, low + 0.5, width, low + 0.5);
+  const xOf = (at) => ((at - band.start) / (end - band.start)) * width;
   for (const at of band.restarts) {
-    const x = ((at - band.start) / (end - band.start)) * width;
+    const x = xOf(at);
     context.fillStyle = token("accent");
     context.fillRect(x, 0, 2, low);
     context.textAlign = "left";
     context.fillText("restart", x + 4, 10);
   }
-  const chosen = from !== null ? [Math.min(from.x, from.to), Math.max(from.x, from.to)] : range?.map((at) => ((at - band.start) / (end - band.start)) * width);
+  const chosen = from !== null ? dragged() : range?.map(xOf);
   if (chosen) {
     context.fillStyle = token("accent"); context.globalAlpha = 0.25;
     context.fillRect(chosen[0], 0, Math.max(2, chosen[1] - chosen[0]), low); context.globalAlpha = 1;
@@ -150,7 +174,7 @@ bandSheet.canvas.addEventListener("pointermove", (event) => {
   if (band) bandSheet.canvas.title = clock(bandTime(event.offsetX), true);
 });
 bandSheet.canvas.addEventListener("pointerup", () => {
-  if (from && Math.abs(from.to - from.x) > 4) choose(bandTime(Math.min(from.x, from.to)), bandTime(Math.max(from.x, from.to)));
+  if (from && Math.abs(from.to - from.x) > 4) choose(...dragged().map(bandTime));
   from = null;
   bandSheet.later();
 });
@@ -175,7 +199,8 @@ function show(frame) {
   if (frame.band) {
     band = frame.band;
     const span = band.columns.success.length * band.step;
-    say(bandLabel, `tasks/s, last ${span >= 86400 ? `${Math.round(span / 86400)} d` : span >= 3600 ? `${Math.round(span / 3600)} h` : `${Math.round(span / 60)} m`}`);
+    const [size, unit] = [[86400, "d"], [3600, "h"], [60, "m"]].find(([size]) => span >= size);
+    say(bandLabel, `tasks/s, last ${Math.round(span / size)} ${unit}`);
     bandSheet.later();
   }
   app.view.update(frame.data, frame.strip);
@@ -193,22 +218,27 @@ app.socket = new Socket(show, (state) => {
   document.body.classList.add("old");
   say(parts.verdict, "No connection");
   say(parts.sentence, "to the server of this page, trying again");
-  fill(parts.advice, "Is scaler_ui still running? If it was restarted with another token, open the address that it printed.");
+  fill(parts.advice,
+    "Is scaler_ui still running? If it was restarted with another token, open the address that it printed.");
   parts.advice.hidden = false;
   say(news, "\u25cb not connected");
 });
 
 // ---------------------------------------------------------------- navigation and keys
 
-const nav = (name, short) => h("a", { href: `#/${name}`, "data-page": name }, short || pages[name].title, h("span", { class: "count" }));
+const nav = (name, short = pages[name].title) =>
+  h("a", { href: `#/${name}`, "data-page": name }, short, h("span", { class: "count" }));
 fill(document.getElementById("nav"), shown.map((name) => nav(name)));
 fill(document.getElementById("tabs"), onPhones.map((name) => nav(name, { failures: "Failed", settings: "More" }[name])));
 
-const keys = [["1-8", "pages"], ["/", "search"], ["Space", "pause, and go on"], ["j k, arrows", "rows of a table"], ["Enter", "open the row"], ["Esc", "back"],
-  ["[ ]", "earlier, later"], ["+ -", "shorter, longer window"], ["0", "now"], ["t", "light, dark, as the system"], ["?", "these keys"]];
+const keys = [
+  ["1-8", "pages"], ["/", "search"], ["Space", "pause, and go on"], ["j k, arrows", "rows of a table"],
+  ["Enter", "open the row"], ["Esc", "back"], ["[ ]", "earlier, later"], ["+ -", "shorter, longer window"],
+  ["0", "now"], ["t", "light, dark, as the system"], ["?", "these keys"],
+];
 const dialog = document.getElementById("keys");
-fill(dialog, h("h2", {}, "Keys"), h("table", {}, h("tbody", {}, keys.map(([key, what]) => h("tr", {}, h("td", {}, h("kbd", {}, key)), h("td", {}, what))))),
-  h("p", { class: "muted" }, "This page shows and changes nothing."), h("button", { onclick: () => dialog.close() }, "Close"));
+fill(dialog, h("h2", {}, "Keys"), plainTable("Keys", [], keys.map(([key, what]) => [h("kbd", {}, key), what])),
+  muted("This page shows and changes nothing."), h("button", { onclick: () => dialog.close() }, "Close"));
 document.getElementById("help").addEventListener("click", () => dialog.showModal());
 document.getElementById("skip").addEventListener("click", () => main.focus());
 const theme = () => set("theme", { system: "light", light: "dark", dark: "system" }[prefs.theme]);
@@ -235,7 +265,8 @@ addEventListener("keydown", (event) => {
     "/": () => main.querySelector("input[type=search]")?.focus(),
     " ": onButton ? null : pause,
     j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1),
-    "[": () => app.view.pan?.(-1), "]": () => app.view.pan?.(1), "+": () => app.view.zoom?.(-1), "-": () => app.view.zoom?.(1),
+    "[": () => app.view.pan?.(-1), "]": () => app.view.pan?.(1),
+    "+": () => app.view.zoom?.(-1), "-": () => app.view.zoom?.(1),
     0: () => (choose(null), app.view.now?.()), t: theme, "?": () => dialog.showModal(),
   }[event.key] ?? (event.key >= "1" && event.key <= "8" ? () => app.go(shown[event.key - 1]) : null);
   if (!act) return;

@@ -1,10 +1,10 @@
 // Charts on canvas: over time (stacked or lines), and a histogram. Colours come from the tokens of the style sheet.
 // Each chart has a label, a text panel for the value under the pointer, and a table of what it shows.
 
-import { h, say, fill } from "./dom.js";
+import { h, say, fill, plainTable } from "./dom.js";
 import { clock, seconds, unknown } from "./format.js";
 
-const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** The fill of an outcome: success plain, failed hatched, canceled striped, so that they differ in grey, too. */
 export function paint(context, kind) {
@@ -23,6 +23,13 @@ export function paint(context, kind) {
   if (kind === "failed") (brush.moveTo(0, 0), brush.lineTo(6, 6));
   brush.stroke();
   return context.createPattern(tile, "repeat");
+}
+
+export function strokeLine(context, x, y, toX, toY) {
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(toX, toY);
+  context.stroke();
 }
 
 // Those of pages that were left are not kept.
@@ -68,7 +75,7 @@ export function sheet(draw, label) {
 }
 
 /** Values at even times. Frames bring the whole once, then what is new. */
-export class Series {
+class Series {
   constructor(length) {
     this.length = length;
     this.start = 0;
@@ -82,7 +89,7 @@ export class Series {
     if (said.full) {
       this.start = said.start;
       this.step = said.step;
-      this.columns = Object.fromEntries(Object.entries(said.columns).map(([name, values]) => [name, [...values]])); // two charts may take the same
+      this.columns = structuredClone(said.columns); // two charts may take the same
     } else {
       const at = Math.round((said.start - this.start) / this.step);
       for (const [name, values] of Object.entries(said.columns)) {
@@ -116,10 +123,10 @@ function ticks(most, base) {
   return found;
 }
 
-const timeStep = (span) => [10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400].find((step) => span / step <= 7) || 172800;
+const timeSteps = [10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 
 export function timeAxis(context, left, width, height, start, end) {
-  const step = timeStep((end - start) * Math.max(1, 560 / width));
+  const span = (end - start) * Math.max(1, 560 / width), step = timeSteps.find((each) => span / each <= 7) || 172800;
   const zone = new Date().getTimezoneOffset() * 60;
   context.fillStyle = token("ink2");
   context.textAlign = "center";
@@ -130,14 +137,13 @@ export function timeAxis(context, left, width, height, start, end) {
   }
 }
 
-/**
- * Over time. lines: {name, title, kind}; stacked: areas above each other. format: of a value.
- * brush(start, end): called when a range was dragged.
- */
-export function timeChart({ label, lines, stacked = false, format, log = () => false, brush, tall = false, length = 300, fixed = 0, base = 10 }) {
-  const series = new Series(length);
+const dashes = [[], [6, 3], [2, 3], [10, 3, 2, 3]];
+
+/** Over time. lines: {name, title, kind}; stacked: areas above each other. format: of a value. */
+export function timeChart({ label, lines, stacked, format, log = () => false, tall, fixed = 0, base = 10 }) {
+  const series = new Series(300);
   const readout = h("div", { class: "readout" });
-  let pointer = null, pinned = false, drag = null;
+  let pointer = null, pinned = false;
   const plot = (width) => ({ left: 64, width: width - 72 });
 
   const top = (logarithmic) => {
@@ -163,7 +169,7 @@ export function timeChart({ label, lines, stacked = false, format, log = () => f
     context.fillStyle = token("ink2");
     context.textAlign = "right";
     for (const value of logarithmic ? [most / 1e3, most / 100, most / 10, most] : ticks(most, base)) {
-      context.beginPath(); context.moveTo(left, y(value)); context.lineTo(left + inner, y(value)); context.stroke();
+      strokeLine(context, left, y(value), left + inner, y(value));
       context.fillText(value ? format(value) : "0", left - 6, y(value) + 4);
     }
     if (!series.size || series.end < 1e9) return;
@@ -172,13 +178,10 @@ export function timeChart({ label, lines, stacked = false, format, log = () => f
     else curves(context, x, y);
     timeAxis(context, left, inner, height, start, end);
     context.strokeStyle = token("line");
-    context.beginPath(); context.moveTo(left, low); context.lineTo(left + inner, low); context.stroke();
-    if (drag) {
-      context.fillStyle = token("accent"); context.globalAlpha = 0.2;
-      context.fillRect(Math.min(drag.from, drag.to), high, Math.abs(drag.to - drag.from), low - high); context.globalAlpha = 1;
-    }
+    strokeLine(context, left, low, left + inner, low);
     if (pointer !== null) {
-      context.strokeStyle = token("ink2"); context.beginPath(); context.moveTo(pointer, high); context.lineTo(pointer, low); context.stroke();
+      context.strokeStyle = token("ink2");
+      strokeLine(context, pointer, high, pointer, low);
     }
   }, label);
 
@@ -198,7 +201,8 @@ export function timeChart({ label, lines, stacked = false, format, log = () => f
       for (let i = 0; i < series.size; i++) {
         const value = values[i] || 0;
         if (!value) continue;
-        const from = Math.round(x(i)), low = y(base[i]), height = Math.max(low - y(base[i] + value), line.kind === "failed" ? 2 : 0);
+        const from = Math.round(x(i)), low = y(base[i]);
+        const height = Math.max(low - y(base[i] + value), line.kind === "failed" ? 2 : 0);
         context.fillRect(from, low - height, Math.max(1, Math.round(x(i + 1)) - from), height);
         base[i] += value;
       }
@@ -209,7 +213,7 @@ export function timeChart({ label, lines, stacked = false, format, log = () => f
       const values = series.columns[line.name] || [];
       context.strokeStyle = token(line.kind);
       context.lineWidth = 1.75;
-      context.setLineDash([[], [6, 3], [2, 3], [10, 3, 2, 3]][number % 4]);
+      context.setLineDash(dashes[number % 4]);
       context.beginPath();
       let isDown = false;
       for (let i = 0; i < series.size; i++) {
@@ -239,36 +243,34 @@ export function timeChart({ label, lines, stacked = false, format, log = () => f
     say(readout, `${clock(series.start + index * series.step)}  ${values.join("  ")}${pinned ? "  (pinned)" : ""}`);
   }
   canvas.addEventListener("pointermove", (event) => {
-    if (drag) drag.to = event.offsetX;
     if (!pinned) pointer = event.offsetX;
     (read(), later());
   });
   canvas.addEventListener("pointerleave", () => {
-    drag = null;
     if (!pinned) pointer = null;
     (read(), later());
   });
-  canvas.addEventListener("pointerdown", (event) => { if (brush) drag = { from: event.offsetX, to: event.offsetX }; });
   canvas.addEventListener("pointerup", (event) => {
-    const was = drag;
-    drag = null;
-    if (was && Math.abs(event.offsetX - was.from) > 6) brush(...[at(was.from), at(event.offsetX)].sort((a, b) => a - b));
-    else (pinned = !pinned), (pointer = event.offsetX);
+    (pinned = !pinned), (pointer = event.offsetX);
     (read(), later());
   });
 
-  const legend = h("div", { class: "legend" }, lines.map((line, number) => h("span", {}, swatch(line, number, stacked), line.title)));
+  const named = (line, number) => h("span", {}, swatch(line, number, stacked), line.title);
+  const legend = h("div", { class: "legend" }, lines.map(named));
   const numbers = h("div", { class: "scroll", tabIndex: 0, role: "group", "aria-label": `${label}, as a table` });
   const details = h("details", { ontoggle: () => tabulate() }, h("summary", { class: "muted" }, "As a table"), numbers);
   function tabulate() {
     if (!details.open) return;
     const shown = [...Array(series.size).keys()].slice(-20).reverse();
-    fill(numbers, h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, h("th", {}, "Time"), lines.map((line) => h("th", { class: "num" }, line.title)))),
-      h("tbody", {}, shown.map((i) => h("tr", {}, h("td", {}, clock(series.start + i * series.step)), lines.map((line) => h("td", { class: "num" }, format(series.columns[line.name]?.[i]))))))));
+    const cells = (i) => [
+      clock(series.start + i * series.step), ...lines.map((line) => format(series.columns[line.name]?.[i])),
+    ];
+    const classes = ["", ...lines.map(() => "num")], heads = ["Time", ...lines.map((line) => line.title)];
+    fill(numbers, plainTable(label, classes, shown.map(cells), heads));
   }
   const element = h("div", {}, legend, h("div", { class: tall ? "chart tall" : "chart" }, canvas), readout, details);
   return {
-    element, series, later,
+    element, later,
     update(said, windowLength) {
       if (windowLength) series.length = windowLength;
       series.take(said);
@@ -285,8 +287,8 @@ function swatch(line, number, stacked) {
     }
     context.strokeStyle = token(line.kind);
     context.lineWidth = 2;
-    context.setLineDash([[], [6, 3], [2, 3], [10, 3, 2, 3]][number % 4]);
-    context.beginPath(); context.moveTo(0, height / 2); context.lineTo(width, height / 2); context.stroke();
+    context.setLineDash(dashes[number % 4]);
+    strokeLine(context, 0, height / 2, width, height / 2);
   }, line.title);
   canvas.setAttribute("aria-hidden", "true");
   return canvas;
@@ -298,17 +300,18 @@ export function histogram(label) {
   const { canvas, later } = sheet((context, width, height) => {
     const first = buckets.findIndex(Boolean), last = buckets.findLastIndex(Boolean);
     if (first < 0) return;
-    const most = Math.max(...buckets), shown = last - first + 1, each = Math.min(64, (width - 16) / shown), low = height - 20;
+    const most = Math.max(...buckets), each = Math.min(64, (width - 16) / (last - first + 1)), low = height - 20;
     context.textAlign = "center";
     for (let n = first; n <= last; n++) {
-      const x = 8 + (n - first) * each, size = (buckets[n] / most) * (low - 18);
+      const x = 8 + (n - first) * each, size = (buckets[n] / most) * (low - 18), high = Math.max(size, buckets[n] ? 1 : 0);
       context.fillStyle = token("success");
-      context.fillRect(x + 1, low - Math.max(size, buckets[n] ? 1 : 0), each - 2, Math.max(size, buckets[n] ? 1 : 0));
+      context.fillRect(x + 1, low - high, each - 2, high);
       context.fillStyle = token("ink2");
-      if (each > 40 || (n - first) % Math.ceil(44 / each) === 0) context.fillText(`<${seconds(2 ** n / 1e6).replace(" ", "")}`, x + each / 2, height - 4);
-      if (each > 30 && buckets[n]) context.fillText(buckets[n] >= 1e4 ? `${(buckets[n] / 1e3).toFixed(0)}k` : buckets[n], x + each / 2, low - size - 4);
+      const isNamed = each > 40 || (n - first) % Math.ceil(44 / each) === 0;
+      if (isNamed) context.fillText(`<${seconds(2 ** n / 1e6).replace(" ", "")}`, x + each / 2, height - 4);
+      const amount = buckets[n] >= 1e4 ? `${(buckets[n] / 1e3).toFixed(0)}k` : buckets[n];
+      if (each > 30 && buckets[n]) context.fillText(amount, x + each / 2, low - size - 4);
     }
   }, label);
   return { element: h("div", { class: "chart" }, canvas), update: (said) => ((buckets = said || []), later()) };
 }
-export { token };

@@ -1,9 +1,13 @@
 // Makes and updates elements. Texts only ever become text: nothing here, or anywhere else, parses HTML.
 
+import { count } from "./format.js";
+
 const icons = {
-  running: [">", "running"], success: ["\u2713", "success"], failed: ["\u2717", "failed"], canceled: ["/", "canceled"],
-  canceling: ["/", "canceled"], workerDied: ["W", "failed"], noWorker: ["0", "failed"], notFound: ["?", "failed"],
+  running: [">", "running"], success: ["\u2713", "success"], failed: ["\u2717", "failed"],
+  canceled: ["/", "canceled"], canceling: ["/", "canceled"],
 };
+
+const those = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false);
 
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
@@ -14,7 +18,7 @@ export function h(tag, props = {}, ...children) {
     else if (name in element && name !== "list" && name !== "href") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...those(children));
   return element;
 }
 
@@ -24,7 +28,7 @@ export function say(element, text) {
 }
 
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...those(children));
 }
 
 /** A state by shape, word and colour. */
@@ -44,12 +48,44 @@ export function gauge(share, text) {
 }
 
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: String(value).length > 16 ? "long" : "" }, value))));
+  const fact = ([name, value]) =>
+    h("div", {}, h("dt", {}, name), h("dd", { class: String(value).length > 16 ? "long" : "" }, value));
+  return h("dl", { class: "facts" }, pairs.map(fact));
+}
+
+export const bar = (...children) => h("div", { class: "bar" }, ...children);
+/** What follows in a bar is at its right. */
+export const push = () => h("span", { class: "push" });
+export const muted = (text) => h("p", { class: "muted" }, text);
+/** A part of a page below a heading, which is a text or an element. */
+export const panel = (title, ...children) =>
+  h("section", { class: "panel" }, title instanceof Node ? title : h("h2", {}, title), ...children);
+
+/** How often something failed, in red if it did. */
+export const failedCount = (n) => (n ? h("span", { class: "failed" }, `\u2717 ${count(n)}`) : "0");
+
+export function searchBox(label, placeholder, act) {
+  return h("input", { type: "search", placeholder, "aria-label": label, oninput: (event) => act(event.target.value) });
+}
+
+/** One button for each value; `press(value)` shows which one holds. */
+export function choices(values, text, pick) {
+  const buttons = values.map((value) => h("button", { onclick: () => pick(value) }, text(value)));
+  const press = (chosen) =>
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(values[i] === chosen)));
+  return { buttons, press };
+}
+
+/** A table that is made as a whole. classes: of the cells of each column. */
+export function plainTable(label, classes, rows, heads) {
+  const cells = (tag, row) => h("tr", {}, row.map((cell, i) => h(tag, { class: classes[i] }, cell)));
+  return h("table", { "aria-label": label }, heads && h("thead", {}, cells("th", heads)),
+    h("tbody", {}, rows.map((row) => cells("td", row))));
 }
 
 /** What stands where nothing is to be shown: what is missing, and the command for it. */
 export function empty(text, command, more) {
-  return h("div", { class: "empty" }, h("p", {}, text), command ? h("pre", {}, command) : null, more ? h("p", { class: "muted" }, more) : null);
+  return h("div", { class: "empty" }, h("p", {}, text), command && h("pre", {}, command), more && muted(more));
 }
 
 /** What is wider than its place may be scrolled, by the keyboard too if nothing in it takes the focus. */
@@ -75,7 +111,8 @@ export function table({ label, columns, key, sort, open }) {
 
   function rowOf(data) {
     const row = h("tr", { tabIndex: open ? 0 : -1 }, columns.map((column) => h("td", { class: classes(column) })));
-    if (open) row.addEventListener("keydown", (event) => event.key === "Enter" && event.target === row && open(row.data));
+    const press = (event) => event.key === "Enter" && event.target === row && open(row.data);
+    if (open) row.addEventListener("keydown", press);
     row.shown = [];
     return row;
   }
@@ -98,26 +135,30 @@ export function table({ label, columns, key, sort, open }) {
         if (row.shown[index] === mark) return;
         row.shown[index] = mark;
         row.children[index].replaceChildren(value);
-        if (!column.num) row.children[index].title = value instanceof Node ? value.title || value.textContent : mark;
+        if (column.num) return;
+        row.children[index].title = value instanceof Node ? value.title || value.textContent : mark;
       });
       if (row === place) place = place.nextSibling;
       else body.insertBefore(row, place);
     });
     // A row that is moved, or a link that is made anew, loses the focus.
-    if (mine?.isConnected && !mine.contains(document.activeElement)) (focused === mine ? mine : mine.querySelector("a") ?? mine).focus({ preventScroll: true });
+    if (mine?.isConnected && !mine.contains(document.activeElement)) {
+      (focused === mine ? mine : mine.querySelector("a") ?? mine).focus({ preventScroll: true });
+    }
     element.firstChild.setAttribute("aria-rowcount", total + 1);
     columns.forEach((column, index) => {
       if (!column.sort) return;
       const mine = column.sort === sorted;
       heads[index].setAttribute("aria-sort", mine ? (reverse ? "ascending" : "descending") : "none");
       const button = heads[index].firstChild;
-      if (button.textContent !== undefined) say(button, mine ? `${column.title} ${reverse ? "\u25b4" : "\u25be"}` : column.title);
+      say(button, mine ? `${column.title} ${reverse ? "\u25b4" : "\u25be"}` : column.title);
     });
   }
   return { element, update, body };
 }
 
-const classes = (column) => [column.num ? "num" : "cut", column.wide ? "wide" : "", column.narrow === false ? "narrow-off" : ""].join(" ").trim();
+const classes = (column) =>
+  [column.num ? "num" : "cut", column.wide ? "wide" : "", column.narrow === false ? "narrow-off" : ""].join(" ").trim();
 
 /** "1-50 of 1,000" with buttons. */
 export function pager(go, limit = 50) {
@@ -128,12 +169,13 @@ export function pager(go, limit = 50) {
   let at = 0;
   return {
     element,
-    update(offset, count, total, words = "") {
+    update(offset, here, total, words = "") {
       at = offset;
       element.hidden = !total && !words;
-      say(text, total ? `${(offset + 1).toLocaleString("en")}\u2013${(offset + count).toLocaleString("en")} of ${total.toLocaleString("en")}${words}` : `none${words}`);
+      const [first, last, all] = [offset + 1, offset + here, total].map((n) => n.toLocaleString("en"));
+      say(text, (total ? `${first}\u2013${last} of ${all}` : "none") + words);
       back.disabled = offset <= 0;
-      on.disabled = offset + count >= total;
+      on.disabled = offset + here >= total;
     },
   };
 }

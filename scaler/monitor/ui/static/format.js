@@ -35,14 +35,17 @@ export function seconds(s) {
   return `${Math.floor(s / 86400)} d`;
 }
 
-export const percent = (share) => (share === null || share === undefined ? unknown : `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`);
+export function percent(share) {
+  return share === null || share === undefined ? unknown : `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
+}
 
 /** A local time from seconds since 1970. */
 export function clock(at, withDate = false) {
   if (!at) return unknown;
   const date = new Date(at * 1000);
   const time = date.toLocaleTimeString("en-GB");
-  return withDate && date.toDateString() !== new Date().toDateString() ? `${date.toISOString().slice(5, 10)} ${time}` : time;
+  const isToday = date.toDateString() === new Date().toDateString();
+  return withDate && !isToday ? `${date.toISOString().slice(5, 10)} ${time}` : time;
 }
 
 export function ago(s) {

@@ -16,7 +16,7 @@ export class Lanes {
     this.points = 300;
     this.end = 0;
     this.readout = h("div", { class: "readout" });
-    const { canvas, later } = sheet((context, width, height) => this.draw(context, width, height), "What each worker did over time");
+    const { canvas, later } = sheet((...args) => this.draw(...args), "What each worker did over time");
     this.canvas = canvas;
     this.later = later;
     canvas.addEventListener("pointermove", (event) => say(this.readout, this.at(event.offsetX, event.offsetY).text));
@@ -58,9 +58,10 @@ export class Lanes {
     const time = this.start + share * this.points * this.step;
     if (!lane || share < 0) return { key, text: lane ? `${lane.name} on ${lane.host}` : "" };
     const task = this.tasks.find((one) => one[3] === lane.name && one[4] <= time && (one[5] || this.end) >= time);
-    if (task) return { key, task, time, text: `${clock(time)}  ${lane.name}  ${task[1]}: ${task[2]}, ${seconds((task[5] || this.end) - task[4])}` };
+    const where = `${clock(time)}  ${lane.name}  `, took = task && seconds((task[5] || this.end) - task[4]);
+    if (task) return { key, task, text: `${where}${task[1]}: ${task[2]}, ${took}` };
     const i = Math.floor(share * this.points) - (this.points - lane.busy.length), busy = parseInt(lane.busy[i] || "0", 16);
-    return { key, time, text: `${clock(time)}  ${lane.name}  ${busy * 10} % busy${lane.ends[i] > 1 ? `, some ${outcomes[lane.ends[i]]}` : ""}` };
+    return { key, text: `${where}${busy * 10} % busy${lane.ends[i] > 1 ? `, some ${outcomes[lane.ends[i]]}` : ""}` };
   }
 
   draw(context, width, height) {

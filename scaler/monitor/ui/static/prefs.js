@@ -1,12 +1,13 @@
 // The settings of this browser.
 
-const defaults = { theme: "system", window: 300, band: 21600, scale: "linear", kept: 60, stored: 1800, pace: 2 };
+const defaults = { theme: "system", window: 300, band: 21600, scale: "linear", kept: 60, stored: 1800 };
 const name = "scaler-ui";
 
 function read() {
   try {
     const said = JSON.parse(localStorage.getItem(name) || "{}");
-    return Object.fromEntries(Object.entries(defaults).map(([key, value]) => [key, typeof said[key] === typeof value ? said[key] : value]));
+    const kept = (key, value) => (typeof said[key] === typeof value ? said[key] : value);
+    return Object.fromEntries(Object.entries(defaults).map(([key, value]) => [key, kept(key, value)]));
   } catch {
     return { ...defaults };
   }

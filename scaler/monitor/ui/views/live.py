@@ -25,11 +25,9 @@ def live(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
     shown, total = model.shown_and_total("functions")
     return {
         "series": series(state, wish, sent, ("success", "failed", "canceled", "cpu", "lag_most"), window),
-        "window": window,
         "functions": [function_row(function) for function in functions[:FUNCTIONS_MOST]],
         "functions_total": max(total, shown, len(functions)),
         "clients": [plain(each, label=each.label or each.client.hex()) for each in clients[:CLIENTS_MOST]],
-        "clients_total": len(clients),
         "waiting": [
             {"tasks": each.waiting, "for": waits_for(each.waits_for, each.asks)}
             for each in sorted(model.waiting, key=lambda each: -each.waiting)[:8]

@@ -32,7 +32,6 @@ def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     shown, total = model.shown_and_total("objects")
     return {
         "series": series(state, wish, sent, ("scheduler", "agents", "processors", "objects"), window),
-        "window": window,
         "hosts": ordered[:HOSTS_MOST],
         "hosts_total": len(ordered),
         "objects": [plain(each) for each in objects[:OBJECTS_MOST]],

@@ -100,7 +100,7 @@ def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, 
         return _processor_row(model, each, key=f"{key}.{each.pid}", worker=name, worker_key=key, host=host)
 
     shown, total = model.shown_and_total("processors")
-    return page_of(rows, wish, row) | {"heard": "processors" in model.heads, "shown": shown, "all": total}
+    return page_of(rows, wish, row) | {"shown": shown, "all": total}
 
 
 def _processor_row(model: Model, each: Processor, **more: Any) -> dict[str, Any]:

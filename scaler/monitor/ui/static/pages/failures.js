@@ -1,33 +1,42 @@
 // Failures: what fails and why, one entry for each kind, the latest first, with the traceback of an example.
 
-import { h, say, fill, pager, link, empty } from "../dom.js";
+import { h, say, fill, pager, link, empty, bar, push, muted, searchBox } from "../dom.js";
 import { clock, count } from "../format.js";
 
 /** One kind of failure, which stays open while it is updated. */
 export function failureEntry(app, isOpen = false) {
-  const title = h("b", { class: "failed" }), message = h("span"), numbers = h("span", { class: "muted" }), where = h("p"), which = h("p", { class: "muted" }), trace = h("pre");
-  const element = h("details", { open: isOpen }, h("summary", {}, title, " ", message, h("br"), numbers), where, which, trace);
+  const title = h("b", { class: "failed" }), message = h("span"), numbers = h("span", { class: "muted" });
+  const where = h("p"), which = muted(), trace = h("pre");
+  const summary = h("summary", {}, title, " ", message, h("br"), numbers);
+  const element = h("details", { open: isOpen }, summary, where, which, trace);
   return {
     element,
     update(row) {
       say(title, `\u2717 ${row.type}`);
       say(message, row.message);
-      say(numbers, `${row.times === 1 ? "once" : `${count(row.times)} times`} in ${row.function_name || "a function"}, last ${clock(row.last, true)}, first ${clock(row.first, true)}${row.old ? ", before the scheduler was restarted" : ""}`);
+      const times = row.times === 1 ? "once" : `${count(row.times)} times`;
+      const when = `last ${clock(row.last, true)}, first ${clock(row.first, true)}`;
+      const before = row.old ? ", before the scheduler was restarted" : "";
+      say(numbers, `${times} in ${row.function_name || "a function"}, ${when}${before}`);
       const mark = `${row.function} ${row.task} ${row.worker}`;
       if (where.mark !== mark) {
         where.mark = mark;
-        fill(where, "In ", link("function", row.function, row.function_name || row.function), row.worker ? [" on ", link("worker", row.worker)] : "", ", for instance ", link("task", row.task, "this task"));
+        const at = row.worker ? [" on ", link("worker", row.worker)] : "";
+        fill(where, "In ", link("function", row.function, row.function_name || row.function), at,
+          ", for instance ", link("task", row.task, "this task"));
       }
-      say(which, row.traceback && row.times > 1 ? "The traceback is of one of them; numbers in its message may differ." : "");
-      say(trace, row.traceback || "No traceback came with it: the process ended, or the failure was not raised by the function.");
+      const isOfOne = row.traceback && row.times > 1;
+      say(which, isOfOne ? "The traceback is of one of them; numbers in its message may differ." : "");
+      say(trace, row.traceback
+        || "No traceback came with it: the process ended, or the failure was not raised by the function.");
     },
   };
 }
 
 export default function failures(app) {
   const entries = new Map(), list = h("div"), none = h("div"), pages = pager((offset) => app.want({ offset }));
-  const search = h("input", { type: "search", placeholder: "type, message, function, worker", "aria-label": "Search failures", oninput: () => app.want({ filter: search.value, offset: 0 }) });
-  const element = h("div", {}, h("div", { class: "bar" }, search, h("span", { class: "push" }), pages.element), none, list);
+  const search = searchBox("Search failures", "type, message, function, worker", (filter) => app.want({ filter, offset: 0 }));
+  const element = h("div", {}, bar(search, push(), pages.element), none, list);
   function update(data) {
     const here = new Set(data.rows.map((row) => row.id));
     for (const [id, entry] of entries) if (!here.has(id)) (entry.element.remove(), entries.delete(id));
@@ -41,9 +50,16 @@ export default function failures(app) {
       const isRead = list.querySelector("details[open]") || list.contains(document.activeElement);
       if (!isRead && list.children[i] !== entry.element) list.insertBefore(entry.element, list.children[i]);
     });
-    pages.update(data.offset, data.rows.length, data.total, data.all > data.total ? ` kinds, ${count(data.all)} in all` : " kinds");
-    fill(none, data.total ? null : search.value ? h("p", { class: "muted" }, "No failure matches.") : empty(data.failed ? `${count(data.failed)} tasks failed before this server began, or their kinds have not been said yet.` : "Nothing has failed.", null, "Tasks that raise, lose their worker too often or find no worker are grouped here by type, message and function."));
+    const more = data.all > data.total ? ` kinds, ${count(data.all)} in all` : " kinds";
+    pages.update(data.offset, data.rows.length, data.total, more);
+    fill(none, data.total ? null : search.value ? muted("No failure matches.") : nothing(data.failed));
   }
   return { element, update, args: { limit: 50 } };
+}
+
+function nothing(failed) {
+  const before = `${count(failed)} tasks failed before this server began, or their kinds have not been said yet.`;
+  return empty(failed ? before : "Nothing has failed.", null,
+    "Tasks that raise, lose their worker too often or find no worker are grouped here by type, message and function.");
 }
 failures.title = "Failures";

@@ -1,25 +1,30 @@
 // One function: how many of its tasks are where, how long they take, how they fail, and what they wait for.
 
-import { h, say, fill, table, facts, empty } from "../dom.js";
+import { h, say, fill, table, facts, empty, muted, panel } from "../dom.js";
 import { count, seconds } from "../format.js";
 import { histogram } from "../charts.js";
-import { taskColumns } from "./tasks.js";
+import { taskTable } from "./tasks.js";
 import { failureEntry } from "./failures.js";
 
 export default function func(app) {
   const missing = h("div"), about = h("div"), waits = h("p"), failures = h("div"), entries = new Map();
   const durations = histogram("Durations of its runs");
-  const rows = table({ label: "Tasks", columns: taskColumns, key: (row) => row.id, open: (row) => app.go("task", row.id) });
-  const body = h("div", {}, waits, about, h("section", { class: "panel" }, h("h2", {}, "Durations: number of runs"), durations.element), h("section", { class: "panel" }, h("h2", {}, "Failures"), failures), h("section", { class: "panel" }, h("h2", {}, "Kept tasks"), rows.element));
+  const rows = taskTable(app);
+  const body = h("div", {}, waits, about, panel("Durations: number of runs", durations.element),
+    panel("Failures", failures), panel("Kept tasks", rows.element));
   const element = h("div", {}, missing, body);
   function update(data) {
     const row = data.function;
     body.hidden = !row;
-    fill(missing, row ? null : empty("The scheduler has no tasks of this function now, and shows none of it.", null, "It shows the functions with the most tasks."));
+    fill(missing, row ? null : empty("The scheduler has no tasks of this function now, and shows none of it.", null,
+      "It shows the functions with the most tasks."));
     if (!row) return;
     document.querySelector("h1").textContent = `Function ${row.name}`;
-    say(waits, row.waiting ? `${count(row.waiting)} ${row.waiting === 1 ? "task waits" : "tasks wait"}: ${data.why}.` : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
-    fill(about, facts([["Waiting", count(row.waiting)], ["Running", count(row.running)], ["Succeeded", count(row.success)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Mean duration", seconds(row.mean)], ["95 % take less than", seconds(row.p95)]]));
+    const wait = `${count(row.waiting)} ${row.waiting === 1 ? "task waits" : "tasks wait"}: ${data.why}.`;
+    say(waits, row.waiting ? wait : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
+    fill(about, facts([["Waiting", count(row.waiting)], ["Running", count(row.running)], ["Succeeded", count(row.success)],
+      ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Mean duration", seconds(row.mean)],
+      ["95 % take less than", seconds(row.p95)]]));
     durations.update(data.buckets);
     for (const one of data.failures) {
       let entry = entries.get(one.id);
@@ -29,7 +34,7 @@ export default function func(app) {
       }
       entry.update(one);
     }
-    if (!data.failures.length && !entries.size) fill(failures, h("p", { class: "muted" }, "None."));
+    if (!data.failures.length && !entries.size) fill(failures, muted("None."));
     else for (const text of failures.querySelectorAll(":scope > p")) text.remove();
     rows.update(data.tasks);
   }

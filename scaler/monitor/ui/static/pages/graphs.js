@@ -1,24 +1,25 @@
 // Graphs: the progress of each, and one of them drawn from left to right by depth.
 
-import { h, say, fill, table, pager, link, facts, empty } from "../dom.js";
-import { sheet, token, paint } from "../charts.js";
+import { h, say, fill, table, pager, link, facts, empty, bar, failedCount, muted } from "../dom.js";
+import { sheet, token } from "../charts.js";
 import { clock, count, seconds } from "../format.js";
 
 function progress(row) {
-  const widths = [["success", row.success], ["running", row.running], ["failed", row.failed], ["canceled", row.canceled]];
-  return h("span", { class: "cut" }, h("span", { class: "split", "aria-hidden": "true" }, widths.map(([kind, n]) => {
+  const parts = ["success", "running", "failed", "canceled"].map((kind) => {
     const part = h("i");
-    part.style.width = `${(n / Math.max(1, row.nodes)) * 100}%`;
+    part.style.width = `${(row[kind] / Math.max(1, row.nodes)) * 100}%`;
     part.style.background = `var(--${kind === "running" ? "running-fill" : kind})`;
     return part;
-  })), `${count(row.success)} of ${count(row.nodes)}`);
+  });
+  return h("span", { class: "cut" }, h("span", { class: "split", "aria-hidden": "true" }, parts),
+    `${count(row.success)} of ${count(row.nodes)}`);
 }
 const columns = [
   { title: "Graph", cell: (row) => link("graphs", row.id, row.name) },
   { title: "Done", cell: progress },
   { title: "Ready, running", num: true, narrow: false, cell: (row) => count(row.running) },
   { title: "Waiting", num: true, narrow: false, cell: (row) => count(row.waiting) },
-  { title: "Failed", num: true, cell: (row) => (row.failed ? h("span", { class: "failed" }, `\u2717 ${count(row.failed)}`) : "0") },
+  { title: "Failed", num: true, cell: (row) => failedCount(row.failed) },
   { title: "Canceled", num: true, narrow: false, cell: (row) => count(row.canceled) },
   { title: "Submitted", num: true, narrow: false, cell: (row) => clock(row.submitted, true) },
   { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : "runs") },
@@ -31,36 +32,53 @@ graphs.title = "Graphs";
 
 function list(app) {
   const rows = table({ label: "Graphs", columns, key: (row) => row.id, open: (row) => app.go("graphs", row.id) });
-  const pages = pager((offset) => app.want({ offset })), none = h("div"), element = h("div", {}, h("div", { class: "bar" }, pages.element), rows.element, none);
+  const pages = pager((offset) => app.want({ offset })), none = h("div");
+  const element = h("div", {}, bar(pages.element), rows.element, none);
   return {
     element, args: { limit: 50 },
     update(data) {
       rows.update(data.rows, { total: data.total, offset: data.offset });
       rows.element.hidden = !data.total;
-      pages.update(data.offset, data.rows.length, data.total, data.all > data.total ? `, ${count(data.all)} in all` : "");
-      fill(none, data.total ? null : empty("No graph runs, and none has run lately.", 'client.get({"a": 1, "b": (inc, "a")}, ["b"])'));
+      const more = data.all > data.total ? `, ${count(data.all)} in all` : "";
+      pages.update(data.offset, data.rows.length, data.total, more);
+      fill(none, data.total ? null
+        : empty("No graph runs, and none has run lately.", 'client.get({"a": 1, "b": (inc, "a")}, ["b"])'));
     },
   };
 }
 
+const factsOf = (row) => [
+  ["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Ready, running", count(row.running)],
+  ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)],
+  ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "it has not"],
+];
+const legend = [
+  "Select a node for its task. What needs nothing is on the left.",
+  "Each box is all nodes of one function at one depth.",
+];
+const missing = (row) => (row.nodes > 2000
+  ? `Graphs of more than 2,000 nodes are not drawn node by node; this one has ${count(row.nodes)}.`
+  : "Its nodes are asked for, and come in a moment.");
 const marks = { success: "\u2713", failed: "\u2717", canceled: "/", running: ">" };
 
 function one(app) {
   let edges = [], nodes = [], places = new Map(), boxes = false, first = 0;
-  const about = h("div"), note = h("p", { class: "muted" }), readout = h("div", { class: "readout" });
-  const { canvas, later } = sheet((context) => draw(context), "The graph, from what needs nothing on the left to what needs all on the right");
+  const about = h("div"), note = muted(), readout = h("div", { class: "readout" });
+  const { canvas, later } = sheet(
+    (context) => draw(context), "The graph, from what needs nothing on the left to what needs all on the right");
   const box = h("div", { class: "chart" }, canvas), scroller = h("div", { class: "scroll", tabIndex: 0 }, box);
   const element = h("div", {}, h("p", {}, h("a", { href: "#/graphs" }, "All graphs")), about, readout, scroller, note);
 
+  const keyOf = (node) => (boxes ? `${node[0]} ${node[1]}` : node[0]);
   function layout() {
     const depths = new Map();
     places = new Map();
     for (const node of nodes) {
       const depth = boxes ? node[0] : node[1], at = depths.get(depth) || 0;
       depths.set(depth, at + 1);
-      places.set(boxes ? `${node[0]} ${node[1]}` : node[0], [depth, at]);
+      places.set(keyOf(node), [depth, at]);
     }
-    const tallest = Math.max(1, ...depths.values()), wide = nodes.length > 200 ? 96 : 168, high = nodes.length > 200 ? 12 : 30;
+    const tallest = Math.max(1, ...depths.values()), [wide, high] = nodes.length > 200 ? [96, 12] : [168, 30];
     first = { wide, high };
     box.style.width = `${Math.max(scroller.clientWidth, (depths.size || 1) * wide)}px`;
     box.style.height = `${Math.min(4000, tallest * high + 16)}px`;
@@ -69,16 +87,17 @@ function one(app) {
     const { wide, high } = first, x = (place) => place[0] * wide + 4, y = (place) => place[1] * high + 4;
     context.strokeStyle = token("hair");
     context.textBaseline = "middle";
-    for (const [from, to] of edges || []) {
-      const a = places.get(from), b = places.get(to);
+    for (const [before, after] of edges || []) {
+      const a = places.get(before), b = places.get(after);
       if (!a || !b) continue;
       context.beginPath();
-      context.moveTo(x(a) + wide - 40, y(a) + high / 2 - 2);
-      context.bezierCurveTo(x(a) + wide - 20, y(a) + high / 2 - 2, x(b) - 20, y(b) + high / 2 - 2, x(b), y(b) + high / 2 - 2);
+      const [from, to] = [y(a) + high / 2 - 2, y(b) + high / 2 - 2];
+      context.moveTo(x(a) + wide - 40, from);
+      context.bezierCurveTo(x(a) + wide - 20, from, x(b) - 20, to, x(b), to);
       context.stroke();
     }
     for (const node of nodes) {
-      const place = places.get(boxes ? `${node[0]} ${node[1]}` : node[0]), state = boxes ? worst(node[2]) : node[3];
+      const place = places.get(keyOf(node)), state = boxes ? worst(node[2]) : node[3];
       const kind = state in marks ? state : null, width = wide - 40, height = high - 6;
       context.fillStyle = token("ground2");
       context.fillRect(x(place), y(place), width, height);
@@ -86,7 +105,10 @@ function one(app) {
       context.lineWidth = kind === "failed" ? 2 : 1;
       context.strokeRect(x(place) + 0.5, y(place) + 0.5, width - 1, height - 1);
       context.lineWidth = 1;
-      if (kind) { context.fillStyle = kind === "running" ? token("running-fill") : token(kind); context.fillRect(x(place), y(place), 5, height); }
+      if (kind) {
+        context.fillStyle = token(kind === "running" ? "running-fill" : kind);
+        context.fillRect(x(place), y(place), 5, height);
+      }
       if (high < 20) continue;
       context.fillStyle = token("ink");
       context.textAlign = "left";
@@ -100,27 +122,32 @@ function one(app) {
   function under(event) {
     const { wide, high } = first;
     return nodes.find((node) => {
-      const [depth, at] = places.get(boxes ? `${node[0]} ${node[1]}` : node[0]);
+      const [depth, at] = places.get(keyOf(node));
       return Math.floor((event.offsetX - 4) / wide) === depth && Math.floor((event.offsetY - 4) / high) === at;
     });
   }
   canvas.addEventListener("pointermove", (event) => {
     const node = under(event);
-    say(readout, !node ? "" : boxes ? `${node[1]}: ${Object.entries(node[2]).map(([kind, n]) => `${count(n)} ${kind}`).join(", ")}` : `${node[2]}: ${node[3]}${node[4] ? `, ${seconds(node[4])}` : ""}`);
+    if (!node) say(readout, "");
+    else if (boxes) say(readout, `${node[1]}: ${Object.entries(node[2]).map(([kind, n]) => `${count(n)} ${kind}`).join(", ")}`);
+    else say(readout, `${node[2]}: ${node[3]}${node[4] ? `, ${seconds(node[4])}` : ""}`);
   });
-  canvas.addEventListener("click", (event) => { const node = under(event); if (node && !boxes) app.go("task", node[5]); });
+  canvas.addEventListener("click", (event) => {
+    const node = under(event);
+    if (node && !boxes) app.go("task", node[5]);
+  });
   return {
     element,
     update(data) {
       const row = data.graph;
-      if (row) fill(about, facts([["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Ready, running", count(row.running)], ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "it has not"]]));
-      else fill(about, empty("This graph is not known any more.", null, "Graphs that ended are forgotten after a while."));
+      fill(about, row ? facts(factsOf(row))
+        : empty("This graph is not known any more.", null, "Graphs that ended are forgotten after a while."));
       if (data.edges) edges = data.edges;
       (nodes = data.nodes), (boxes = data.boxes);
       layout();
       later();
       scroller.hidden = !nodes.length;
-      say(note, !nodes.length ? (row && row.nodes > 2000 ? `Graphs of more than 2,000 nodes are not drawn node by node; this one has ${count(row.nodes)}.` : row ? "Its nodes are asked for, and come in a moment." : "") : boxes ? "Each box is all nodes of one function at one depth." : "Select a node for its task. What needs nothing is on the left.");
+      say(note, nodes.length ? legend[Number(boxes)] : row ? missing(row) : "");
     },
     title: "Graph",
   };

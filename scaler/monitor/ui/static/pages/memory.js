@@ -1,6 +1,6 @@
 // Memory: over time, by host, and the largest objects. All of it is measured; the size of what clients share is what they say.
 
-import { h, say, fill, table, gauge } from "../dom.js";
+import { h, say, table, gauge, bar, choices, muted, panel } from "../dom.js";
 import { timeChart } from "../charts.js";
 import { bytes, count } from "../format.js";
 import { prefs, set } from "../prefs.js";
@@ -12,23 +12,32 @@ export default function memory(app) {
   let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0;
   const chart = timeChart({
     label: "Memory over time", tall: true, format: bytes, base: 1024, log: () => prefs.scale === "log",
-    lines: [{ name: "processors", title: "worker processes", kind: "accent" }, { name: "objects", title: "stored objects", kind: "canceled" },
-      { name: "scheduler", title: "scheduler", kind: "success" }, { name: "agents", title: "agents", kind: "running" }],
+    lines: [
+      { name: "processors", title: "worker processes", kind: "accent" },
+      { name: "objects", title: "stored objects", kind: "canceled" },
+      { name: "scheduler", title: "scheduler", kind: "success" }, { name: "agents", title: "agents", kind: "running" },
+    ],
   });
-  const choices = windows.map((each) => h("button", { onclick: () => pick(each) }, words[each]));
+  const { buttons, press } = choices(windows, (each) => words[each], (to) => pick(to));
   const scale = h("button", { onclick: () => { set("scale", prefs.scale === "log" ? "linear" : "log"); label(); } });
+  const used = (row) => (row.free
+    ? gauge(row.processes / (row.processes + row.free), bytes(row.processes))
+    : bytes(row.processes));
   const hosts = table({ label: "Hosts", key: (row) => row.host, columns: [
     { title: "Host", cell: (row) => row.host }, { title: "Workers", num: true, cell: (row) => count(row.workers) },
-    { title: "Worker processes", num: true, cell: (row) => (row.free ? gauge(row.processes / (row.processes + row.free), bytes(row.processes)) : bytes(row.processes)) },
-    { title: "Agents", num: true, narrow: false, cell: (row) => bytes(row.agents) }, { title: "Host has free", num: true, cell: (row) => bytes(row.free) }] });
+    { title: "Worker processes", num: true, cell: used },
+    { title: "Agents", num: true, narrow: false, cell: (row) => bytes(row.agents) },
+    { title: "Host has free", num: true, cell: (row) => bytes(row.free) }] });
   const objects = table({ label: "Objects", key: (row) => row.id, columns: [
-    { title: "Object", cell: (row) => row.name || row.id }, { title: "Size", num: true, cell: (row) => `${bytes(row.size)}${row.is_shared ? ", shared memory" : ""}` },
-    { title: "Copies", num: true, cell: (row) => count(row.copies) }, { title: "Needed by open tasks", num: true, narrow: false, cell: (row) => count(row.users) }] });
-  const hostTitle = h("h2"), objectTitle = h("h2"), none = h("p", { class: "muted" });
-  const element = h("div", {}, h("div", { class: "bar" }, choices, scale), chart.element,
-    h("div", { class: "grid" }, h("section", { class: "panel" }, hostTitle, hosts.element), h("section", { class: "panel" }, objectTitle, objects.element, none)));
+    { title: "Object", cell: (row) => row.name || row.id },
+    { title: "Size", num: true, cell: (row) => `${bytes(row.size)}${row.is_shared ? ", shared memory" : ""}` },
+    { title: "Copies", num: true, cell: (row) => count(row.copies) },
+    { title: "Needed by open tasks", num: true, narrow: false, cell: (row) => count(row.users) }] });
+  const hostTitle = h("h2"), objectTitle = h("h2"), none = muted();
+  const element = h("div", {}, bar(buttons, scale), chart.element,
+    h("div", { class: "grid" }, panel(hostTitle, hosts.element), panel(objectTitle, objects.element, none)));
   function label() {
-    choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
+    press(window);
     say(scale, `Scale: ${prefs.scale}`);
     chart.later();
   }
@@ -37,13 +46,20 @@ export default function memory(app) {
     chart.update(data.series, data.series.full ? Math.max(1, data.series.columns.scheduler.length) : undefined);
     hosts.update(data.hosts);
     objects.update(data.objects);
-    say(hostTitle, data.hosts_total > data.hosts.length ? `Hosts: ${data.hosts.length} of ${count(data.hosts_total)}, the least free memory first` : "Hosts, the least free memory first");
-    say(objectTitle, data.objects_total > data.objects.length ? `Objects: the largest ${data.objects.length} of ${count(data.objects_total)}` : "Objects");
-    say(none, data.objects.length ? "" : data.heard ? "No objects are stored: client.send_object(value) stores one for many tasks." : "They are asked for while this page is open, and come in a moment.");
+    const some = data.hosts_total > data.hosts.length ? `: ${data.hosts.length} of ${count(data.hosts_total)}` : "";
+    say(hostTitle, `Hosts${some}, the least free memory first`);
+    const largest = `: the largest ${data.objects.length} of ${count(data.objects_total)}`;
+    say(objectTitle, `Objects${data.objects_total > data.objects.length ? largest : ""}`);
+    const nothing = data.heard
+      ? "No objects are stored: client.send_object(value) stores one for many tasks."
+      : "They are asked for while this page is open, and come in a moment.";
+    say(none, data.objects.length ? "" : nothing);
   }
   label();
   const zoom = (by) => pick(windows[Math.max(0, Math.min(4, windows.indexOf(window) + by))]);
-  const pan = (by) => { end = Math.floor((end || Date.now() / 1000) + (by * window) / 2); if (end > Date.now() / 1000) end = 0; app.want({ end }); };
-  return { element, update, zoom, pan, now: () => { end = 0; app.want({ end }); }, chosen: (range) => { end = range ? range[1] : 0; app.want({ end }); }, args: { window } };
+  function show(to) { end = to > Date.now() / 1000 ? 0 : to; app.want({ end }); }
+  const pan = (by) => show(Math.floor((end || Date.now() / 1000) + (by * window) / 2));
+  const chosen = (range) => show(range ? range[1] : 0);
+  return { element, update, zoom, pan, now: () => show(0), chosen, args: { window } };
 }
 memory.title = "Memory";

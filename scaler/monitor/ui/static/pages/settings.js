@@ -1,6 +1,6 @@
 // Settings: how this browser shows things. They change nothing anywhere else.
 
-import { h } from "../dom.js";
+import { h, muted } from "../dom.js";
 import { prefs, set } from "../prefs.js";
 
 const choices = [
@@ -14,11 +14,18 @@ const choices = [
 const others = [["processors", "Processors"], ["memory", "Memory"], ["graphs", "Graphs"]];
 
 export default function settings(app) {
+  function choose(key, value) {
+    set(key, typeof prefs[key] === "number" ? Number(value) : value);
+    app.want();
+  }
   const form = h("div", { class: "form" }, choices.map(([key, label, options]) => {
-    const select = h("select", { onchange: () => { set(key, typeof prefs[key] === "number" ? Number(select.value) : select.value); app.want(); } }, options.map(([value, text]) => h("option", { value, selected: prefs[key] === value }, text)));
-    return h("label", {}, label, select);
+    const all = options.map(([value, text]) => h("option", { value, selected: prefs[key] === value }, text));
+    return h("label", {}, label, h("select", { onchange: (event) => choose(key, event.target.value) }, all));
   }));
-  const element = h("div", {}, h("p", { class: "bar phones" }, others.map(([name, text]) => h("a", { href: `#/${name}` }, text))), form, h("p", { class: "muted" }, "Kept in this browser; they change nothing in the cluster."), h("p", { class: "muted" }, `Times are those of this computer, in the zone ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`));
+  const links = others.map(([name, text]) => h("a", { href: `#/${name}` }, text));
+  const element = h("div", {}, h("p", { class: "bar phones" }, links), form,
+    muted("Kept in this browser; they change nothing in the cluster."),
+    muted(`Times are those of this computer, in the zone ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`));
   return { element, update() {} };
 }
 settings.title = "Settings";

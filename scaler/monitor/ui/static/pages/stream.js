@@ -1,26 +1,31 @@
 // Stream: what each worker did in the last minutes.
 
-import { h, say, fill, pager, empty } from "../dom.js";
+import { h, say, fill, pager, empty, bar, choices, push, muted, searchBox } from "../dom.js";
 import { Lanes } from "../lanes.js";
 import { prefs, set } from "../prefs.js";
 import { sheet, token, paint } from "../charts.js";
 
 const windows = [300, 600, 1800];
+const marks = {
+  success: "busy", failed: "some failed: mark on top", canceled: "some canceled: mark below", running: "runs now",
+};
+const singles = "Bars with an edge are single tasks that were sampled and are long enough to see. Select one for its page.";
 
 export default function stream(app) {
   let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0, turned = 0;
   const lanes = new Lanes((at) => (at.task?.[0] ? app.go("task", at.task[0]) : at.key ? app.go("worker", at.key) : null));
-  const pages = pager((offset) => app.want({ offset }), 60), none = h("div"), note = h("p", { class: "muted" });
-  const choices = windows.map((each) => h("button", { onclick: () => pick(each) }, `${each / 60} min`));
+  const pages = pager((offset) => app.want({ offset }), 60), none = h("div"), note = muted();
+  const { buttons, press } = choices(windows, (each) => `${each / 60} min`, (to) => pick(to));
   const back = h("button", { hidden: true, onclick: () => now() }, "To now");
-  const search = h("input", { type: "search", placeholder: "worker or host", "aria-label": "Filter workers", oninput: () => app.want({ filter: search.value, offset: 0 }) });
-  const legend = h("div", { class: "legend" }, [["success", "busy"], ["failed", "some failed: mark on top"], ["canceled", "some canceled: mark below"], ["running", "runs now"]].map(([kind, text]) => h("span", {}, swatch(kind), text)), h("span", {}, "the higher, the busier"));
+  const search = searchBox("Filter workers", "worker or host", (filter) => app.want({ filter, offset: 0 }));
+  const legend = h("div", { class: "legend" },
+    Object.entries(marks).map(([kind, text]) => h("span", {}, swatch(kind), text)), h("span", {}, "the higher, the busier"));
   const together = new Lanes(() => {});
   const all = h("div", {}, h("h2", {}, "All workers together"), together.element, h("h2", {}, "Each"));
-  const element = h("div", {}, h("div", { class: "bar" }, choices, back, search, h("span", { class: "push" }), pages.element), legend, none, all, lanes.element, note);
+  const element = h("div", {}, bar(buttons, back, search, push(), pages.element), legend, none, all, lanes.element, note);
   function pick(to) {
     window = to;
-    choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
+    press(window);
     app.want({ window, end });
   }
   function zoom(by) {
@@ -40,18 +45,24 @@ export default function stream(app) {
   function update(data) {
     lanes.update(data);
     all.hidden = data.total <= data.lanes.length;
-    together.update({ ...data, tasks: [], lanes: [["all", `all ${data.total}`, "all hosts", data.all, data.all.replace(/[1-9a]/g, "1")]] });
+    const lane = ["all", `all ${data.total}`, "all hosts", data.all, data.all.replace(/[1-9a]/g, "1")];
+    together.update({ ...data, tasks: [], lanes: [lane] });
     pages.update(data.offset, data.lanes.length, data.total, " workers");
     lanes.element.hidden = !data.total;
-    say(note, lanes.areIdle ? `No worker has run anything in these ${window / 60} minutes.` : data.tasks.length ? "Bars with an edge are single tasks that were sampled and are long enough to see. Select one for its page." : "Select a worker for its page.");
+    say(note, lanes.areIdle ? `No worker has run anything in these ${window / 60} minutes.`
+      : data.tasks.length ? singles : "Select a worker for its page.");
     note.hidden = !data.total;
-    fill(none, data.total ? null : empty("No worker has done anything since this server began.", "scaler_cluster SCHEDULER_ADDRESS -n 4", "What workers do is recorded from the start of scaler_ui on."));
+    fill(none, data.total ? null : empty("No worker has done anything since this server began.",
+      "scaler_cluster SCHEDULER_ADDRESS -n 4", "What workers do is recorded from the start of scaler_ui on."));
   }
-  choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
-  return {
-    element, update, now, zoom, args: { window },
-    pan: (by) => { end = Math.floor((end || lanes.end) + (by * window) / 2); if (end >= Date.now() / 1000) return now(); back.hidden = false; app.want({ end }); },
-  };
+  function pan(by) {
+    end = Math.floor((end || lanes.end) + (by * window) / 2);
+    if (end >= Date.now() / 1000) return now();
+    back.hidden = false;
+    app.want({ end });
+  }
+  press(window);
+  return { element, update, now, zoom, pan, args: { window } };
 }
 stream.title = "Stream";
 

@@ -1,32 +1,47 @@
 // Tasks: the kept ones, the newest first. New rows wait behind a button, so that what is read does not move.
 
-import { h, say, fill, table, pager, link, state, empty } from "../dom.js";
+import { h, say, fill, table, pager, link, state, empty, bar, choices, muted, push, searchBox } from "../dom.js";
 import { bytes, clock, count, seconds, unknown } from "../format.js";
 import { prefs } from "../prefs.js";
 
-export const taskColumns = [
+const states = ["", "failed", "canceled", "running", "success"];
+const whereIs = (row) => (row.started ? "runs" : row.state === "running" ? "at its worker" : "not yet");
+const columns = [
   { title: "State", cell: (row) => state(row.state) },
   { title: "Task", cell: (row) => link("task", row.id, row.name || row.id) },
   { title: "Duration", num: true, cell: (row) => seconds(row.duration) },
   { title: "Peak memory", num: true, narrow: false, cell: (row) => bytes(row.peak) },
   { title: "Worker", narrow: false, cell: (row) => (row.worker ? link("worker", row.worker) : unknown) },
-  { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : row.started ? "runs" : row.state === "running" ? "at its worker" : "not yet") },
+  { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : whereIs(row)) },
   { title: "Why", narrow: false, cell: (row) => h("span", { class: "cut" }, row.reason) },
 ];
 
+/** A table of tasks that leads to the page of each; `without` is the title of a column that it does not have. */
+export function taskTable(app, without = "") {
+  return table({
+    label: "Tasks", columns: columns.filter((column) => column.title !== without), key: (row) => row.id,
+    open: (row) => app.go("task", row.id),
+  });
+}
+
 export default function tasks(app) {
   let kept = null, newest = null, offset = 0, filter = "", only = "";
-  const rows = table({ label: "Tasks", columns: taskColumns, key: (row) => row.id, open: (row) => app.go("task", row.id) });
+  const rows = taskTable(app);
   const pages = pager((to) => { offset = to; ask({ offset }); });
-  const says = h("span", { class: "muted" }), none = h("div"), fresh = h("button", { hidden: true, onclick: () => take(newest) });
-  const search = h("input", { type: "search", placeholder: "name, worker or reason; !x: without x", "aria-label": "Search tasks", oninput: () => { filter = search.value; offset = 0; ask({ filter, offset }); } });
-  const kinds = ["", "failed", "canceled", "running", "success"].map((kind) => h("button", { "aria-pressed": String(kind === only), onclick: () => {
-    only = kind; offset = 0;
-    kinds.forEach((button, i) => button.setAttribute("aria-pressed", String(["", "failed", "canceled", "running", "success"][i] === only)));
+  const says = h("span", { class: "muted" }), none = h("div");
+  const fresh = h("button", { hidden: true, onclick: () => take(newest) });
+  const search = searchBox("Search tasks", "name, worker or reason; !x: without x", (text) => {
+    filter = text; offset = 0;
+    ask({ filter, offset });
+  });
+  const { buttons, press } = choices(states, (each) => (each ? state(each) : "all"), (each) => {
+    only = each; offset = 0;
+    press(only);
     ask({ state: only, offset });
-  } }, kind ? state(kind) : "all"));
+  });
+  press(only);
   const range = h("button", { hidden: true, onclick: () => app.choose(null) });
-  const element = h("div", {}, h("div", { class: "bar" }, search, kinds, range, h("span", { class: "push" }), fresh), rows.element, none, h("div", { class: "bar" }, pages.element, says));
+  const element = h("div", {}, bar(search, buttons, range, push(), fresh), rows.element, none, bar(pages.element, says));
 
   function ask(args) { kept = null; app.want(args); }
   function take(data) {
@@ -34,11 +49,14 @@ export default function tasks(app) {
     fresh.hidden = true;
     rows.update(data.rows, { total: data.total, offset: data.offset });
     pages.update(data.offset, data.rows.length, data.total);
-    fill(none, data.total ? null : filter || only || app.range() ? h("p", { class: "muted" }, "No task that is kept matches.") : empty("No task has been seen yet. Tasks that this server heard of since its start show here.", "client.submit(fn, ...)"));
+    fill(none, data.total ? null : filter || only || app.range() ? muted("No task that is kept matches.")
+      : empty("No task has been seen yet. Tasks that this server heard of since its start show here.",
+        "client.submit(fn, ...)"));
   }
   function update(data) {
     newest = data;
-    say(says, `${count(data.kept)} of ${count(data.ended)} that ended are kept: all that were heard of, failed and canceled ones for longest. The counters above are exact, these rows are a sample.`);
+    say(says, `${count(data.kept)} of ${count(data.ended)} that ended are kept: all that were heard of, failed and canceled `
+      + "ones for longest. The counters above are exact, these rows are a sample.");
     const first = kept?.rows[0]?.id, at = data.rows.findIndex((row) => row.id === first);
     const isRead = scrollY > 120 || element.contains(document.activeElement?.closest?.("tbody"));
     if (!kept || !isRead || (at === 0 && kept.total === data.total)) return take(data);
@@ -46,14 +64,18 @@ export default function tasks(app) {
     fresh.hidden = false;
     say(fresh, at > 0 ? `${at} new` : "more than 50 new");
   }
-  function chosen(now) {
+  function name(now) {
     range.hidden = !now;
     say(range, now ? `${clock(now[0], true)} \u2013 ${clock(now[1], true)}  \u00d7` : "");
+  }
+  function chosen(now) {
+    name(now);
     offset = 0;
     ask({ start: now?.[0] ?? 0, end: now?.[1] ?? 0, offset });
   }
   const now = app.range();
-  if (now) { range.hidden = false; say(range, `${clock(now[0], true)} \u2013 ${clock(now[1], true)}  \u00d7`); }
-  return { element, update, chosen, args: { limit: 50, stored: prefs.stored, ...(now ? { start: now[0], end: now[1] } : {}) } };
+  name(now);
+  const span = now ? { start: now[0], end: now[1] } : {};
+  return { element, update, chosen, args: { limit: 50, stored: prefs.stored, ...span } };
 }
 tasks.title = "Tasks";

@@ -27,8 +27,8 @@ class ConfigError(ValueError):
     """A setting has a value that cannot work."""
 
 
-def check_address(address: str, may_be_any_port: bool = False) -> str:
-    """Return `address` if peers can connect there.
+def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
+    """Take an address apart, if peers can connect there.
 
     Args:
         address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
@@ -39,15 +39,15 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
     """
     if not isinstance(address, str):
         raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {address!r}")
-    if address == ANYWHERE and may_be_any_port:
-        return address
     endpoint = Endpoint.parse(address)
+    if address == ANYWHERE and may_be_any_port:
+        return endpoint
     if endpoint.scheme == IPC and endpoint.place.startswith("/") and endpoint.place != "/":
         if len(os.fsencode(endpoint.place)) > _IPC_PATH_BYTES:
             raise ConfigError(f"the path of {address!r} is longer than {_IPC_PATH_BYTES} bytes; take a shorter one")
-        return address
+        return endpoint
     if endpoint.is_in_process and len(endpoint.place.split()) == 1:
-        return address
+        return endpoint
     port = _port(endpoint)
     if not port:
         meant = Endpoint.of_host_and_port(address)
@@ -59,11 +59,11 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
         raise ConfigError(f"{address!r} is not an address; {good}")
     if port == "*":
         if may_be_any_port:
-            return address
+            return endpoint
         raise ConfigError(f"{address!r} has no port; a good address looks like tcp://127.0.0.1:2345")
     if not 0 < int(port) < 65536:
         raise ConfigError(f"the port of {address!r} is not between 1 and 65535")
-    return address
+    return endpoint
 
 
 def _port(endpoint: Endpoint) -> str:
@@ -75,11 +75,11 @@ def _port(endpoint: Endpoint) -> str:
     return port if name and allowed.issuperset(name) and is_port else ""
 
 
-def check_reachable(address: str) -> None:
-    """Raise `ConfigError` if other processes cannot connect to the address."""
-    if Endpoint.parse(address).is_in_process:
+def check_reachable(endpoint: Endpoint) -> None:
+    """Raise `ConfigError` if other processes cannot connect there."""
+    if endpoint.is_in_process:
         raise ConfigError(
-            f"{address!r} is for threads of one process; between processes use tcp://host:port or ipc:///path"
+            f"{endpoint.address!r} is for threads of one process; between processes use tcp://host:port or ipc:///path"
         )
 
 

@@ -32,7 +32,8 @@ def in_process_address(name: str) -> str:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address. That its parts make sense is checked by `scaler.config.check_address`.
+    """An address: parsed where a string comes in, and passed on as this value. That its parts make sense is checked by
+    `scaler.config.check_address`. It never holds a secret.
 
     Attributes:
         address: as it was given.
@@ -47,6 +48,9 @@ class Endpoint:
     host: str = ""
     port: str = ""
     place: str = ""
+
+    def __str__(self) -> str:
+        return self.address
 
     @property
     def is_in_machine(self) -> bool:
@@ -76,14 +80,16 @@ class Endpoint:
         return Path(self.place) if self.scheme == IPC and self.address != ANYWHERE else None
 
     @property
-    def monitor_address(self) -> str:
-        """Where viewers expect the monitor stream of a scheduler that listens here; empty if there is no such place.
+    def monitor(self) -> Endpoint | None:
+        """Where viewers expect the monitor stream of a scheduler that listens here; None if there is no such place.
 
         The path for tcp is the one that the commands of Scaler 1.x have.
         """
         if self.file is not None:
-            return ipc_address(f"{self.file}_monitor")
-        return ipc_address(f"/tmp/{self.host}_{self.port}_monitor") if self.scheme == TCP else ""  # noqa: S108
+            return Endpoint.parse(ipc_address(f"{self.file}_monitor"))
+        if self.scheme == TCP:
+            return Endpoint.parse(ipc_address(f"/tmp/{self.host}_{self.port}_monitor"))  # noqa: S108
+        return None
 
     @property
     def is_in_process(self) -> bool:

@@ -26,6 +26,7 @@ from scaler.agent.messages import Leave, SayStatistics
 from scaler.agent.object_cache import ObjectCache
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
+from scaler.endpoint import Endpoint
 from scaler.executors.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.ids import random_id
 from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
@@ -72,8 +73,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     shell = Shell(config.event_loop)
     edge = Edge(
         shell,
-        open_transport(config.address, config.io_threads),
-        window_at(config.address, config.transfer_window_bytes),
+        open_transport(config.endpoint, config.io_threads),
+        window_at(config.endpoint, config.transfer_window_bytes),
     )
     names, n_open = _workers(config, executor)
     begins = "cluster of %d worker%s (%s) for the scheduler at %s, event loop %s"
@@ -188,10 +189,10 @@ def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
     report = Report()
     link.notify(SayStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
-    shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.address, edge.received, edge.sent, counts)))
+    shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.endpoint, edge.received, edge.sent, counts)))
 
 
-def snapshot(report: Report, address: str, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
+def snapshot(report: Report, endpoint: Endpoint, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
     """Return a page about what the agent does. `counts` are those of the process: they come last, as they are."""
     ((state, link),) = report.of("link")
     workers = report.of("worker")
@@ -199,7 +200,7 @@ def snapshot(report: Report, address: str, received: Traffic, sent: Traffic, cou
     return page(
         "cluster: what it does now",
         (
-            ("scheduler", f"{address} ({state}); {link['results']:,} results that may not have arrived there"),
+            ("scheduler", f"{endpoint} ({state}); {link['results']:,} results that may not have arrived there"),
             ("tasks", f"{link['tasks']:,} at workers, {link['blocked_tasks']:,} of these wait for tasks of their own"),
             ("workers", f"{len(workers):,}, {busy:,} of them have tasks" + with_most_tasks(workers)),
             ("received", traffic(received)),

@@ -21,6 +21,7 @@ import cloudpickle
 
 from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.agent.session_state import SessionState
+from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, random_id
 from scaler.kit import Actor, ActorRef, Timer
 from scaler.message import message
@@ -108,13 +109,13 @@ class Absence:
     """The time without a scheduler, which the log tells: a wrong address looks like a scheduler that starts later.
 
     Args:
-        address: where it should be.
+        endpoint: where it should be.
         most_seconds: after this time the cluster ends, says the log.
         lookup: of the name in that address.
     """
 
-    def __init__(self, address: str, most_seconds: float, now: float, lookup: Lookup) -> None:
-        self._address = address
+    def __init__(self, endpoint: Endpoint, most_seconds: float, now: float, lookup: Lookup) -> None:
+        self._endpoint = endpoint
         self._lookup = lookup
         self._most_seconds = most_seconds
         self._began = now
@@ -133,7 +134,7 @@ class Absence:
                 "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s "
                 "without one",
                 "accepted this cluster" if refused_because else "answered",
-                self._address,
+                self._endpoint,
                 seconds,
                 f"The reason: {refused_because}." if refused_because else self._why(),
                 self._most_seconds,
@@ -205,7 +206,7 @@ class ConnectionManager:
         self.conversation = ConversationState(
             Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True
         )
-        self._lookup = Lookup(config.address, partial(logger.warning, "%s. The cluster keeps trying"))
+        self._lookup = Lookup(config.endpoint, partial(logger.warning, "%s. The cluster keeps trying"))
         self._actions = self._by_action()
         self.mail: dict[type, Callable[[Any], None]] = {
             ConnectionDue: self._check_timers,
@@ -293,7 +294,7 @@ class ConnectionManager:
         self._say_first_words(version)
 
     def _note_up(self, version: str) -> None:
-        logger.info("link to %s up: scheduler %s", self._config.address, version)
+        logger.info("link to %s up: scheduler %s", self._config.endpoint, version)
         self._absence = None
         self._refused_because = ""
 
@@ -315,19 +316,22 @@ class ConnectionManager:
 
     def _note_down(self, reason: str) -> None:
         level = logging.WARNING if self._absence is None else logging.DEBUG
-        logger.log(level, "link to %s down: %s", self._config.address, reason)
+        logger.log(level, "link to %s down: %s", self._config.endpoint, reason)
         self._start_absence()
 
     def _expire(self, _text: str) -> None:
-        address, seconds = self._config.address, self._config.death_timeout_seconds
+        endpoint, seconds = self._config.endpoint, self._config.death_timeout_seconds
         if self._refused_because:
             self._exit_code = 1
             logger.error(
-                "%g s without a scheduler: the cluster ends. %s refuses it: %s", seconds, address, self._refused_because
+                "%g s without a scheduler: the cluster ends. %s refuses it: %s",
+                seconds,
+                endpoint,
+                self._refused_because,
             )
         else:
             why = f" ({self._lookup.problem})" if self._lookup.problem else ""
-            logger.warning("no scheduler at %s for %g s%s: the cluster ends", address, seconds, why)
+            logger.warning("no scheduler at %s for %g s%s: the cluster ends", endpoint, seconds, why)
         self.happened(states.LEAVE, "there was no answer for too long")
 
     def _give_up(self, reason: str) -> None:
@@ -336,7 +340,7 @@ class ConnectionManager:
             "%d messages in a row from %s could not be read: the cluster ends. Does a scheduler of the same version "
             "listen there, and what is in between?",
             TRIES_MOST,
-            self._config.address,
+            self._config.endpoint,
         )
         self._exit_code = 1
         self.happened(states.LEAVE)
@@ -351,8 +355,8 @@ class ConnectionManager:
 
     def _start_absence(self) -> None:
         if self._absence is None:
-            address, seconds = self._config.address, self._config.death_timeout_seconds
-            self._absence = Absence(address, seconds, self._now(), self._lookup)
+            endpoint, seconds = self._config.endpoint, self._config.death_timeout_seconds
+            self._absence = Absence(endpoint, seconds, self._now(), self._lookup)
             self._look_again_at(self._absence)
 
     def _look_again_at(self, absence: Absence) -> None:
@@ -393,7 +397,7 @@ class ConnectionManager:
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(
-                "the scheduler at %s refuses this cluster, which tries again: %s", self._config.address, reason
+                "the scheduler at %s refuses this cluster, which tries again: %s", self._config.endpoint, reason
             )
         self.happened(states.CUT, f"refused: {reason}")
 

@@ -62,7 +62,7 @@ class Edge:
 
     def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
-        self.address = transport.address
+        self.endpoint = transport.endpoint
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None

@@ -117,7 +117,7 @@ class Link(Actor):
         can_begin_anew: bool = False,
         n_open: int | None = None,
     ) -> None:
-        self._session_state = session_state = SessionState(workers, objects, config.address)
+        self._session_state = session_state = SessionState(workers, objects, config.endpoint)
         self._connection = connection = ConnectionManager(
             door, config, names, agent_token, session_state, end, capabilities, self
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayWhatIsKept
+from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import ObjectRequest
@@ -25,7 +26,7 @@ class SessionState:
     """The runs, results, requests and news of one agent.
 
     Args:
-        address: of the scheduler.
+        endpoint: of the scheduler.
 
     Attributes:
         ledger: the runs and their results.
@@ -35,10 +36,10 @@ class SessionState:
         drain: says that the agent leaves when its tasks have ended; None: it stays.
     """
 
-    def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef, address: str = "") -> None:
+    def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef, endpoint: Endpoint | None = None) -> None:
         self._workers = workers
         self._objects = objects
-        self.ledger = Ledger(f"the scheduler at {address}")
+        self.ledger = Ledger("the scheduler" if endpoint is None else f"the scheduler at {endpoint}")
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
         self.drain: DrainRequest | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from scaler.config import ConfigError, Setting, check_reachable
+from scaler.endpoint import Endpoint
 from scaler.settings import Settings
 from scaler.settings.sources import gather
 from scaler.version import __version__
@@ -56,7 +57,7 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
         settings = gather(kind, given)
-        check_reachable(getattr(settings, "address", ""))
+        check_reachable(Endpoint.parse(getattr(settings, "address", "")))
         return settings
     except ConfigError as error:
         parser.error(str(error))

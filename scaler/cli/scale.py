@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"one cluster has --each {arguments.each} workers, more than --max {arguments.max}")
     bounds = Bounds(arguments.min, arguments.max, arguments.each, arguments.down_idle, arguments.start_timeout)
     try:
-        address = check_address(arguments.address)
+        address = check_address(arguments.address).address
         amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
         pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
         owner = Owner(address)

@@ -119,8 +119,8 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
 def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
     trace = record(subscriber, arguments.seconds or TRACE_SECONDS)
     if not trace.heard:
-        advice = "\n".join(silence_advice(subscriber.address, subscriber.problem))
-        return f"scaler_top: nothing was heard from {subscriber.address}.\n{advice}"
+        advice = "\n".join(silence_advice(subscriber.endpoint, subscriber.problem))
+        return f"scaler_top: nothing was heard from {subscriber.endpoint}.\n{advice}"
     try:
         trace.write(arguments.trace)
     except OSError as error:
@@ -132,14 +132,14 @@ def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
 def _print_once(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
     model = listen(subscriber, arguments.timeout)
     if model is None:
-        advice = "\n".join(silence_advice(subscriber.address, subscriber.problem))
+        advice = "\n".join(silence_advice(subscriber.endpoint, subscriber.problem))
         seconds = "" if subscriber.problem else f" for {arguments.timeout:g} s"
-        return f"scaler_top: nothing was heard from {subscriber.address}{seconds}.\n{advice}"
+        return f"scaler_top: nothing was heard from {subscriber.endpoint}{seconds}.\n{advice}"
     if arguments.json:
         print(as_json(model))
     else:
         is_unicode = "utf" in (sys.stdout.encoding or "").lower()
-        print(page(model, subscriber.address, shutil.get_terminal_size((100, 24)).columns, is_unicode))
+        print(page(model, subscriber.endpoint, shutil.get_terminal_size((100, 24)).columns, is_unicode))
     return 0
 
 

@@ -67,12 +67,12 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
     parent = os.getppid()
     process = SchedulerProcess(config)
     if config.address == ANYWHERE:
-        keep_private_place_for(process.address, parent)  # it starts another one there if this one dies
+        keep_private_place_for(process.endpoint, parent)  # it starts another one there if this one dies
     try:
-        return process.run(lambda address: report("ready", [address, process.monitor_address]), LIFELINE)
+        return process.run(lambda address: report("ready", [address, str(process.monitor or "")]), LIFELINE)
     finally:
         if PRIVATE in sys.argv[3:]:
-            remove_private_place(process.address)
+            remove_private_place(process.endpoint)
 
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:

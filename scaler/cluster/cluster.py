@@ -65,7 +65,7 @@ class Cluster(ChildProcess):
         config = ClusterConfig.of(arguments)
         key = multiprocessing.current_process().authkey.hex()
         self._config = dataclasses.replace(config, authentication_key=key)
-        check_reachable(self._config.address)
+        check_reachable(self._config.endpoint)
 
     def start(self) -> None:
         """Start the process; returns when the agent runs, whether or not it has found the scheduler yet.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep_scheduler, schedulers
 from scaler.config import check_reachable
-from scaler.endpoint import ANYWHERE, LOCAL
+from scaler.endpoint import ANYWHERE, LOCAL, Endpoint
 from scaler.settings import SchedulerConfig
 from scaler.settings.sources import NOT_GIVEN, completes_from_outside, given
 from scaler.transport.private import remove_private_place, remove_socket
@@ -60,7 +60,7 @@ class Scheduler(ChildProcess):
         arguments = given(locals())
         super().__init__("scaler_scheduler")
         self._config = SchedulerConfig.of(arguments)
-        check_reachable(self._config.address)
+        check_reachable(self._config.endpoint)
         self._address = address
         self._monitor_address = ""
 
@@ -89,9 +89,9 @@ class Scheduler(ChildProcess):
         schedulers.discard(self._address)
         super().shutdown()
         if self._config.address == ANYWHERE:
-            remove_private_place(self._address)  # it may have been killed
+            remove_private_place(Endpoint.parse(self._address))  # it may have been killed
         if self._monitor_address:
-            remove_socket(self._monitor_address)
+            remove_socket(Endpoint.parse(self._monitor_address))
 
     def get_address(self) -> str:
         """Return where it listens."""

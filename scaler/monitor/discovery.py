@@ -9,38 +9,37 @@ import os
 import socket
 from pathlib import Path
 
-from scaler.config import ConfigError, check_address, check_reachable
+from scaler.config import ConfigError, check_reachable
 from scaler.endpoint import TCP, Endpoint, ipc_address
 
 FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; the owner of a socket is checked
 """Where the streams of schedulers are that listen on tcp."""
 
 
-def find(address: str) -> str:
-    """Return the address of the monitor stream: of that stream itself, or of its scheduler.
+def find(endpoint: Endpoint) -> Endpoint:
+    """Return where the monitor stream is: its own, or what its scheduler has beside it.
 
     Raises:
         ConfigError: if it cannot be one, or the socket there belongs to another user.
     """
-    check_reachable(check_address(address))
-    endpoint = Endpoint.parse(address)
-    beside = Endpoint.parse(endpoint.monitor_address)
-    for place in (beside, endpoint):
-        if place.file is not None and place.file.exists() and (endpoint.file is not None or _is_heard(place.file)):
-            _check_owner(place.file)
-            return place.address
-    return _by_port(endpoint) or address
+    check_reachable(endpoint)
+    for place in (endpoint.monitor, endpoint):
+        file = None if place is None else place.file
+        if file is not None and file.exists() and (endpoint.file is not None or _is_heard(file)):
+            _check_owner(file)
+            return place or endpoint
+    return _by_port(endpoint) or endpoint
 
 
-def _by_port(endpoint: Endpoint) -> str:
-    """Return the stream of the one scheduler of this machine with that port, whatever host it was told; or nothing."""
+def _by_port(endpoint: Endpoint) -> Endpoint | None:
+    """Return the stream of the one scheduler of this machine with that port, whatever host it was told; or None."""
     if endpoint.scheme != TCP or not _is_here(endpoint.host):
-        return ""
+        return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket() and _is_heard(file)]
     if len(files) != 1:
-        return ""
+        return None
     _check_owner(files[0])
-    return ipc_address(files[0])
+    return Endpoint.parse(ipc_address(files[0]))
 
 
 def _is_here(host: str) -> bool:

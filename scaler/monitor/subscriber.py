@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from scaler.config import ConfigError
-from scaler.endpoint import Endpoint
+from scaler.config import ConfigError, check_address
 from scaler.errors import ProtocolError
 from scaler.monitor.discovery import find
 from scaler.monitor.model.model import News
@@ -46,20 +45,20 @@ class Subscriber:
     """
 
     def __init__(self, address: str, topics: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
-        self._given = address
+        self._given = check_address(address)
         self._clock = clock
         self._topics = set(topics)
         self._last: dict[str, tuple[bytes, int]] = {}
         self._pause_seconds = PAUSE_SECONDS
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.is_connected = False
-        self._lookup = Lookup(address)
+        self._lookup = Lookup(self._given)
         self._refusal = ""
         """why the last attempt to connect was refused here; empty if it was not"""
         self.refused = 0
         """How many messages could not be read."""
         try:
-            self.address = find(address)
+            self.endpoint = find(self._given)
             self._open()
         except BaseException:  # raised again: nothing may be left open
             self._context.destroy(0)  # with the socket, if there is one: `term` would wait for its end
@@ -73,7 +72,7 @@ class Subscriber:
             (zmq.MAXMSGSIZE, FRAME_BYTES_MOST),
             (zmq.RECONNECT_IVL, -1),  # whose socket it is must be looked at before each attempt
             (zmq.HANDSHAKE_IVL, HANDSHAKE_MS),
-            (zmq.IPV6, int(Endpoint.parse(self.address).is_ipv6)),
+            (zmq.IPV6, int(self.endpoint.is_ipv6)),
         ):
             socket.setsockopt(option, value)
         give_up_after(socket, 0)
@@ -82,7 +81,7 @@ class Subscriber:
         self.is_connected = False
         self._again_at = self._clock() + self._pause_seconds
         self._lookup.begin()
-        socket.connect(self.address)
+        socket.connect(self.endpoint.address)
 
     @property
     def problem(self) -> str:
@@ -98,7 +97,7 @@ class Subscriber:
         self._pause_seconds = min(PAUSE_SECONDS_MOST, 2 * self._pause_seconds)
         self._again_at = self._clock() + self._pause_seconds
         try:
-            self.address = find(self._given)
+            self.endpoint = find(self._given)
         except ConfigError as error:
             self._refusal = str(error)
             return

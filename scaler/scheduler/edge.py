@@ -17,7 +17,6 @@ from scaler.actors.messages.peers import AgentArrived, ClientArrived, Connection
 from scaler.actors.peers.outbox import Parcel
 from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
-from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.process.memory import resident_bytes
@@ -340,7 +339,7 @@ class SchedulerEdge:
                 return
             del self._broken[connection]
             if peer.connection == connection:
-                is_near = Endpoint.parse(self._listener.address).is_in_machine
+                is_near = self._listener.endpoint.is_in_machine
                 self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:

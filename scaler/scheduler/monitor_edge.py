@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
-from scaler.endpoint import ANYWHERE
+from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
@@ -112,24 +112,24 @@ class MonitorEdge:
         return self._gauges.read()
 
 
-def open_publisher(wanted: str | None, usual: str, say: Callable[[str], None]) -> Publisher | None:
+def open_publisher(wanted: Endpoint | None, usual: Endpoint | None, say: Callable[[str], None]) -> Publisher | None:
     """Return the socket of the stream.
 
     Args:
         wanted: the address that the settings name; None: the usual one.
-        usual: where viewers expect it; empty: there is none, since all viewers would be in this process.
+        usual: where viewers expect it; None: there is none, since all viewers would be in this process.
         say: called with a sentence if it is elsewhere.
 
     Raises:
         OSError: if the wanted address cannot be bound; the message says why.
     """
     if wanted:
-        return Publisher(None if wanted == ANYWHERE else wanted)
+        return Publisher(None if wanted.address == ANYWHERE else wanted)
     if not usual:
         return None
     try:
         return Publisher(usual)
     except OSError as error:
         publisher = Publisher(None)
-        say(f"the monitor is at {publisher.address}, and not where viewers expect it: {error.strerror or error}")
+        say(f"the monitor is at {publisher.endpoint}, and not where viewers expect it: {error.strerror or error}")
         return publisher

@@ -60,9 +60,8 @@ PROBE_SECONDS = (0.05, 0.25, 1.0)
 """The delays between the loss of a connection and the probes: the socket needs a moment to know it."""
 
 
-def who_listens_at(address: str) -> str:
+def who_listens_at(endpoint: Endpoint) -> str:
     """Return a sentence about the process that listens at a busy TCP address, as far as this user may know."""
-    endpoint = Endpoint.parse(address)
     port = endpoint.port
     hint = f"choose another port, or find out who listens there: ss -ltnp 'sport = :{port}'"
     if endpoint.scheme != TCP:
@@ -80,8 +79,8 @@ def who_listens_at(address: str) -> str:
     return hint
 
 
-def _in_use(error: OSError, address: str) -> AddressInUseError:
-    return AddressInUseError(error.errno, f"{address} is in use: {who_listens_at(address)}")
+def _in_use(error: OSError, endpoint: Endpoint) -> AddressInUseError:
+    return AddressInUseError(error.errno, f"{endpoint} is in use: {who_listens_at(endpoint)}")
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
@@ -103,24 +102,24 @@ class SchedulerProcess:
         allow_many_files()
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
-        self._transport = open_transport(config.address, config.io_threads, config.frame_bytes, unread_bytes)
+        self._transport = open_transport(config.endpoint, config.io_threads, config.frame_bytes, unread_bytes)
         try:
             self._listener = self._transport.listen(_longest_silence(config))
         except OSError as error:
             self._transport.close()
             if isinstance(error, AddressInUseError):
-                raise _in_use(error, config.address) from None
+                raise _in_use(error, config.endpoint) from None
             raise
-        self.address = self._listener.address
+        self.endpoint = self._listener.endpoint
+        monitor = None if config.monitor_address is None else Endpoint.parse(config.monitor_address)
         try:
-            self._publisher = open_publisher(config.monitor_address, self._usual_monitor_address(), logger.warning)
+            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning)
         except OSError as error:
-            monitor = config.monitor_address
             reason = _in_use(error, monitor) if monitor and isinstance(error, AddressInUseError) else error
             self._close()
             raise reason from None
-        self.monitor_address = "" if self._publisher is None else self._publisher.address
-        """where the monitor stream is; empty if there is none, because all are threads of this process"""
+        self.monitor = None if self._publisher is None else self._publisher.endpoint
+        """where the monitor stream is; None if there is none, because all are threads of this process"""
         self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
         self._shell.do_bit_by_bit(preparing(OF_SCHEDULERS))
@@ -130,13 +129,12 @@ class SchedulerProcess:
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or room_for_a_value()
         """the most bytes of one value now"""
-        files = (Endpoint.parse(each).file for each in (self.address, self.monitor_address) if each)
-        self._doors = Doors([file for file in files if file is not None])
+        self._doors = Doors([each.file for each in (self.endpoint, self.monitor) if each and each.file])
 
-    def _usual_monitor_address(self) -> str:
+    def _usual_monitor(self) -> Endpoint | None:
         """Return where viewers expect the monitor: as the address was given, with the port that it has."""
-        wanted, taken = Endpoint.parse(self._config.address), Endpoint.parse(self.address)
-        return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor_address
+        wanted, taken = self._config.endpoint, self.endpoint
+        return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor
 
     def _close(self) -> None:
         self._listener.close(linger_seconds=0.5)
@@ -165,14 +163,14 @@ class SchedulerProcess:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, *_ending_signals(is_child=lifeline is not None))
-        at = (config.event_loop, self.address, self.monitor_address or "none")
+        at = (config.event_loop, self.endpoint, self.monitor or "none")
         logger.info("scheduler: event loop %s, address %s, monitor %s", *at)
-        others = Endpoint.parse(self.address).who_can_connect()
+        others = self.endpoint.who_can_connect()
         if others:
-            logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
+            logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.endpoint)
         self._start_looking(edge, tree.objects)
         if on_started is not None:
-            on_started(self.address)
+            on_started(self.endpoint.address)
         try:
             return shell.run(edge)
         finally:
@@ -193,14 +191,14 @@ class SchedulerProcess:
             Pipe,
             self._clock.paused_since,
             board,
-            window_at(self.address, self._config.transfer_window_bytes),
+            window_at(self.endpoint, self._config.transfer_window_bytes),
             lambda: self._value_bytes,
         )
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:
         if self._publisher is None:
             return None
-        about = About(self.address, __version__, time.time_ns() // 1000, self._config.per_worker_queue_size)
+        about = About(self.endpoint.address, __version__, time.time_ns() // 1000, self._config.per_worker_queue_size)
         return MonitorEdge(self._publisher, public_id(scheduler_id), about, ProcessGauges(self._shell.loop))
 
     def _watch_viewers(self, board: MonitorEdge, tree: SchedulerTree) -> None:

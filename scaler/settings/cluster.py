@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from scaler.amounts import read_amounts, to_texts
 from scaler.config import WORKERS_MOST, ConfigError, check_address, entry
+from scaler.endpoint import Endpoint
 from scaler.settings.base import (
     ADDRESS,
     DEATH_TIMEOUT,
@@ -221,6 +222,10 @@ class ClusterConfig(Settings):
         if "functions" in values:
             values = {**values, "functions": functions_texts(values["functions"])}
         return super().of({**values, "initializer": initializer_text(values.get("initializer"))})
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint.parse(self.address)
 
     def _check_together(self) -> None:
         read_amounts(self.capabilities)

@@ -17,8 +17,7 @@ def _check_listening_address(address: str) -> None:
 
 
 def _check_monitor_address(address: str) -> None:
-    check_address(address, may_be_any_port=True)
-    if Endpoint.parse(address).is_in_process:
+    if check_address(address, may_be_any_port=True).is_in_process:
         raise ConfigError(f"the monitor cannot be at {address!r}: viewers are other processes; take ipc:///path")
 
 
@@ -214,3 +213,7 @@ class SchedulerConfig(Settings):
         metadata=entry(EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
     )
     logging: LoggingConfig = field(default_factory=LoggingConfig)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint.parse(self.address)

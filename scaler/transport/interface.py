@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from scaler.endpoint import Endpoint
 from scaler.ids import Connection
 
 Message: TypeAlias = tuple[bytes, list[memoryview]]
@@ -60,7 +61,7 @@ class Dialer(Protocol):
 class Listener(Protocol):
     """The scheduler's end of all connections."""
 
-    address: str
+    endpoint: Endpoint
     """where it listens indeed"""
     descriptor: int
     monitor_descriptor: int
@@ -108,7 +109,7 @@ class Listener(Protocol):
 class Transport(Protocol):
     """The way to one address."""
 
-    address: str
+    endpoint: Endpoint
 
     def dial(self) -> Dialer:
         """Start to connect.

@@ -18,12 +18,11 @@ class Lookup:
     """The look-ups of the host of one address.
 
     Args:
-        address: where a scheduler should be.
+        endpoint: where a scheduler should be.
         tell: called with `problem` once it is known, in the thread that has found it; again only for another one.
     """
 
-    def __init__(self, address: str, tell: Callable[[str], None] | None = None) -> None:
-        endpoint = Endpoint.parse(address)
+    def __init__(self, endpoint: Endpoint, tell: Callable[[str], None] | None = None) -> None:
         self._host = endpoint.host if endpoint.has_name and not endpoint.is_near else ""
         self._tell = tell
         self._thread: threading.Thread | None = None

@@ -23,28 +23,28 @@ _PREFIX = "scaler-"
 _USERS = "users"  # the file with the process ids, one in a line
 
 
-def new_private_address(name: str = "scheduler") -> str:
+def new_private_endpoint(name: str = "scheduler") -> Endpoint:
     """Return the address of a socket file of this name in a new folder of mode 0700."""
     parent = tempfile.gettempdir()
     if len(os.fsencode(parent)) > _PATH_BYTES_MOST:
         parent = "/tmp"  # noqa: S108 - the folder below it is made by mkdtemp
     _remove_abandoned_places(Path(parent))
-    address = ipc_address(f"{tempfile.mkdtemp(prefix=_PREFIX, dir=parent)}/{name}")
-    keep_private_place_for(address, os.getpid())
-    return address
+    endpoint = Endpoint.parse(ipc_address(f"{tempfile.mkdtemp(prefix=_PREFIX, dir=parent)}/{name}"))
+    keep_private_place_for(endpoint, os.getpid())
+    return endpoint
 
 
-def keep_private_place_for(address: str, pid: int) -> None:
-    """Have the folder of an address that `new_private_address` made stay as long as this process lives."""
-    file = Endpoint.parse(address).file
+def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
+    """Have the folder of an address that `new_private_endpoint` made stay as long as this process lives."""
+    file = endpoint.file
     if file is not None:
         with contextlib.suppress(OSError), (file.parent / _USERS).open("a") as users:
             users.write(f"{pid}\n")
 
 
-def remove_socket(address: str) -> None:
+def remove_socket(endpoint: Endpoint) -> None:
     """Remove the socket of a process that has ended, if it has left it behind; another process may listen there now."""
-    file = Endpoint.parse(address).file
+    file = endpoint.file
     if file is None:
         return
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -52,16 +52,14 @@ def remove_socket(address: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def remove_private_place(address: str) -> None:
-    """Remove the socket and the folder of an address that `new_private_address` made."""
-    endpoint = Endpoint.parse(address)
+def remove_private_place(endpoint: Endpoint) -> None:
+    """Remove the socket and the folder of an address that `new_private_endpoint` made."""
     file = endpoint.file
     if file is not None:
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
-            monitor = Endpoint.parse(endpoint.monitor_address).file
-            if monitor is not None:
-                monitor.unlink(missing_ok=True)
+            if endpoint.monitor is not None and endpoint.monitor.file is not None:
+                endpoint.monitor.file.unlink(missing_ok=True)
             (file.parent / _USERS).unlink(missing_ok=True)
             file.parent.rmdir()
 

@@ -17,7 +17,7 @@ from scaler.transport import unread
 from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.interface import AddressInUseError
-from scaler.transport.private import new_private_address, remove_private_place
+from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down
 
 MESSAGES_KEPT = 200
@@ -36,18 +36,17 @@ class Publisher:
     """Listens at an address.
 
     Args:
-        address: `ipc:///path` or `tcp://host:port`; None: a socket in a new folder that only this user can enter.
+        endpoint: of ipc or tcp; None: a socket in a new folder that only this user can enter.
 
     Raises:
         AddressInUseError: if another program listens there.
         OSError: if the address cannot be bound for another reason; above all if its file belongs to another user.
     """
 
-    def __init__(self, address: str | None) -> None:
-        self._is_private = address is None
-        if address is None:
-            address = new_private_address("monitor")
-        endpoint = Endpoint.parse(address)
+    def __init__(self, endpoint: Endpoint | None) -> None:
+        self._is_private = endpoint is None
+        if endpoint is None:
+            endpoint = new_private_endpoint("monitor")
         _check_owner(endpoint)
         check_ipc_file(endpoint)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
@@ -58,8 +57,8 @@ class Publisher:
             self._socket.close()
             self._context.term()
             kind = AddressInUseError if error.errno == errno.EADDRINUSE else OSError
-            raise kind(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
-        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+            raise kind(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
+        self.endpoint = Endpoint.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self.descriptor = int(self._socket.getsockopt(zmq.FD))
         self._viewers = _Viewers()
         is_bounded = endpoint.scheme == TCP and unread.IS_POSSIBLE
@@ -102,12 +101,11 @@ class Publisher:
             self._monitor.close()
         self._socket.close(linger=0)
         self._context.term()
-        file = Endpoint.parse(self.address).file
-        if file is not None:
+        if self.endpoint.file is not None:
             with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
+                self.endpoint.file.unlink(missing_ok=True)
         if self._is_private:
-            remove_private_place(self.address)
+            remove_private_place(self.endpoint)
 
 
 class _Viewers:

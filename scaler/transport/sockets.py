@@ -26,7 +26,7 @@ from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle
 from scaler.transport.interface import AddressInUseError, Message, PeerGoneError
-from scaler.transport.private import new_private_address, remove_private_place
+from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.unread import IS_POSSIBLE, Unread
 
 # Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. But pyzmq looks options up in
@@ -192,15 +192,14 @@ class RouterSocket:
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        address: str,
+        endpoint: Endpoint,
         silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
     ) -> None:
-        self._is_private = address == ANYWHERE
+        self._is_private = endpoint.address == ANYWHERE
         if self._is_private:
-            address = new_private_address()
-        endpoint = Endpoint.parse(address)
+            endpoint = new_private_endpoint()
         self._has_descriptors = not endpoint.is_in_process
         check_ipc_file(endpoint)
         self._socket = _new_socket(context, zmq.ROUTER, endpoint)
@@ -219,9 +218,9 @@ class RouterSocket:
         except zmq.ZMQError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:
-                raise AddressInUseError(error.errno, f"{address} is in use") from error
-            raise OSError(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
-        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+                raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
+            raise OSError(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
+        self.endpoint = Endpoint.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
@@ -315,11 +314,10 @@ class RouterSocket:
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
-            file = Endpoint.parse(self.address).file
-            if file is not None:  # ZeroMQ leaves it behind
-                file.unlink(missing_ok=True)
+            if self.endpoint.file is not None:  # ZeroMQ leaves it behind
+                self.endpoint.file.unlink(missing_ok=True)
             if self._is_private:
-                remove_private_place(self.address)
+                remove_private_place(self.endpoint)
 
 
 class DealerSocket:
@@ -328,8 +326,7 @@ class DealerSocket:
     It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
-        endpoint = Endpoint.parse(address)
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> None:
         self._socket = _new_socket(context, zmq.DEALER, endpoint)
         self._inlet = _Inlet(self._socket, copies=False)
         self.expect, self.has_message = self._inlet.expect, self._inlet.has_message
@@ -339,7 +336,7 @@ class DealerSocket:
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
         self._monitor = CutMonitor(self._socket)
         try:
-            self._socket.connect(address)
+            self._socket.connect(endpoint.address)
         except zmq.ZMQError:
             self.close()  # otherwise its context could never end
             raise

@@ -65,18 +65,18 @@ class ZeroMQ:
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
     ) -> None:
-        self.address = endpoint.address
+        self.endpoint = endpoint
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:
         try:
-            return DealerSocket(self._context, self.address)
+            return DealerSocket(self._context, self.endpoint)
         except zmq.ZMQError as error:
             raise OSError(error.errno, str(error)) from error
 
     def listen(self, silence_seconds: float) -> Listener:
-        return RouterSocket(self._context, self.address, silence_seconds, self._frame_bytes, self._unread_bytes)
+        return RouterSocket(self._context, self.endpoint, silence_seconds, self._frame_bytes, self._unread_bytes)
 
     def close(self) -> None:
         if not _shared.leave(self._context):
@@ -84,14 +84,13 @@ class ZeroMQ:
 
 
 def open_transport(
-    address: str, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST
+    endpoint: Endpoint, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST
 ) -> Transport:
     """Return the way to an address.
 
     Args:
-        address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
         io_threads: how many threads of the system move bytes.
         frame_bytes: a listener closes a connection that begins a larger frame.
         unread_bytes: a listener may close a connection of which more waits to be read.
     """
-    return ZeroMQ(Endpoint.parse(address), io_threads, frame_bytes, unread_bytes)
+    return ZeroMQ(endpoint, io_threads, frame_bytes, unread_bytes)

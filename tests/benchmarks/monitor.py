@@ -29,6 +29,7 @@ import zmq
 
 from scaler import Scheduler
 from scaler.actors.monitor.topics import TOPICS
+from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, ObjectId, TaskId, content_id, public_id
 from scaler.transport.zeromq import open_transport
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskResult
@@ -189,7 +190,7 @@ class Bench:
     """All peers of one scheduler, and a viewer that comes and goes."""
 
     def __init__(self, scheduler: Scheduler, agents: int, workers: int, rate: int) -> None:
-        self._transport = open_transport(scheduler.get_address())
+        self._transport = open_transport(Endpoint.parse(scheduler.get_address()))
         assert scheduler.pid is not None
         self._threads = Path(f"/proc/{scheduler.pid}/task")
         self.monitor_address = scheduler.get_monitor_address()

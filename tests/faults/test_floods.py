@@ -71,7 +71,7 @@ def scheduler_of_this_process() -> Iterator[str]:
     thread = threading.Thread(target=process.run, kwargs={"lifeline": lifeline})
     thread.start()
     try:
-        yield process.address
+        yield process.endpoint.address
     finally:
         os.close(end)
         thread.join()

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
+from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.transport import sockets
@@ -292,7 +293,7 @@ class _SocketModel:
 class TransportModel:
     """The way of one process to the scheduler's address."""
 
-    address = "tcp://10.0.0.1:1"
+    endpoint = Endpoint.parse("tcp://10.0.0.1:1")
 
     def __init__(self, network: Network, party: Party) -> None:
         self._network = network
@@ -365,7 +366,7 @@ class ListenerModel(_SocketModel):
         super().__init__(party)
         self._network = network
         self.silence_seconds = silence_seconds + sockets.GIVEN_UP_AFTER_MS / 1000
-        self.address = TransportModel.address
+        self.endpoint = TransportModel.endpoint
         self.lines: dict[Connection, Line] = {}
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()

@@ -47,7 +47,7 @@ from tests.support.inside import Inside
 if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
 
-ADDRESS = TransportModel.address
+ADDRESS = TransportModel.endpoint.address
 
 
 class _Shelled(Party):

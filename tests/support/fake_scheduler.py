@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import cloudpickle
 import zmq
 
+from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, ProtocolError
 from scaler.ids import Connection, GraphId, ObjectId, SchedulerId, TaskId, random_id
 from scaler.pickling.serialization import (
@@ -120,8 +121,8 @@ class FakeScheduler:
         self._wake_receiver, self._wake_sender = os.pipe()
         self._is_closing = False
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = RouterSocket(self._context, address)
-        self.address = self._socket.address
+        self._socket = RouterSocket(self._context, Endpoint.parse(address))
+        self.address = self._socket.endpoint.address
         self._thread = threading.Thread(target=self._run, name="fake-scheduler", daemon=True)
         self._thread.start()
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import zmq
 
+from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection, IdSource, ObjectId, TaskId, content_id, random_id
 from scaler.pickling.serialization import (
@@ -56,8 +57,8 @@ class FakeScheduler:
 
     def __init__(self, address: str, scheduler_id: bytes | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._router = RouterSocket(self._context, address)
-        self.address = self._router.address
+        self._router = RouterSocket(self._context, Endpoint.parse(address))
+        self.address = self._router.endpoint.address
         self.scheduler_id = scheduler_id or random_id()
         self.welcomes = True
         self.acknowledges = True

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scaler.endpoint import Endpoint
 from scaler.monitor.model.model import News
 from scaler.monitor.top.frame import Moment, draw
 from scaler.monitor.top.grid import Grid
@@ -36,7 +37,7 @@ class Picture:
 
     def draw(self) -> Grid:
         model = cluster.model_of(self.news(), now=HEARD_AT)
-        moment = Moment(HEARD_AT + self.seconds_later, ADDRESS, **self.moment)
+        moment = Moment(HEARD_AT + self.seconds_later, Endpoint.parse(ADDRESS), **self.moment)
         return draw(model, View(**self.view), self.width, self.height, moment)
 
 

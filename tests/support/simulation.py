@@ -20,6 +20,7 @@ from typing import Any, cast
 from scaler.actors.insight.events import EVERY_TASK
 from scaler.actors.monitor import Board
 from scaler.actors.tree import SchedulerTree
+from scaler.endpoint import Endpoint
 from scaler.ids import (
     NO_ID,
     AgentId,
@@ -137,7 +138,7 @@ def succeed(_run: RunTask) -> Outcome:
 class SimulatedRouter:
     """What the edge takes for the scheduler's socket. Connections that are not in `open_connections` are gone."""
 
-    address = "tcp://127.0.0.1:1"
+    endpoint = Endpoint.parse("tcp://127.0.0.1:1")
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock

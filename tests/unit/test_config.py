@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError, check_address, check_number, check_reachable
+from scaler.endpoint import Endpoint
 
 # Addresses
 
@@ -23,7 +24,7 @@ from scaler.config import ConfigError, check_address, check_number, check_reacha
     ],
 )
 def test_good_address_is_returned_as_it_is(address: str) -> None:
-    assert check_address(address) == address
+    assert check_address(address).address == address
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_address_that_is_no_str_is_refused(address: Any) -> None:
 
 
 def test_any_port_is_only_for_those_who_listen() -> None:
-    assert check_address("tcp://127.0.0.1:*", may_be_any_port=True) == "tcp://127.0.0.1:*"
+    assert check_address("tcp://127.0.0.1:*", may_be_any_port=True).address == "tcp://127.0.0.1:*"
     with pytest.raises(ConfigError, match="has no port"):
         check_address("tcp://127.0.0.1:*")
 
@@ -113,8 +114,8 @@ def test_number_out_of_range_is_refused_with_the_range() -> None:
 
 
 def test_an_address_within_one_process_is_none_for_another() -> None:
-    check_reachable("tcp://127.0.0.1:2345")
+    check_reachable(Endpoint.parse("tcp://127.0.0.1:2345"))
     with pytest.raises(
         ConfigError, match=r"inproc://here.* is for threads of one process; between processes use tcp://"
     ):
-        check_reachable("inproc://here")
+        check_reachable(Endpoint.parse("inproc://here"))

@@ -153,7 +153,7 @@ class AsyncClient(AsyncCaller):
         if core is None:
             if self._address is None:
                 raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
-            address = check_address(self._address)
+            address = check_address(self._address).address
             check_working_directory()
             loop = asyncio.get_running_loop()
             link = AsyncLink(address, self._identity, *self._seconds, loop)

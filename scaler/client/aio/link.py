@@ -33,6 +33,7 @@ from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import Inquiry, OnOutput, Stream
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
+from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -75,7 +76,7 @@ class AsyncLink:
         self._ending: MakeError = self._disconnected
         self.limit = ValueLimit(address)
         self._work = OpenWork(self.limit)
-        self._connection = Connection(open_transport(address))
+        self._connection = Connection(open_transport(Endpoint.parse(address)))
         self._protocol = ClientProtocol(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
             self._connection,

@@ -104,7 +104,7 @@ class Asked(Answer[T]):
         assert timeout is not None, "else it waits on"
         if self._found is None:
             return advice.silent_for(timeout)
-        address, missing = advice.address, self.workers - self._found
+        address, missing = advice.endpoint, self.workers - self._found
         return TimeoutError(
             f"{self._found} of {self.workers} workers are connected to the scheduler at {address} after {timeout:g} s; "
             f"start more with: scaler_cluster {address} -n {missing}"

@@ -31,10 +31,10 @@ class Connection:
     """
 
     def __init__(self, transport: Transport, *wake_descriptors: int) -> None:
-        self.address = transport.address
+        self.endpoint = transport.endpoint
         self._wake_descriptors = wake_descriptors
         self.dial_count = 0
-        window_bytes = window_at(transport.address)
+        window_bytes = window_at(transport.endpoint)
         self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, window_bytes=window_bytes)
         self._transport = transport
         self._socket: Dialer | None = None

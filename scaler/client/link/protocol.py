@@ -90,10 +90,10 @@ class ClientProtocol:
     def __init__(self, hello: ClientHello, connection: Connection, patience: Patience, work: OpenWork) -> None:
         self._hello = hello
         self._connection = connection
-        self.advice = Advice(connection.address, patience.timeout_seconds, is_nested=hello.agent_token != NO_ID)
+        self.advice = Advice(connection.endpoint, patience.timeout_seconds, is_nested=hello.agent_token != NO_ID)
         self._conversation = ConversationState(patience, work.is_waiting)
         self._work = work
-        self._questions = Questions(work, connection.address, self.advice.nobody)
+        self._questions = Questions(work, connection.endpoint, self.advice.nobody)
         self.outputs = Outputs(self._queue)
         self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
@@ -162,7 +162,7 @@ class ClientProtocol:
         action = self._conversation.happened(event, time.monotonic())
         if action is not states.NOTHING:
             if reason:
-                logger.debug("%s: %s", self._connection.address, reason)
+                logger.debug("%s: %s", self._connection.endpoint, reason)
             self._actions[action]()
 
     # What it says to do
@@ -171,7 +171,7 @@ class ClientProtocol:
         try:
             self._connection.open()
         except OSError as error:
-            self.ended_because = f"cannot connect to {self._connection.address}: {error}"
+            self.ended_because = f"cannot connect to {self._connection.endpoint}: {error}"
             self._happened(states.REFUSED)
             return
         self.advice.find_out()
@@ -197,7 +197,7 @@ class ClientProtocol:
         self.outputs.resend()
 
     def _start_over(self) -> None:
-        logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
+        logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.endpoint)
         pipe = self._connection.session.pipe
         self._work.on_dead_scheduler(pipe.on_their_way(), pipe.unheard())
         self._begin()
@@ -334,8 +334,8 @@ class ClientProtocol:
             if action is not states.NOTHING:
                 self._actions[action]()
             return
-        address = self._connection.address
-        self.ended_because = f"the scheduler at {address} refused this client: {reply.reason or 'no reason given'}"
+        endpoint = self._connection.endpoint
+        self.ended_because = f"the scheduler at {endpoint} refused this client: {reply.reason or 'no reason given'}"
         self._happened(states.REFUSED)
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
@@ -388,9 +388,9 @@ class ClientProtocol:
             self._send_rest()
 
     def _unreadable(self, text: str) -> BaseException:
-        address = self._connection.address
+        endpoint = self._connection.endpoint
         return ProtocolError(
-            f"{TRIES_MOST} times while this was open, what came from {address} could not be read, the last time "
+            f"{TRIES_MOST} times while this was open, what came from {endpoint} could not be read, the last time "
             f"because of this: {text}; check that a scheduler of the same version listens there, and what is in between"
         )
 

@@ -34,6 +34,7 @@ from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import Inquiry, OnOutput, Stream
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
+from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -113,7 +114,7 @@ class LinkThread:
         self._work = OpenWork(self.limit)
         self.is_nested = address == task_context.current.address
         self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
-        self._connection = Connection(open_transport(address), self._inbox.descriptor)
+        self._connection = Connection(open_transport(Endpoint.parse(address)), self._inbox.descriptor)
         self._protocol = ClientProtocol(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label),
             self._connection,

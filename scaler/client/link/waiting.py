@@ -27,15 +27,16 @@ class Advice:
     """What a client says of a scheduler that does not answer.
 
     Args:
-        address: where it should be.
+        endpoint: where it should be.
         timeout_seconds: how long open work waits for it.
         is_nested: whether this is a client in a task: its agent has found the scheduler.
     """
 
-    def __init__(self, address: str, timeout_seconds: float, is_nested: bool = False) -> None:
-        self.address = address
+    def __init__(self, endpoint: Endpoint, timeout_seconds: float, is_nested: bool = False) -> None:
+        self.endpoint = endpoint
         self._timeout_seconds = timeout_seconds
-        self._lookup = Lookup("" if is_nested else address, partial(logger.warning, "%s. The client keeps trying"))
+        looked_up = Endpoint("") if is_nested else endpoint
+        self._lookup = Lookup(looked_up, partial(logger.warning, "%s. The client keeps trying"))
 
     def find_out(self) -> None:
         """Have the host name looked up."""
@@ -45,8 +46,8 @@ class Advice:
         """Return what may be the reason that no scheduler answers, as the end of a sentence."""
         if self._lookup.problem:
             return self._lookup.problem
-        runs = f"check that one runs there (scaler_scheduler {self.address})"
-        endpoint = Endpoint.parse(self.address)
+        runs = f"check that one runs there (scaler_scheduler {self.endpoint})"
+        endpoint = self.endpoint
         if endpoint.file is not None:
             gone = "" if endpoint.file.parent.is_dir() else f"; there is no folder {endpoint.file.parent}"
             return f"{runs}, on this machine{gone}"
@@ -59,12 +60,12 @@ class Advice:
 
     def silent_for(self, seconds: float) -> TimeoutError:
         """Return the error of what has waited for so long."""
-        return TimeoutError(f"no scheduler answered at {self.address} for {seconds:g} seconds; {self.what_to_check()}")
+        return TimeoutError(f"no scheduler answered at {self.endpoint} for {seconds:g} seconds; {self.what_to_check()}")
 
     def nobody(self) -> str:
         """Return what a task waits for, as a sentence."""
         return (
-            f"no scheduler answers at {self.address}; {self.what_to_check()}; what waits fails when there was no "
+            f"no scheduler answers at {self.endpoint}; {self.what_to_check()}; what waits fails when there was no "
             f"answer for {self._timeout_seconds:g} seconds"
         )
 
@@ -78,13 +79,13 @@ class Questions:
 
     Args:
         work: its open work.
-        address: of the scheduler, which does not know under which one it is seen.
+        endpoint: of the scheduler, which does not know under which one it is seen.
         no_scheduler: returns a sentence for when no scheduler answers.
     """
 
-    def __init__(self, work: OpenWork, address: str, no_scheduler: Callable[[], str]) -> None:
+    def __init__(self, work: OpenWork, endpoint: Endpoint, no_scheduler: Callable[[], str]) -> None:
         self._work = work
-        self._address = address
+        self._address = endpoint.address
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
 

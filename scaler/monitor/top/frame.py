@@ -41,7 +41,7 @@ class Moment:
     """What a frame depends on beside model and view."""
 
     now: float
-    address: str
+    endpoint: Endpoint
     problem: str = ""
     is_unicode: bool = True
     is_plain: bool = False
@@ -50,15 +50,14 @@ class Moment:
     """whether the first news should have come by now"""
 
 
-def silence_advice(address: str, problem: str = "") -> list[str]:
+def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
     """Return lines that say what to check."""
     if problem:
         return [problem]
     lines = [
         "Is scaler_scheduler running? It prints its monitor address when it starts:",
-        f"is {address} that one?",
+        f"is {endpoint} that one?",
     ]
-    endpoint = Endpoint.parse(address)
     if endpoint.file is not None:
         if endpoint.file.exists():
             lines.append("Its socket is there: the scheduler may have died, or be stopped.")
@@ -155,7 +154,7 @@ def _draw_top(canvas: Grid, model: Model, view: View, moment: Moment, table: Tab
 def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, table: Table | None) -> None:
     silent = model.silent_seconds(moment.now)
     if model.heard_at is None:
-        canvas.put(0, y, fit(f"Waiting for the first news from {moment.address}", canvas.width), grid.REVERSE)
+        canvas.put(0, y, fit(f"Waiting for the first news from {moment.endpoint}", canvas.width), grid.REVERSE)
         return
     if silent is not None:
         text = f"NO NEWS for {silent:.0f}s, shown as of {units.clock(model.heard_us)}, trying again"
@@ -219,7 +218,7 @@ def _is_silent(model: Model, moment: Moment) -> bool:
 
 
 def _draw_advice(canvas: Grid, y: int, moment: Moment) -> None:
-    lines = [line for text in silence_advice(moment.address, moment.problem) for line in wrap(text, canvas.width - 1)]
+    lines = [line for text in silence_advice(moment.endpoint, moment.problem) for line in wrap(text, canvas.width - 1)]
     for number, line in enumerate(lines):
         canvas.put(0, y + number, fit(f" {line}", canvas.width))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+from scaler.endpoint import Endpoint
 from scaler.monitor.model.model import Model
 from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber
@@ -32,10 +33,10 @@ def listen(subscriber: Subscriber, timeout: float) -> Model | None:
     return model if model.heard_at is not None else None
 
 
-def page(model: Model, address: str, width: int, is_unicode: bool) -> str:
+def page(model: Model, endpoint: Endpoint, width: int, is_unicode: bool) -> str:
     """Return a page with all workers."""
     height = _LINES_BESIDE + max(_ROWS_LEAST, len(model.workers))
-    moment = Moment(time.monotonic(), address, is_unicode=is_unicode, is_plain=True)
+    moment = Moment(time.monotonic(), endpoint, is_unicode=is_unicode, is_plain=True)
     lines = draw(model, View(), width, height, moment).lines()
     while lines and not lines[-1]:
         lines.pop()

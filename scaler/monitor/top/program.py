@@ -200,6 +200,6 @@ class Program:
         width, height = self._screen.size
         is_late = now - self._began >= self._timeout
         moment = Moment(
-            now, self._subscriber.address, self._subscriber.problem, self._screen.is_unicode, is_late=is_late
+            now, self._subscriber.endpoint, self._subscriber.problem, self._screen.is_unicode, is_late=is_late
         )
         self._screen.show(draw(model, self._view, width, height, moment))

@@ -120,7 +120,7 @@ class Feed:
     """
 
     def __init__(self, subscriber: Subscriber, store: Store | None = None) -> None:
-        self.state = State(subscriber.address, store)
+        self.state = State(subscriber.endpoint.address, store)
         self._subscriber = subscriber
         self._wanted: dict[object, frozenset[str]] = {}
         self._listeners: dict[object, Callable[[], None]] = {}
@@ -153,7 +153,7 @@ class Feed:
             news = await self._subscriber.news()
             for each in news:
                 self.state.take(each, time.monotonic())
-            self.state.address, self.state.problem = self._subscriber.address, self._subscriber.problem
+            self.state.address, self.state.problem = self._subscriber.endpoint.address, self._subscriber.problem
             for changed in list(self._listeners.values()):
                 changed()
             # Messages of one moment come together; a frame is made for all of them.

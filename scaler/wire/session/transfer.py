@@ -26,12 +26,12 @@ PIECES_MOST = 16
 _SIZE_BYTES = 8
 
 
-def window_at(address: str, window_bytes: int = WINDOW_BYTES) -> int:
+def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
     """Return how much of large messages may be on its way to a peer at an address.
 
     Where no network is between, a window takes hardly any time; what takes time is that the peer gets its turn.
     """
-    return window_bytes * (WINDOWS_WITHOUT_NETWORK if Endpoint.parse(address).is_in_machine else 1)
+    return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 
 
 class Departure:

@@ -15,6 +15,7 @@ import pytest
 
 from scaler.agent.agent import snapshot
 from scaler.cores import usable_cores
+from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId
 from scaler.process.report import Report
 from scaler.settings import ClusterConfig
@@ -443,7 +444,9 @@ def test_the_page_of_an_agent() -> None:
         report.add("worker", name, {"tasks": tasks})
     received.items[RunTask] = 5000
     received.add_message(bytes(2048), ())
-    assert snapshot(report, "tcp://10.0.0.1:2345", received, sent, {"dead_letters": 7}).splitlines() == [
+    assert snapshot(
+        report, Endpoint.parse("tcp://10.0.0.1:2345"), received, sent, {"dead_letters": 7}
+    ).splitlines() == [
         "cluster: what it does now",
         "  scheduler tcp://10.0.0.1:2345 (up); 4 results that may not have arrived there",
         "  tasks     1,203 at workers, 2 of these wait for tasks of their own",

@@ -8,6 +8,7 @@ import pytest
 
 from scaler.agent.connection_manager import Absence
 from scaler.agent.messages import FetchObject, Leave, LinkCut, LinkGarbled
+from scaler.endpoint import Endpoint
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
 from scaler.transport.lookup import Lookup
@@ -189,10 +190,10 @@ def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
 
 
 def new_absence(address: str, most_seconds: float, now: float) -> Absence:
-    lookup = Lookup(address)
+    lookup = Lookup(Endpoint.parse(address))
     lookup.begin()
     lookup.wait(60)
-    return Absence(address, most_seconds, now, lookup)
+    return Absence(Endpoint.parse(address), most_seconds, now, lookup)
 
 
 def test_it_says_so_after_three_seconds_and_then_every_thirty(caplog: pytest.LogCaptureFixture) -> None:

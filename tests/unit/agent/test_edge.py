@@ -10,6 +10,7 @@ import pytest
 
 from scaler.agent.edge import Edge
 from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
+from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId, TaskId
 from scaler.process.shell import Shell
 from scaler.transport.zeromq import open_transport
@@ -28,7 +29,7 @@ class Bench:
         self.shell = Shell("builtin")
         self.link = Recorder()
         self.ref = self.shell.dispatcher.spawn(self.link)
-        self.edge = Edge(self.shell, open_transport(scheduler.address))
+        self.edge = Edge(self.shell, open_transport(Endpoint.parse(scheduler.address)))
 
     def greet(self) -> None:
         """Open a connection, and say hello and get an answer."""
@@ -306,10 +307,10 @@ def test_without_a_connection_nothing_happens(bench: Bench) -> None:
 
 
 def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
-    transport = open_transport("inproc://scheduler")
+    transport = open_transport(Endpoint.parse("inproc://scheduler"))
     router = transport.listen(60)
     shell, link = Shell("builtin"), Recorder()
-    edge, ref = Edge(shell, open_transport("inproc://scheduler")), shell.dispatcher.spawn(link)
+    edge, ref = Edge(shell, open_transport(Endpoint.parse("inproc://scheduler"))), shell.dispatcher.spawn(link)
     edge.connect(ref)
     edge.say_hello(HELLO)
     assert edge.flush()

@@ -6,22 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, check_address
 from scaler.endpoint import Endpoint
 from scaler.monitor import discovery
 from tests.support.processes import free_address
 
 
+def find(address: str) -> str:
+    return discovery.find(check_address(address)).address
+
+
 def test_the_address_of_the_stream_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert discovery.find("tcp://127.0.0.1:2346") == "tcp://127.0.0.1:2346"
-    assert discovery.find(f"ipc://{tmp_path}/stream") == f"ipc://{tmp_path}/stream"
+    assert find("tcp://127.0.0.1:2346") == "tcp://127.0.0.1:2346"
+    assert find(f"ipc://{tmp_path}/stream") == f"ipc://{tmp_path}/stream"
 
 
 def test_the_address_of_the_scheduler_leads_to_its_stream(tmp_path: Path) -> None:
     (tmp_path / "scheduler").touch()
-    assert discovery.find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler"
+    assert find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler"
     (tmp_path / "scheduler_monitor").touch()
-    assert discovery.find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler_monitor"
+    assert find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler_monitor"
 
 
 def test_a_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,15 +33,15 @@ def test_a_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
     file.touch()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     if file.stat().st_uid == 0:
-        assert discovery.find(f"ipc://{file}") == f"ipc://{file}"  # root's socket may be trusted
+        assert find(f"ipc://{file}") == f"ipc://{file}"  # root's socket may be trusted
         os.chown(file, 4712, -1)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        discovery.find(f"ipc://{file}")
+        find(f"ipc://{file}")
 
 
 def test_a_bad_address_is_refused() -> None:
     with pytest.raises(ConfigError, match="a good one looks like"):
-        discovery.find("nonsense")
+        find("nonsense")
 
 
 def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
@@ -48,12 +52,12 @@ def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(file))
         listener.listen()
-        assert discovery.find("tcp://127.0.0.1:61999") == f"ipc://{file}"
-        assert discovery.find("tcp://192.0.2.1:61999") == "tcp://192.0.2.1:61999"  # another machine's
+        assert find("tcp://127.0.0.1:61999") == f"ipc://{file}"
+        assert find("tcp://192.0.2.1:61999") == "tcp://192.0.2.1:61999"  # another machine's
         with socket.socket(socket.AF_UNIX) as another:
             another.bind(str(tmp_path / "127.0.0.2_61999_monitor"))
             another.listen()
-            assert discovery.find("tcp://127.0.0.1:61999") == "tcp://127.0.0.1:61999"  # which of them?
+            assert find("tcp://127.0.0.1:61999") == "tcp://127.0.0.1:61999"  # which of them?
 
 
 def test_a_socket_that_a_killed_scheduler_has_left_behind_is_passed_over(
@@ -61,18 +65,18 @@ def test_a_socket_that_a_killed_scheduler_has_left_behind_is_passed_over(
 ) -> None:
     monkeypatch.setattr(discovery, "FOLDER", tmp_path)
     address = free_address()
-    beside = Endpoint.parse(address).monitor_address
+    beside = str(Endpoint.parse(address).monitor)
     files = [Path(beside.removeprefix("ipc://")), tmp_path / f"0.0.0.0_{address.rpartition(':')[2]}_monitor"]
     try:
         for file in files:
             with socket.socket(socket.AF_UNIX) as killed:
                 killed.bind(str(file))
-        assert discovery.find(address) == address
+        assert find(address) == address
         files[0].unlink()
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(files[0]))
             listener.listen()
-            assert discovery.find(address) == beside
+            assert find(address) == beside
     finally:
         files[0].unlink(missing_ok=True)
 
@@ -87,4 +91,4 @@ def test_a_link_is_not_followed_to_a_socket_that_may_be_trusted(
         pytest.skip("only root can make a link of another user")
     os.chown(link, 4712, -1, follow_symlinks=False)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        discovery.find(f"ipc://{link}")
+        find(f"ipc://{link}")

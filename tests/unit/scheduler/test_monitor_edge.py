@@ -35,7 +35,7 @@ class Heard(Actor):
 @pytest.fixture
 def edge(tmp_path: Path) -> Iterator[MonitorEdge]:
     loop = asyncio.new_event_loop()
-    publisher = open_publisher(f"ipc://{tmp_path}/monitor", "", print)
+    publisher = open_publisher(Endpoint.parse(f"ipc://{tmp_path}/monitor"), None, print)
     assert publisher is not None
     yield MonitorEdge(publisher, b"schedule", ABOUT, ProcessGauges(loop))
     publisher.close()
@@ -101,28 +101,28 @@ def test_a_traceback_is_cut_and_what_is_none_is_empty(edge: MonitorEdge) -> None
 
 
 def test_the_usual_place_follows_from_the_address() -> None:
-    assert Endpoint.parse("tcp://10.0.0.1:2345").monitor_address == "ipc:///tmp/10.0.0.1_2345_monitor"
-    assert Endpoint.parse("ipc:///run/me/s").monitor_address == "ipc:///run/me/s_monitor"
-    assert Endpoint.parse("inproc://here").monitor_address == ""
+    assert Endpoint.parse("tcp://10.0.0.1:2345").monitor == Endpoint.parse("ipc:///tmp/10.0.0.1_2345_monitor")
+    assert Endpoint.parse("ipc:///run/me/s").monitor == Endpoint.parse("ipc:///run/me/s_monitor")
+    assert Endpoint.parse("inproc://here").monitor is None
 
 
 def test_where_the_usual_place_is_taken_it_is_in_a_private_folder(tmp_path: Path) -> None:
     said: list[str] = []
     usual = tmp_path / "monitor"
     usual.write_text("a file of somebody")
-    publisher = open_publisher(None, f"ipc://{usual}", said.append)
+    publisher = open_publisher(None, Endpoint.parse(f"ipc://{usual}"), said.append)
     assert publisher is not None
-    assert publisher.address != f"ipc://{usual}"
-    assert publisher.address in said[0]
+    assert publisher.endpoint.address != f"ipc://{usual}"
+    assert publisher.endpoint.address in said[0]
     assert "not a socket" in said[0]
     publisher.close()
     assert usual.read_text() == "a file of somebody"
     with pytest.raises(FileExistsError):
-        open_publisher(f"ipc://{usual}", "", print)
+        open_publisher(Endpoint.parse(f"ipc://{usual}"), None, print)
 
 
 def test_there_is_none_within_a_process_unless_it_is_asked_for() -> None:
-    assert open_publisher(None, "", print) is None
-    publisher = open_publisher(ANYWHERE, "", print)
+    assert open_publisher(None, None, print) is None
+    publisher = open_publisher(Endpoint.parse(ANYWHERE), None, print)
     assert publisher is not None
     publisher.close()

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from scaler.endpoint import Endpoint
 from scaler.transport.lookup import Lookup, why_unknown
 
 UNKNOWN = f"{'x' * 64}.invalid"
@@ -18,7 +19,7 @@ def looked_up(lookup: Lookup) -> str:
 
 
 def test_the_name_and_what_to_do_are_said() -> None:
-    problem = looked_up(Lookup(f"tcp://{UNKNOWN}:1"))
+    problem = looked_up(Lookup(Endpoint.parse(f"tcp://{UNKNOWN}:1")))
     assert problem.startswith(f"this machine cannot resolve the host name {UNKNOWN!r} (")
     assert problem.endswith(f"(getent hosts {UNKNOWN}), or give an IP address")
     assert "no-such-host.invalid" in why_unknown("no-such-host.invalid")
@@ -29,12 +30,12 @@ def test_the_name_and_what_to_do_are_said() -> None:
 )
 def test_of_an_address_without_a_name_nothing_is_looked_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "getaddrinfo")
-    assert looked_up(Lookup(address)) == ""
+    assert looked_up(Lookup(Endpoint.parse(address))) == ""
 
 
 def test_a_name_that_is_known_later_is_no_problem_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    lookup = Lookup(f"tcp://{UNKNOWN}:1", told.append)
+    lookup = Lookup(Endpoint.parse(f"tcp://{UNKNOWN}:1"), told.append)
     assert looked_up(lookup) == looked_up(lookup) != ""
     assert len(told) == 1
     with monkeypatch.context() as dns:

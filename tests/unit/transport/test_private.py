@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scaler.transport.private import keep_private_place_for, new_private_address, remove_private_place
+from scaler.endpoint import Endpoint
+from scaler.transport.private import keep_private_place_for, new_private_endpoint, remove_private_place
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +29,13 @@ def ended() -> int:
     return process.pid
 
 
-def place_of(address: str) -> Path:
-    return Path(address.removeprefix("ipc://"))
+def place_of(endpoint: Endpoint) -> Path:
+    return Path(endpoint.place)
 
 
 def left_by(pid: int) -> Path:
     """Make a place with a socket that nobody listens at; return the path of that."""
-    file = place_of(new_private_address())
+    file = place_of(new_private_endpoint())
     (file.parent / "users").write_text(f"{pid}\n")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(file))
@@ -42,9 +43,9 @@ def left_by(pid: int) -> Path:
 
 
 def test_a_place_is_for_its_user_only_and_goes_with_all_that_is_in_it() -> None:
-    file = place_of(address := new_private_address())
+    file = place_of(endpoint := new_private_endpoint())
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    remove_private_place(address)
+    remove_private_place(endpoint)
     assert not file.parent.exists()
 
 
@@ -52,7 +53,7 @@ def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int
     file = left_by(ended)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{file}_monitor")
-    other = place_of(new_private_address())
+    other = place_of(new_private_endpoint())
     assert not file.parent.exists()
     assert other.parent.exists()
 
@@ -60,8 +61,8 @@ def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int
 def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None:
     """A program whose scheduler has died starts another one at the same address."""
     file = left_by(ended)
-    keep_private_place_for(f"ipc://{file}", os.getpid())
-    new_private_address()
+    keep_private_place_for(Endpoint.parse(f"ipc://{file}"), os.getpid())
+    new_private_endpoint()
     assert file.exists()
 
 
@@ -72,9 +73,9 @@ def test_a_place_in_which_somebody_listens_stays(ended: int) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(file))
         listener.listen(0)
-        new_private_address()
+        new_private_endpoint()
     assert file.exists()
-    new_private_address()
+    new_private_endpoint()
     assert not file.parent.exists()
 
 
@@ -83,7 +84,7 @@ def test_a_place_that_does_not_say_whose_it_is_stays(text: str | None, ended: in
     file = left_by(ended)
     users = file.parent / "users"
     users.unlink() if text is None else users.write_text(text)
-    new_private_address()
+    new_private_endpoint()
     assert file.exists()
 
 
@@ -91,16 +92,16 @@ def test_links_and_folders_of_others_stay(ended: int, monkeypatch: pytest.Monkey
     file = left_by(ended)
     with monkeypatch.context() as other:
         other.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
-        new_private_address()
+        new_private_endpoint()
     assert file.exists()
     moved = file.parent.rename(tmp_path / "elsewhere")
     (tmp_path / "scaler-link").symlink_to(moved)
-    new_private_address()
+    new_private_endpoint()
     assert (moved / file.name).exists()
 
 
 def test_other_files_in_a_place_stay(ended: int) -> None:
     file = left_by(ended)
     (file.parent / "notes").write_text("mine")
-    new_private_address()
+    new_private_endpoint()
     assert [each.name for each in file.parent.iterdir()] == ["notes"]

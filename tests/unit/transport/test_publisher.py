@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from scaler.endpoint import Endpoint
 from scaler.transport import unread
 from scaler.transport.interface import AddressInUseError
 from scaler.transport.publisher import MESSAGES_KEPT, VIEWER_BYTES_MOST, Publisher
@@ -25,7 +26,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def publisher(place: Path) -> Iterator[Publisher]:
-    publisher = Publisher(f"ipc://{place}")
+    publisher = Publisher(Endpoint.parse(f"ipc://{place}"))
     yield publisher
     publisher.close()
 
@@ -41,7 +42,7 @@ def viewer(context: zmq.Context[zmq.Socket[bytes]], publisher: Publisher, topic:
     socket = context.socket(zmq.SUB)
     socket.setsockopt(zmq.RCVTIMEO, 5000)
     socket.setsockopt(zmq.RCVHWM, 1)
-    socket.connect(publisher.address)
+    socket.connect(publisher.endpoint.address)
     socket.setsockopt(zmq.SUBSCRIBE, topic)
     return socket
 
@@ -79,7 +80,7 @@ def test_each_viewer_is_told_of_and_the_last_one_that_leaves(
 
 def test_what_is_no_subscription_is_ignored(publisher: Publisher, context: zmq.Context[zmq.Socket[bytes]]) -> None:
     stranger = context.socket(zmq.XSUB)
-    stranger.connect(publisher.address)
+    stranger.connect(publisher.endpoint.address)
     stranger.send(b"rubbish")
     stranger.send_multipart([b"\2two", b"frames"])
     stranger.send(b"\1workers")
@@ -111,19 +112,19 @@ def test_what_a_dead_process_left_behind_is_replaced(place: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(place))
     assert place.exists()
-    Publisher(f"ipc://{place}").close()
+    Publisher(Endpoint.parse(f"ipc://{place}")).close()
 
 
 def test_a_living_socket_is_not_replaced(place: Path, publisher: Publisher) -> None:
     with pytest.raises(AddressInUseError, match="is in use"):
-        Publisher(publisher.address)
+        Publisher(publisher.endpoint)
     assert place.is_socket()
 
 
 def test_a_file_is_not_replaced(place: Path) -> None:
     place.write_text("mine")
     with pytest.raises(FileExistsError, match="not a socket"):
-        Publisher(f"ipc://{place}")
+        Publisher(Endpoint.parse(f"ipc://{place}"))
     assert place.read_text() == "mine"
 
 
@@ -133,13 +134,13 @@ def test_the_socket_of_another_user_is_not_replaced(place: Path, monkeypatch: py
     another = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: another)
     with pytest.raises(PermissionError, match="belongs to another user"):
-        Publisher(f"ipc://{place}")
+        Publisher(Endpoint.parse(f"ipc://{place}"))
     assert place.is_socket()
 
 
 def test_a_private_place_is_a_folder_that_only_its_user_can_enter() -> None:
     publisher = Publisher(None)
-    file = Path(publisher.address.removeprefix("ipc://"))
+    file = Path(publisher.endpoint.address.removeprefix("ipc://"))
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     publisher.close()
     assert not file.parent.exists()
@@ -149,14 +150,14 @@ def test_a_private_place_is_a_folder_that_only_its_user_can_enter() -> None:
 def test_a_viewer_on_tcp_that_says_too_much_is_hung_up_on_and_others_hear_on(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    publisher = Publisher(free_address())
+    publisher = Publisher(Endpoint.parse(free_address()))
     honest = viewer(context, publisher, b"workers")
     assert changes(publisher, 1) == [(True, b"workers")]
     talker = context.socket(zmq.XSUB)
     talker.setsockopt(zmq.SNDHWM, 0)
     talker.setsockopt(zmq.RECONNECT_IVL, -1)
     with talker.get_monitor_socket(zmq.EVENT_DISCONNECTED) as events:
-        talker.connect(publisher.address)
+        talker.connect(publisher.endpoint.address)
         for number in range(10_000):
             talker.send(b"\1%d" % number + b"x" * 190)
         heard = 0

@@ -16,6 +16,7 @@ import pytest
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from scaler.endpoint import Endpoint
 from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport import sockets
@@ -70,8 +71,8 @@ class Pair:
     """A router, a dealer, and the router's word for the connection between them."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
-        self.router = RouterSocket(context, address)
-        self.dealer = DealerSocket(context, self.router.address)
+        self.router = RouterSocket(context, Endpoint.parse(address))
+        self.dealer = DealerSocket(context, self.router.endpoint)
         self.dealer.send(b"hello", [])
         self.connection, _, _ = received(self.router)
 
@@ -99,8 +100,8 @@ def test_receive_with_nothing_there_is_none(pair: Pair) -> None:
 
 
 def test_bound_address_has_the_port_that_was_taken(pair: Pair) -> None:
-    assert "*" not in pair.router.address
-    assert pair.router.address.startswith(("tcp://127.0.0.1:", "tcp://[::1]:", "ipc:///"))
+    assert "*" not in pair.router.endpoint.address
+    assert pair.router.endpoint.address.startswith(("tcp://127.0.0.1:", "tcp://[::1]:", "ipc:///"))
 
 
 def test_large_frames_arrive_in_the_memory_that_zeromq_received_them_in(pair: Pair) -> None:
@@ -146,7 +147,7 @@ def test_message_to_a_connection_that_never_was_raises(pair: Pair) -> None:
 
 
 def test_router_hears_once_which_peer_was_cut(context: Any, pair: Pair) -> None:
-    other = DealerSocket(context, pair.router.address)
+    other = DealerSocket(context, pair.router.endpoint)
     other.send(b"hello", [])
     connection, _, _ = received(pair.router)
     assert pair.router.lost() == []
@@ -157,7 +158,7 @@ def test_router_hears_once_which_peer_was_cut(context: Any, pair: Pair) -> None:
 
 
 def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
-    other = DealerSocket(context, pair.router.address)
+    other = DealerSocket(context, pair.router.endpoint)
     other.send(b"hello", [])
     connection, _, _ = received(pair.router)
     pair.router.hang_up(connection)
@@ -170,7 +171,7 @@ def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
 
 
 def test_router_hangs_up_on_connections_that_are_no_peers(context: zmq.Context[Any], pair: Pair) -> None:
-    router, silent = pair.router, DealerSocket(context, pair.router.address)
+    router, silent = pair.router, DealerSocket(context, pair.router.endpoint)
     soon(lambda: router.lost() or len(router._idle._standing) == 2, router.monitor_descriptor)
     assert router.hang_up_on_idle({pair.connection}) == 0, "it has just come, as far as is known"
     assert router.hang_up_on_idle({pair.connection}) == 1
@@ -186,8 +187,8 @@ def test_a_connection_that_does_not_finish_its_handshake_is_closed(
     context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "HANDSHAKE_MS", 100)
-    router = RouterSocket(context, "tcp://127.0.0.1:*")
-    host, port = router.address.removeprefix("tcp://").split(":")
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"))
+    host, port = router.endpoint.address.removeprefix("tcp://").split(":")
     with unix.create_connection((host, int(port)), PATIENCE_SECONDS) as half:
         half.sendall(b"\xff")
         with contextlib.suppress(ConnectionResetError):
@@ -199,10 +200,10 @@ def test_a_connection_that_does_not_finish_its_handshake_is_closed(
 def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[Any], pair: Pair) -> None:
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)
-        peer.setsockopt(zmq.IPV6, "[" in pair.router.address)
+        peer.setsockopt(zmq.IPV6, "[" in pair.router.endpoint.address)
         peer.setsockopt(zmq.ROUTING_ID, b"chosen")
         monitor = peer.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        peer.connect(pair.router.address)
+        peer.connect(pair.router.endpoint.address)
         peer.send_multipart([b"hello", b"and more"])
         assert received(pair.router) == (b"chosen", b"", [])
         assert monitor.poll(PATIENCE_SECONDS * 1000)
@@ -213,13 +214,13 @@ def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[A
 
 
 def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
-    if IS_POSSIBLE and pair.router.address.startswith("tcp"):
+    if IS_POSSIBLE and pair.router.endpoint.address.startswith("tcp"):
         return  # the next test
     other = context.socket(zmq.DEALER)
     other.setsockopt(zmq.IPV6, 1)
     other.setsockopt(zmq.SNDHWM, 1)
     other.setsockopt(zmq.LINGER, 0)
-    other.connect(pair.router.address)
+    other.connect(pair.router.endpoint.address)
     garbage, count = bytes(100_000), 0
     while other.poll(200, zmq.POLLOUT):
         other.send(garbage)
@@ -237,11 +238,11 @@ def _send_for_ever(router: RouterSocket, connection: Connection) -> None:
 
 def test_router_hangs_up_on_a_peer_that_never_reads(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "MESSAGES_UNSENT", 1000)
-    router = RouterSocket(context, "tcp://127.0.0.1:*")
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"))
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)
         peer.setsockopt(zmq.RCVHWM, 1)
-        peer.connect(router.address)
+        peer.connect(router.endpoint.address)
         peer.send(b"hello")
         connection, _, _ = received(router)
         with pytest.raises(PeerGoneError):
@@ -252,8 +253,8 @@ def test_router_hangs_up_on_a_peer_that_never_reads(context: Any, monkeypatch: p
 
 @pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
 def test_router_hangs_up_on_a_peer_that_sends_far_more_than_it_reads(context: Any) -> None:
-    router = RouterSocket(context, "tcp://127.0.0.1:*", unread_bytes=20_000_000)
-    good, bad = DealerSocket(context, router.address), DealerSocket(context, router.address)
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), unread_bytes=20_000_000)
+    good, bad = DealerSocket(context, router.endpoint), DealerSocket(context, router.endpoint)
     for dealer in (good, bad):
         dealer.send(b"hello", [])
         connection, _, _ = received(router)
@@ -274,8 +275,8 @@ def test_router_hangs_up_on_a_peer_that_sends_far_more_than_it_reads(context: An
 
 
 def test_a_frame_that_is_too_large_ends_its_connection(context: Any) -> None:
-    with contextlib.closing(RouterSocket(context, "tcp://127.0.0.1:*", frame_bytes=1000)) as router:
-        honest, other = DealerSocket(context, router.address), DealerSocket(context, router.address)
+    with contextlib.closing(RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), frame_bytes=1000)) as router:
+        honest, other = DealerSocket(context, router.endpoint), DealerSocket(context, router.endpoint)
         honest.send(bytes(1000), [])
         assert len(received(router)[1]) == 1000
         other.send(bytes(1001), [])
@@ -311,10 +312,10 @@ def test_dealer_without_a_router_waits_and_then_reaches_it(context: Any, address
         host = address.removeprefix("tcp://").removesuffix(":*").strip("[]")
         with unix.create_server((host, 0), family=unix.AF_INET6 if ":" in host else unix.AF_INET) as free:
             address = address.replace("*", str(free.getsockname()[1]))
-    dealer = DealerSocket(context, address)
+    dealer = DealerSocket(context, Endpoint.parse(address))
     dealer.send(b"early", [])
     assert not dealer.was_cut()
-    router = RouterSocket(context, address)
+    router = RouterSocket(context, Endpoint.parse(address))
     assert received(router)[1] == b"early"
     dealer.close()
     router.close()
@@ -338,7 +339,7 @@ def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
     """The pauses between attempts to connect grow, but not for long."""
     usual = sockets.CutMonitor  # for the sockets that threads of earlier tests still make
     monkeypatch.setattr(sockets, "CutMonitor", lambda made: (Retries if made.context is context else usual)(made))
-    dealer = DealerSocket(context, f"ipc://{tmp_path}/s")
+    dealer = DealerSocket(context, Endpoint.parse(f"ipc://{tmp_path}/s"))
     monitor = cast("Any", dealer._monitor).monitor
     pauses = [parse_monitor_message(monitor.recv_multipart())["value"] for _ in range(5)]
     dealer.close()
@@ -346,7 +347,7 @@ def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
 
 
 def test_each_dealer_is_another_connection(pair: Pair, context: Any) -> None:
-    second = DealerSocket(context, pair.router.address)
+    second = DealerSocket(context, pair.router.endpoint)
     second.send(b"hello", [])
     connection, _, _ = received(pair.router)
     assert connection != pair.connection
@@ -357,7 +358,7 @@ def test_each_dealer_is_another_connection(pair: Pair, context: Any) -> None:
 def test_any_shape_of_a_message_is_received(pair: Pair, context: Any, parts: list[bytes]) -> None:
     stranger = context.socket(zmq.DEALER)
     stranger.setsockopt(zmq.IPV6, 1)
-    stranger.connect(pair.router.address)
+    stranger.connect(pair.router.endpoint.address)
     stranger.send_multipart(parts)
     _, header, frames = received(pair.router)
     assert [header, *map(bytes, frames)] == parts
@@ -365,11 +366,11 @@ def test_any_shape_of_a_message_is_received(pair: Pair, context: Any, parts: lis
 
 
 def test_bytes_that_are_no_zeromq_do_not_disturb(pair: Pair) -> None:
-    if pair.router.address.startswith("ipc://"):
+    if pair.router.endpoint.address.startswith("ipc://"):
         stranger = unix.socket(unix.AF_UNIX)
-        stranger.connect(pair.router.address.removeprefix("ipc://"))
+        stranger.connect(pair.router.endpoint.address.removeprefix("ipc://"))
     else:
-        host, _, port = pair.router.address.removeprefix("tcp://").rpartition(":")
+        host, _, port = pair.router.endpoint.address.removeprefix("tcp://").rpartition(":")
         stranger = unix.create_connection((host.strip("[]"), int(port)))
     with stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -382,7 +383,7 @@ def test_bytes_that_are_no_zeromq_do_not_disturb(pair: Pair) -> None:
 
 def test_busy_address_is_refused(pair: Pair, context: Any) -> None:
     with pytest.raises(AddressInUseError, match="in use"):
-        RouterSocket(context, pair.router.address)
+        RouterSocket(context, pair.router.endpoint)
     pair.dealer.send(b"header", [])
     assert received(pair.router)[1] == b"header"
 
@@ -411,7 +412,7 @@ def test_ipc_file_belongs_to_its_user_alone(context: Any, tmp_path: Path) -> Non
 
 def test_address_that_cannot_be_is_refused_with_its_name(context: Any) -> None:
     with pytest.raises(OSError, match="ipc:///nowhere/at/all"):
-        RouterSocket(context, "ipc:///nowhere/at/all")
+        RouterSocket(context, Endpoint.parse("ipc:///nowhere/at/all"))
 
 
 # Closing
@@ -443,7 +444,7 @@ def test_context_can_end_after_close(address: str) -> None:
 def test_a_web_browser_and_old_peers_are_not_heard(context: zmq.Context[zmq.Socket[bytes]], words: bytes) -> None:
     """Without a security domain, libzmq takes what a page posts for messages of its first protocol."""
     pair = Pair(context, "tcp://127.0.0.1:*")
-    port = int(pair.router.address.rpartition(":")[2])
+    port = int(pair.router.endpoint.address.rpartition(":")[2])
     with unix.create_connection(("127.0.0.1", port)) as browser:
         browser.sendall(words)
         browser.settimeout(PATIENCE_SECONDS)
@@ -485,9 +486,9 @@ def test_a_frame_that_is_too_large_ends_its_connection_at_the_dealer(
 def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    router = RouterSocket(context, "tcp://127.0.0.1:*", silence_seconds=60)
-    with Proxy(router.address) as proxy:
-        dealer = DealerSocket(context, proxy.address)
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), silence_seconds=60)
+    with Proxy(router.endpoint.address) as proxy:
+        dealer = DealerSocket(context, Endpoint.parse(proxy.address))
         dealer.send(b"hello", [])
         connection, _, _ = received(router)
         proxy.swallow()
@@ -504,8 +505,8 @@ ROUTER_THAT_DOES_NOT_READ = """
 import sys, zmq
 from scaler.transport.sockets import RouterSocket
 with zmq.Context() as context:
-    router = RouterSocket(context, "tcp://127.0.0.1:*", silence_seconds=60)
-    print(router.address, flush=True)
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), silence_seconds=60)
+    print(router.endpoint.address, flush=True)
     sys.stdin.read()
     router.close()
 """
@@ -520,7 +521,7 @@ def test_a_router_survives_that_a_connection_is_reset_which_it_holds_back(
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", ROUTER_THAT_DOES_NOT_READ], **options) as process:  # type: ignore[call-overload]
         with Proxy(process.stdout.readline().strip()) as proxy:
-            dealer = DealerSocket(context, proxy.address)
+            dealer = DealerSocket(context, Endpoint.parse(proxy.address))
             for _ in range(20 * sockets.MESSAGES_WAITING):
                 dealer.send(bytes(1000), [])
             soon(lambda: proxy.n_bytes[0] > 1000 * sockets.MESSAGES_WAITING)
@@ -556,15 +557,15 @@ def is_gone(say: Callable[[], Any]) -> bool:
 
 
 def test_inproc_messages_go_both_ways_whoever_was_first(context: zmq.Context[zmq.Socket[bytes]]) -> None:
-    dealer = DealerSocket(context, "inproc://a")
+    dealer = DealerSocket(context, Endpoint.parse("inproc://a"))
     dealer.send(b"early", [b"frame"])
-    router = RouterSocket(context, "inproc://a")
+    router = RouterSocket(context, Endpoint.parse("inproc://a"))
     connection, header, frames = received(router)
-    assert (header, [bytes(frame) for frame in frames], router.address) == (b"early", [b"frame"], "inproc://a")
+    assert (header, [bytes(frame) for frame in frames], router.endpoint.address) == (b"early", [b"frame"], "inproc://a")
     router.send(connection, b"answer", [])
     assert received(dealer) == (b"answer", [])
     with pytest.raises(AddressInUseError):
-        RouterSocket(context, "inproc://a")
+        RouterSocket(context, Endpoint.parse("inproc://a"))
     dealer.close()
     router.close()
 

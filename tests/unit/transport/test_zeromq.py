@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scaler.endpoint import Endpoint
 from scaler.transport.interface import AddressInUseError
 from scaler.transport.zeromq import ZeroMQ, open_transport
 
@@ -29,9 +30,9 @@ def soon(look: Callable[[], Any], descriptor: int) -> Any:
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"])
 def test_a_message_goes_each_way_and_everything_is_given_back(address: str) -> None:
-    scheduler = open_transport(address)
+    scheduler = open_transport(Endpoint.parse(address))
     listener = scheduler.listen(60)
-    peer = open_transport(listener.address)
+    peer = open_transport(listener.endpoint)
     dialer = peer.dial()
     dialer.send(b"question", [b"frame"])
     connection, header, frames = soon(listener.receive, listener.descriptor)
@@ -47,9 +48,9 @@ def test_a_message_goes_each_way_and_everything_is_given_back(address: str) -> N
 
 
 def test_an_address_that_is_taken_says_so() -> None:
-    first, second = open_transport("ipc://*"), None
+    first, second = open_transport(Endpoint.parse("ipc://*")), None
     listener = first.listen(60)
-    second = open_transport(listener.address)
+    second = open_transport(listener.endpoint)
     with pytest.raises(AddressInUseError):
         second.listen(60)
     second.close()
@@ -58,7 +59,7 @@ def test_an_address_that_is_taken_says_so() -> None:
 
 
 def test_an_address_that_is_none_cannot_be_dialled() -> None:
-    transport = open_transport("nonsense")
+    transport = open_transport(Endpoint.parse("nonsense"))
     with pytest.raises(OSError):
         transport.dial()
     transport.close()
@@ -66,9 +67,9 @@ def test_an_address_that_is_none_cannot_be_dialled() -> None:
 
 def test_all_inside_one_process_share_a_context_as_long_as_anybody_uses_it() -> None:
     first, second, other = (
-        open_transport("inproc://a"),
-        open_transport("inproc://b"),
-        open_transport("tcp://127.0.0.1:1"),
+        open_transport(Endpoint.parse("inproc://a")),
+        open_transport(Endpoint.parse("inproc://b")),
+        open_transport(Endpoint.parse("tcp://127.0.0.1:1")),
     )
     assert context_of(first) is context_of(second)
     assert context_of(other) is not context_of(first)
@@ -76,7 +77,7 @@ def test_all_inside_one_process_share_a_context_as_long_as_anybody_uses_it() -> 
     other.close()
     assert context_of(other).closed
     assert not context_of(first).closed
-    third = open_transport("inproc://c")
+    third = open_transport(Endpoint.parse("inproc://c"))
     assert context_of(third) is context_of(first)
     third.close()
     first.close()
@@ -84,9 +85,9 @@ def test_all_inside_one_process_share_a_context_as_long_as_anybody_uses_it() -> 
 
 
 def test_the_next_one_after_the_last_has_left_is_another() -> None:
-    first = open_transport("inproc://a")
+    first = open_transport(Endpoint.parse("inproc://a"))
     first.close()
-    second = open_transport("inproc://a")
+    second = open_transport(Endpoint.parse("inproc://a"))
     assert context_of(second) is not context_of(first)
     second.close()
 
@@ -94,9 +95,9 @@ def test_the_next_one_after_the_last_has_left_is_another() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_has_a_context_of_its_own() -> None:
-    transport = open_transport("inproc://a")
+    transport = open_transport(Endpoint.parse("inproc://a"))
     pid = os.fork()
     if pid == 0:
-        os._exit(context_of(open_transport("inproc://a")) is context_of(transport))
+        os._exit(context_of(open_transport(Endpoint.parse("inproc://a"))) is context_of(transport))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     transport.close()

@@ -11,6 +11,7 @@ from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.session import Farewell
 from scaler.actors.slices import SLICE_STEPS
+from scaler.endpoint import Endpoint
 from tests.support.bench import Bench
 from tests.support.configs import scheduler_config
 from tests.support.simulation import Simulation
@@ -81,7 +82,7 @@ def test_so_it_is_for_one_that_has_just_come_back(simulation: Simulation, kind: 
 def test_one_that_nothing_else_could_end_was_closed_however_long_the_silence(
     simulation: Simulation, kind: str, seconds: float
 ) -> None:
-    simulation.router.address = "ipc:///run/scaler.sock"
+    simulation.router.endpoint = Endpoint.parse("ipc:///run/scaler.sock")
     peer = peer_of(simulation, kind)
     peer.hang()
     simulation.advance(25.0)

@@ -11,6 +11,7 @@ import pytest
 import zmq
 
 from scaler.client.link.connection import Connection
+from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.transport.sockets import RouterSocket
 from scaler.transport.zeromq import open_transport
@@ -27,8 +28,8 @@ class Ends:
     def __init__(self) -> None:
         self.wake_read, self.wake_write = os.pipe()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.router = RouterSocket(self._context, "tcp://127.0.0.1:0")
-        self.connection = Connection(open_transport(self.router.address), self.wake_read)
+        self.router = RouterSocket(self._context, Endpoint.parse("tcp://127.0.0.1:0"))
+        self.connection = Connection(open_transport(self.router.endpoint), self.wake_read)
 
     def arrived_at_router(self) -> tuple[bytes, list[object]]:
         poller = zmq.Poller()
@@ -146,7 +147,7 @@ def test_a_connection_that_was_set_aside_is_neither_heard_nor_closed(ends: Ends)
 
 
 def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
-    connection = Connection(open_transport("nonsense"), ends.wake_read)
+    connection = Connection(open_transport(Endpoint.parse("nonsense")), ends.wake_read)
     with pytest.raises(OSError):
         connection.open()
     assert not connection.is_open
@@ -155,8 +156,8 @@ def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
 
 def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
     wake, other_end = os.pipe()
-    transport = open_transport("inproc://scheduler")
-    connection = Connection(open_transport("inproc://scheduler"), wake)
+    transport = open_transport(Endpoint.parse("inproc://scheduler"))
+    connection = Connection(open_transport(Endpoint.parse("inproc://scheduler")), wake)
     for _ in range(2):
         router = transport.listen(60)
         connection.open()

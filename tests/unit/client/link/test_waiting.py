@@ -10,6 +10,7 @@ import pytest
 from scaler.client.calls.entry import GraphEntry
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.waiting import ASK_SECONDS_MOST, WARN_SECONDS, Advice, OnAnswer, Questions, Watch
+from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.transport.lookup import Lookup
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphNode, GraphTask, Task, TaskResult
@@ -19,7 +20,7 @@ from tests.unit.transport.test_lookup import UNKNOWN
 
 
 def what_to_check(address: str) -> str:
-    return Advice(address, timeout_seconds=60).what_to_check()
+    return Advice(Endpoint.parse(address), timeout_seconds=60).what_to_check()
 
 
 def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
 
 def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Lookup, "_look")
-    Advice(f"tcp://{UNKNOWN}:1", timeout_seconds=60, is_nested=True).find_out()
+    Advice(Endpoint.parse(f"tcp://{UNKNOWN}:1"), timeout_seconds=60, is_nested=True).find_out()
 
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
@@ -63,7 +64,7 @@ class Sink:
 class Scene:
     def __init__(self) -> None:
         self.work = OpenWork()
-        self.questions = Questions(self.work, "tcp://here:1", lambda: "no scheduler is there")
+        self.questions = Questions(self.work, Endpoint.parse("tcp://here:1"), lambda: "no scheduler is there")
         self.answers: list[ExplainResponse] = []
 
     def add(self, number: int) -> TaskId:

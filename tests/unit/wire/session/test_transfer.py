@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.wire.messages.common import Chunk
 from scaler.wire.session.transfer import (
@@ -59,9 +60,9 @@ def test_many_small_pieces_become_one() -> None:
 
 
 def test_where_no_network_is_between_the_window_is_wider() -> None:
-    assert window_at("tcp://127.0.0.1:1") == WINDOW_BYTES, "there may be a tunnel behind it"
-    assert window_at("ipc:///tmp/x", 300_000) == 300_000 * WINDOWS_WITHOUT_NETWORK
-    assert window_at("inproc://x") == WINDOW_BYTES * WINDOWS_WITHOUT_NETWORK
+    assert window_at(Endpoint.parse("tcp://127.0.0.1:1")) == WINDOW_BYTES, "there may be a tunnel behind it"
+    assert window_at(Endpoint.parse("ipc:///tmp/x"), 300_000) == 300_000 * WINDOWS_WITHOUT_NETWORK
+    assert window_at(Endpoint.parse("inproc://x")) == WINDOW_BYTES * WINDOWS_WITHOUT_NETWORK
 
 
 def test_memory_follows_the_bytes_that_have_come() -> None:

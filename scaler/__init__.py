@@ -1,6 +1,7 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost.
 
 The modules behind the names are imported with the first use of one of them: a scheduler and a worker need none of them.
+Beside this file are leaves that many folders use: ids, errors, addresses. What one folder alone needs is there.
 """
 
 from scaler.process.standard_streams import open_standard_streams as _open_standard_streams

@@ -1,4 +1,8 @@
-"""The client's side, in the user's process: futures, calls and the link to the scheduler."""
+"""The client's side, in the user's process: futures, calls and the link to the scheduler.
+
+Users hold a `client`; it makes `calls` ready, hands them to the `link`, and a `future` gets the result. `aio` is the
+same for asyncio. Clients and futures of threads may be used by any thread. Never here: actors, or the code of a task.
+"""
 
 from scaler.client.calls.options import TaskOptions
 from scaler.client.client import Client

@@ -1,4 +1,5 @@
 """Values of users to bytes and back: functions, classes, modules, and which part of a value cannot be written.
 
-Clients and processors use it; scheduler and agent never do: to them functions, arguments and results are bytes.
+Clients and processors pickle with it. To scheduler and agent functions, arguments and results are frames of bytes,
+which they only count. Never here: messages.
 """

@@ -1,4 +1,8 @@
-"""scaler_top: the cluster in a terminal."""
+"""scaler_top: the cluster in a terminal.
+
+`program` is one loop: news change the model, keys change the view, and a frame is drawn from both. Only the command
+calls it. Never here: what things mean, which the model says for all viewers.
+"""
 
 import os
 

@@ -1,4 +1,8 @@
-"""Views: what each page shows, made from the state as plain values for JSON. Functions without state of their own."""
+"""Views: what each page shows, made from the state as plain values for JSON.
+
+Each module has the function of one page; the server calls them for each browser, with what it wishes to see. Never
+here: state of their own.
+"""
 
 from __future__ import annotations
 

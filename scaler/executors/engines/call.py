@@ -9,8 +9,8 @@ Must never: keep anything of a task after its end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -80,7 +80,15 @@ class CallContext(TaskContext):
     ) -> AbstractContextManager[None]:
         if reporter is None or is_over is None or self._is_waiting:
             return _NO_WAIT
-        return _Wait(self, reporter, is_over)
+        return self._waiting(reporter, is_over)
+
+    @contextmanager
+    def _waiting(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> Iterator[None]:
+        self.begin_wait(reporter, is_over)
+        try:
+            yield
+        finally:
+            self.end_wait(reporter)
 
     def begin_wait(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
         """Have the scheduler tell the agent that this task waits, which frees its slot."""
@@ -103,19 +111,6 @@ class CallContext(TaskContext):
             close()
 
 
-class _Wait(AbstractContextManager[None]):
-    def __init__(self, context: CallContext, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
-        self._context = context
-        self._reporter = reporter
-        self._is_over = is_over
-
-    def __enter__(self) -> None:
-        self._context.begin_wait(self._reporter, self._is_over)
-
-    def __exit__(self, *_error: object) -> None:
-        self._context.end_wait(self._reporter)
-
-
 def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
     """Return the result of a run that has ended otherwise than by returning."""
     data = payload.encode() if isinstance(payload, str) else payload
@@ -129,17 +124,13 @@ def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunRe
         return replace(result, frames=[bytes(frame) for frame in result.frames])
 
 
-class in_context(AbstractContextManager[Values]):  # noqa: N801 - used as a function
-    """Context manager: this thread runs the task of a call, with these values."""
-
-    def __init__(self, call: EngineCall, new_context: type[CallContext] = CallContext) -> None:
-        self._context: Any = new_context(call)
-
-    def __enter__(self) -> Values:
-        by_thread().enter(self._context)
-        values: Values = self._context.values
-        return values
-
-    def __exit__(self, *_error: object) -> None:
-        by_thread().leave(self._context)
-        self._context.end()
+@contextmanager
+def in_context(call: EngineCall, new_context: type[CallContext] = CallContext) -> Iterator[Values]:
+    """This thread runs the task of a call, with these values."""
+    context: Any = new_context(call)
+    by_thread().enter(context)
+    try:
+        yield context.values
+    finally:
+        by_thread().leave(context)
+        context.end()

@@ -14,13 +14,13 @@ Must never: let a thread that runs no task find one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 
 from scaler import task_context
-from scaler.ids import TaskId
 from scaler.processor.task_context import ProcessorTaskContext
-from scaler.task_context import CurrentTask, TaskContext, WaitReporter
+from scaler.task_context import TaskContext, WaitReporter
 
 InlineTaskContext = ProcessorTaskContext
 """Of one thread: it is to a worker here what a processor is to another."""
@@ -28,6 +28,11 @@ InlineTaskContext = ProcessorTaskContext
 
 class _OfThread(threading.local):
     context: TaskContext | None = None
+
+
+def _of_thread(name: str) -> Any:
+    """Return a property that is what the thread that asks has of this name."""
+    return property(lambda self: getattr(self._here(), name))
 
 
 class ByThread(TaskContext):
@@ -59,21 +64,15 @@ class ByThread(TaskContext):
     def _here(self) -> TaskContext:
         return self._mine.context or self._others
 
-    @property
-    def address(self) -> str | None:  # type: ignore[override]
-        return self._here().address
-
-    @property
-    def agent_token(self) -> bytes:  # type: ignore[override]
-        return self._here().agent_token
-
-    @property
-    def processor(self) -> int:  # type: ignore[override]
-        return self._here().processor
-
-    @property
-    def account(self) -> int:  # type: ignore[override]
-        return self._here().account
+    address = _of_thread("address")
+    agent_token = _of_thread("agent_token")
+    processor = _of_thread("processor")
+    account = _of_thread("account")
+    child_priority = _of_thread("child_priority")
+    describe_task = _of_thread("describe_task")
+    report = _of_thread("report")
+    submitted = _of_thread("submitted")
+    keep_while = _of_thread("keep_while")
 
     @property
     def task(self) -> int:
@@ -81,16 +80,6 @@ class ByThread(TaskContext):
         one of those.
         """
         return self._here().task or int(any(context.task for context in list(self._inline)))
-
-    def describe_task(self) -> CurrentTask | None:
-        return self._here().describe_task()
-
-    def report(self, task: CurrentTask, line: str) -> None:
-        self._here().report(task, line)
-
-    @property
-    def child_priority(self) -> int:
-        return self._here().child_priority
 
     def wait(
         self,
@@ -100,22 +89,17 @@ class ByThread(TaskContext):
     ) -> AbstractContextManager[None]:
         concerned = self._concerned(reporter)
         if concerned is not None:
-            return _Expecting(concerned)
+            return _expecting(concerned)
         return self._here().wait(reporter, is_over, seconds)
 
     def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:
         concerned = self._concerned(reporter)
         if concerned is None:
             return self._here().expect(reporter)
-        expecting = _Expecting(concerned)
-        expecting.__enter__()
-        return expecting.__exit__
-
-    def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
-        self._here().submitted(task_id, cancel)
-
-    def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        self._here().keep_while(is_needed, close)
+        expecting = ExitStack()
+        for context in concerned:
+            expecting.callback(context.expect())
+        return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[InlineTaskContext] | None:
         """Return the contexts whose tasks may wait, if this is an unknown thread with a client that only tasks have."""
@@ -125,18 +109,14 @@ class ByThread(TaskContext):
         return concerned or None
 
 
-class _Expecting(AbstractContextManager[None]):
+@contextmanager
+def _expecting(contexts: list[InlineTaskContext]) -> Iterator[None]:
     """A wait that may be that of any of some tasks."""
-
-    def __init__(self, contexts: list[InlineTaskContext]) -> None:
-        self._contexts = contexts
-        self._ends: list[Callable[[], None]] = []
-
-    def __enter__(self) -> None:
-        self._ends = [context.expect() for context in self._contexts]
-
-    def __exit__(self, *_error: object) -> None:
-        for end in self._ends:
+    ends = [context.expect() for context in contexts]
+    try:
+        yield
+    finally:
+        for end in ends:
             end()
 
 

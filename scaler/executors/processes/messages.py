@@ -218,19 +218,10 @@ class StartProcess:
 
 
 @message
-class InterruptProcess:
+class SignalProcess:
     number: int
-
-
-@message
-class SuspendProcess:
-    number: int
-    is_suspended: bool
-
-
-@message
-class KillProcess:
-    number: int
+    kind: int
+    """what the fork server is asked for: to interrupt, stop, continue or kill it"""
 
 
 @message

@@ -23,7 +23,7 @@ import cloudpickle
 from scaler.config import ConfigError
 from scaler.executors.engines.call import EngineCall, ended, run
 from scaler.executors.engines.engine import EngineLostError
-from scaler.executors.symphony.message import REMOTE_TRACEBACK, message_class
+from scaler.executors.symphony.service import REMOTE_TRACEBACK, message_class
 from scaler.pickling.serialization import (
     INLINE_BYTES,
     DefaultSerializer,

@@ -12,12 +12,35 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
+from array import array
 from typing import Any
 
 import cloudpickle
 
 from scaler.errors import DeserializeObjectError, SerializeObjectError
-from scaler.executors.symphony.message import REMOTE_TRACEBACK, message_class
+
+REMOTE_TRACEBACK = "scaler_remote_traceback"
+"""The attribute with which an exception carries its traceback from the service, if it came from ours."""
+
+
+def message_class(soamapi: Any) -> type[Any]:
+    """Return the class of messages: made with bytes, or empty to be filled; the bytes are its `payload`."""
+
+    class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
+        """One input or one output."""
+
+        def __init__(self, payload: bytes = b"") -> None:
+            super().__init__()
+            self.payload = payload
+
+        def on_serialize(self, stream: Any) -> None:
+            data = array("b", self.payload)
+            stream.write_byte_array(data, 0, len(data))
+
+        def on_deserialize(self, stream: Any) -> None:
+            self.payload = array("b", stream.read_byte_array("b")).tobytes()
+
+    return PayloadMessage
 
 
 def container_class(soamapi: Any) -> type[Any]:

@@ -1,6 +1,6 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
-Processor proxies write to it (`StartProcess`, `KillProcess`, `InterruptProcess`, `SuspendProcess`); it sends to each
+Processor proxies write to it (`StartProcess`, `SignalProcess`); it sends to each
 what became of its process. What is asked and reported is defined in `processor/fork_server.py`. When the fork server is
 lost, so are all processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of
 them again. If a node's first fork server cannot preload a module, no other one will: the agent ends at once.
@@ -20,13 +20,11 @@ from collections.abc import Mapping
 
 from scaler.cores import usable_cores
 from scaler.executors.processes.messages import (
-    InterruptProcess,
-    KillProcess,
     ProcessEnded,
     ProcessNotStarted,
     ProcessStarted,
+    SignalProcess,
     StartProcess,
-    SuspendProcess,
 )
 from scaler.executors.processes.pool.deaths import OutOfMemoryKills, how_it_ended
 from scaler.ids import NO_ID
@@ -35,7 +33,7 @@ from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
-from scaler.processor.fork_server import CONTINUE, END, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
+from scaler.processor.fork_server import END, ENDED, REPORT, REQUEST, START, STARTED
 from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 
@@ -162,21 +160,10 @@ class ForkServerProxy(Actor):
         request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra, self._workers[start.worker])
         self._requests.put(request, start.channel, start.progress)
 
-    @handles(KillProcess)
-    def _kill(self, kill: KillProcess) -> None:
-        self._request(KILL, kill.number)
-
-    @handles(InterruptProcess)
-    def _interrupt(self, interrupt: InterruptProcess) -> None:
-        self._request(INTERRUPT, interrupt.number)
-
-    @handles(SuspendProcess)
-    def _suspend(self, suspend: SuspendProcess) -> None:
-        self._request(STOP if suspend.is_suspended else CONTINUE, suspend.number)
-
-    def _request(self, kind: int, number: int) -> None:
-        if number in self._processors:
-            self._requests.put(REQUEST.pack(kind, number, NO_ID, False, 0))
+    @handles(SignalProcess)
+    def _signal(self, signal: SignalProcess) -> None:
+        if signal.number in self._processors:
+            self._requests.put(REQUEST.pack(signal.kind, signal.number, NO_ID, False, 0))
 
     @handles(_ForkServerLost)
     def _lost(self, _lost: _ForkServerLost) -> None:

@@ -33,9 +33,7 @@ from scaler.executors.processes.messages import (
     HandTasks,
     InitializerFailed,
     InstallationWorks,
-    InterruptProcess,
     InterruptProcessor,
-    KillProcess,
     KillProcessor,
     ProcessEnded,
     ProcessNotStarted,
@@ -46,8 +44,8 @@ from scaler.executors.processes.messages import (
     ProcessorUp,
     ProcessStarted,
     ResumeProcessor,
+    SignalProcess,
     StartProcess,
-    SuspendProcess,
     SuspendProcessor,
     TaskAsks,
     TaskBlocks,
@@ -60,6 +58,7 @@ from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.fork_server import CONTINUE, INTERRUPT, KILL, STOP
 from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
@@ -185,14 +184,14 @@ class ProcessorProxy(Actor):
             self._killed_because = f"its result was lost: {error}"
             self._blamed = self._results_taken + 1
             self._shell.unwatch(self._channel.descriptor)
-            self._fork_server.send(KillProcess(self.number))
+            self._signal(KILL)
         except (ChannelClosedError, ProtocolError) as error:
             # It is dying, or of no use any more. That it died is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
             if not is_exiting(self._pid):
                 self._killed_because = "it closed its connection to the agent, or wrote into it"
-            self._fork_server.send(KillProcess(self.number))
+            self._signal(KILL)
 
     def _take(self, messages: Iterable[ChannelMessage]) -> None:
         for header, frames in messages:
@@ -274,17 +273,20 @@ class ProcessorProxy(Actor):
 
     @_handles_own(InterruptProcessor)
     def _interrupt(self, _interrupt: InterruptProcessor) -> None:
-        self._fork_server.send(InterruptProcess(self.number))
+        self._signal(INTERRUPT)
 
     @_handles_own(SuspendProcessor)
     def _suspend(self, suspend: SuspendProcessor) -> None:
-        self._fork_server.send(SuspendProcess(self.number, suspend.is_suspended))
+        self._signal(STOP if suspend.is_suspended else CONTINUE)
 
     @_handles_own(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:
         logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
         self._killed_because = kill.reason
-        self._fork_server.send(KillProcess(self.number))
+        self._signal(KILL)
+
+    def _signal(self, kind: int) -> None:
+        self._fork_server.send(SignalProcess(self.number, kind))
 
     def _send(self, items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
@@ -375,7 +377,7 @@ class ProcessorProxy(Actor):
 
     def _end(self, is_failure: bool) -> None:
         self._progress.interrupt_all()
-        self._fork_server.send(KillProcess(self.number))
+        self._signal(KILL)
         self._over(0, "was ended", is_failure)  # by us: no task is to blame
         if self._ready_timer is not None:
             self._ready_timer.cancel()  # it would keep this proxy until then

@@ -6,14 +6,10 @@ import pytest
 
 from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
 from scaler.executors.processes.messages import CleanProcessor, DropObjects, HandObject, HandTasks
-from scaler.executors.processes.slot.processors import ProcessorRecord
-from scaler.executors.processes.slot.supplies import Supplies
-from scaler.executors.supply import AWAITED_OBJECTS, Supply
+from scaler.executors.supply import AWAITED_OBJECTS
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunTask
-from tests.support.room_bench import RoomBench, finish
-from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
+from tests.support.slot_bench import FUNCTION, OTHER, SlotBench, WaitingBench
 
 
 @pytest.fixture
@@ -212,83 +208,18 @@ def test_a_collection_without_a_processor_does_nothing(bench: SlotBench) -> None
     assert bench.processor.messages == []
 
 
-# Alone
+def test_an_object_is_handed_once_and_to_nobody_without_a_processor(bench: SlotBench) -> None:
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.die(0)
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.processor.messages == []
 
 
-class SuppliesBench(RoomBench):
-    """One processor, which has nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[ObjectId] = []
-        self.supply = Supply(lambda object_id, is_function: self.asked.append(object_id))
-        self.supplies = Supplies(self.processors, self.supply)
-        self.processor = self.joined()
-
-    def joined(self) -> ProcessorRecord:
-        processor = self.running()
-        self.supplies.join(processor)
-        self.audit(self.supplies)
-        return processor
-
-    def has_all(self, processor: ProcessorRecord, task: RunTask) -> bool:
-        return self.supply.has_all(self.supplies.stock(processor), task)
-
-    def find(self, *object_ids: ObjectId) -> list[HandObject]:
-        for object_id in object_ids:
-            self.supplies.found(StoredObject(object_id, [b"x"], None), self.processors.active)
-        self.audit(self.supplies)
-        return self.take(HandObject)
-
-    def collect(self) -> list[ObjectId]:
-        self.supplies.mail[CollectionDue](CollectionDue())
-        self.audit(self.supplies)
-        return [object_id for drop in self.take(DropObjects) for object_id in drop.object_ids]
-
-
-def test_what_is_missing_is_asked_for_once_and_handed_once() -> None:
-    bench = SuppliesBench()
-    task = bench.task(object_ids=OTHER)
-    assert not bench.has_all(bench.processor, task)
-    assert not bench.has_all(bench.processor, task)
-    assert bench.asked == [FUNCTION, OTHER]
-    assert [hand.stored.object_id for hand in bench.find(FUNCTION, OTHER, OTHER)] == [FUNCTION, OTHER]
-    assert bench.has_all(bench.processor, task)
-    assert bench.supplies.stock(bench.processor).used == {FUNCTION, OTHER}
-
-
-def test_a_new_processor_has_nothing_and_asks_again() -> None:
-    bench = SuppliesBench()
-    bench.has_all(bench.processor, bench.task())
-    new = bench.joined()
-    bench.has_all(new, bench.task())
-    assert bench.asked == [FUNCTION, FUNCTION]
-    assert [hand.number for hand in bench.find(FUNCTION)] == [new.number]
-
-
-def test_without_a_processor_an_object_is_nobodys() -> None:
-    bench = SuppliesBench()
-    bench.processors.leave(bench.processor)
-    bench.supplies.leave(bench.processor)
-    assert bench.find(FUNCTION) == []
-
-
-def test_a_collection_drops_what_was_not_used_and_keeps_what_is_held() -> None:
-    bench = SuppliesBench()
-    bench.find(FUNCTION, OTHER)
-    bench.processor.held.append((bench.task(), 1.0))
-    bench.has_all(bench.processor, bench.task())
-    assert bench.collect() == [OTHER]
-    assert bench.collect() == []
-    finish(bench.processor)
-    assert bench.collect() == []  # it was used when the last collection was
-    assert bench.collect() == [FUNCTION]
-
-
-def test_deleted_objects_are_dropped_everywhere() -> None:
-    bench = SuppliesBench()
-    bench.find(FUNCTION)
-    bench.joined()
-    bench.find(FUNCTION, OTHER)
-    bench.supplies.forget([FUNCTION])
-    assert [drop.number for drop in bench.take(DropObjects)] == [1, 2]
+def test_deleted_objects_are_dropped_by_all_processors() -> None:
+    bench = WaitingBench()
+    bench.run(bench.task())
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(bench.task(priority=1))
+    bench.tell(ForgetObjects([FUNCTION]))
+    assert bench.processor.take(DropObjects) == [DropObjects(number, (FUNCTION,)) for number in (1, 2)]

@@ -1,4 +1,4 @@
-"""ScalerFuture: the future result of one task.
+"""ScalerFuture: the future result of one task; Arrival: a large result on its way to one.
 
 Made by the client, ended once by the link's thread, read by any thread of the user. The thread that asks unpickles the
 result, so that the link's thread never runs user code.
@@ -13,24 +13,21 @@ import threading
 import time
 import weakref
 from _thread import LockType, RLock
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures._base import PENDING
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.insight import task_log
-from scaler.client.insight.answer import AskedLink
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
-from scaler.client.link.callbacks import Callbacks
-from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.requests import OnOutput
-from scaler.client.link.waiting import OnAnswer
+from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
@@ -53,37 +50,14 @@ T = TypeVar("T")
 _NOT_HERE: Any = None
 """what the standard library's future has as its result: the value is read when it is asked for"""
 
-
 CANCELS = 3
 """How often the scheduler is told to cancel a task that waits: an answer may be quicker than the end of the task, and
 one that a processor has got ahead of time is given back, or begins, some milliseconds later."""
 
-_wait_of_threading: Any = threading.Condition.wait
-
 _NO_CALLBACKS: Any = ()
 """in place of a list of its own, until there is one"""
 
-
-class FutureLink(AskedLink, Protocol):
-    """The part of the link that a future uses."""
-
-    callbacks: Callbacks
-    loose_ends: LooseEnds
-
-    @property
-    def concern(self) -> str: ...
-
-    def is_own_thread(self) -> bool: ...
-
-    def check_process(self) -> None: ...
-
-    def cancel(self, task_id: TaskId) -> None: ...
-
-    def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None: ...
-
-    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
-
-    def forget_result(self, object_id: ObjectId) -> None: ...
+_wait_of_threading: Any = threading.Condition.wait
 
 
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
@@ -128,7 +102,7 @@ class Arrival(Future[Frames]):
         refusal: the result of that run if it has no value.
     """
 
-    def __init__(self, link: FutureLink) -> None:
+    def __init__(self, link: LinkThread) -> None:
         super().__init__()
         self.refusal: TaskResult | None = None
         self._link = link
@@ -159,7 +133,7 @@ class Arrival(Future[Frames]):
 class _Waiters(list[Any]):
     """Holds the waiters of `concurrent.futures.wait` and `as_completed` while they wait for the future."""
 
-    def __init__(self, link: FutureLink) -> None:
+    def __init__(self, link: LinkThread) -> None:
         super().__init__()
         self._link = link
         self._ends: dict[int, Callable[[], None]] = {}
@@ -209,15 +183,6 @@ class ScalerFuture(Future[T], ResultArgument):
         name: of the task: that of its function, or one that the user chose.
     """
 
-    _input: Input | None = None
-    """its result as an argument of other tasks"""
-
-    needs: Sequence[tuple[str, Input]] = ()
-    """which argument of its task is the result of which other one"""
-
-    keys: Sequence[str] = ()
-    """the keys of its graph, by the places of their nodes"""
-
     # Until it has one of its own.
     _state = PENDING
     _result = None
@@ -232,7 +197,7 @@ class ScalerFuture(Future[T], ResultArgument):
     _profile = b""
 
     def __init__(
-        self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
+        self, task_id: TaskId, link: LinkThread, serializer: Serializer, client: object, name: str = "task"
     ) -> None:
         # As the standard library's future does, with fewer objects: a full collection looks at all open futures.
         self._condition = LeanCondition()  # type: ignore[assignment]
@@ -592,7 +557,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return frames
 
 
-def _call_outside(link: FutureLink, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:
+def _call_outside(link: LinkThread, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:
     if link.is_own_thread():
         link.callbacks.put(partial(fn, future))
     else:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler import task_context
-from scaler.client.insight.answer import Answer, AskedLink
+from scaler.client.aio.link import AsyncLink
+from scaler.client.insight.answer import Answer
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, question, story_of
 from scaler.client.insight.presence import Asked, SchedulerInfo, enough
 from scaler.client.insight.task_log import late
@@ -24,20 +25,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncAskedLink(AskedLink, Protocol):
-    """The part of the link that is used here."""
-
-    loop: asyncio.AbstractEventLoop
-
-
-async def _come(link: AsyncAskedLink, answer: Answer[T], timeout: float | None) -> bool:
+async def _come(link: AsyncLink, answer: Answer[T], timeout: float | None) -> bool:
     """Wait for an answer. Return whether it is there. One that is not will not be taken any more."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(asyncio.wrap_future(answer, loop=link.loop), timeout)
     return not answer.cancelled()
 
 
-async def story(link: AsyncAskedLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
+async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
     """Return what is known of a task; ask the scheduler about it if it is open.
 
     Args:
@@ -51,7 +46,7 @@ async def story(link: AsyncAskedLink, task_id: TaskId, name: str, future: asynci
     return story_of(task_id, name, future, known, ANSWER_SECONDS)
 
 
-async def told(link: AsyncAskedLink, answer: Answer[T], timeout: float | None) -> T:
+async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
     """Return what a task has written, or how far it is.
 
     Raises:
@@ -62,7 +57,7 @@ async def told(link: AsyncAskedLink, answer: Answer[T], timeout: float | None) -
     return answer.result()
 
 
-async def presence(link: AsyncAskedLink, asked: Asked[T], timeout: float | None = None) -> T:
+async def presence(link: AsyncLink, asked: Asked[T], timeout: float | None = None) -> T:
     """Ask who is there, and return the answer.
 
     Raises:
@@ -81,7 +76,7 @@ async def presence(link: AsyncAskedLink, asked: Asked[T], timeout: float | None 
             link.withdraw(asked)
 
 
-async def wait_for_workers(link: AsyncAskedLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
+async def wait_for_workers(link: AsyncLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
     """Wait until so many workers are connected.
 
     Raises:
@@ -91,7 +86,7 @@ async def wait_for_workers(link: AsyncAskedLink, n_workers: int, timeout: float 
 
 
 @contextlib.asynccontextmanager
-async def traced(link: AsyncAskedLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
+async def traced(link: AsyncLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
     """Record what the scheduler does until the block ends, and write it: in threads, since both wait."""
     recording = tracing(link.address, path)
     await link.loop.run_in_executor(None, recording.__enter__)

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from scaler import task_context
 from scaler.client.aio import asking
-from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.aio.link import AsyncLink
+from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
 from scaler.client.insight.explanation import Story
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.large_values import LargeValues
-from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
@@ -53,18 +53,6 @@ LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
 
 
-class AsyncFutureLink(asking.AsyncAskedLink, Protocol):
-    """The part of the link that a future uses."""
-
-    loose_ends: LooseEnds
-
-    def cancel(self, task_id: TaskId) -> None: ...
-
-    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
-
-    def forget_result(self, object_id: ObjectId) -> None: ...
-
-
 class AsyncFuture(asyncio.Future[T], ResultArgument):
     """The result or the exception of a task: an `asyncio.Future`. Await it in the loop of its client.
 
@@ -75,21 +63,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         name: of the task: that of its function, or one that the user chose.
     """
 
-    _input: Input | None = None
-    """its result as an argument of other tasks"""
-
-    needs: Sequence[tuple[str, Input]] = ()
-    """which argument of its task is the result of which other one"""
-
-    keys: Sequence[str] = ()
-    """the keys of its graph, by the places of their nodes"""
-
     large: LargeValues[AsyncFuture[Any]] | None = None
     """says when its value is fetched if it is large; None: at once"""
 
-    def __init__(
-        self, task_id: TaskId, link: AsyncFutureLink, serializer: Serializer, client: object, name: str
-    ) -> None:
+    def __init__(self, task_id: TaskId, link: AsyncLink, serializer: Serializer, client: object, name: str) -> None:
         super().__init__(loop=link.loop)
         self.task_id = task_id
         self.name = name

@@ -91,6 +91,12 @@ class ResultArgument:
     """of its task"""
     item_of: tuple[int, object] | None = None
     """the place of its task in a map, and the items if they are known"""
+    needs: Sequence[tuple[str, Input]] = ()
+    """which argument of its task is the result of which other one"""
+    keys: Sequence[str] = ()
+    """the keys of its graph, by the index of their nodes"""
+    _input: Input | None = None
+    """its result as an argument of other tasks"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
     """With the link of the client that submits, returns what stands for its result; or None and the value, if this
     process has that, and nobody else. Raises `TypeError` if the future is of another client."""

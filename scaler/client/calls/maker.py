@@ -26,9 +26,7 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.priority import MOST, with_wish
 
-T = TypeVar("T")
 L = TypeVar("L", bound="CallsLink")
-T_co = TypeVar("T_co", covariant=True)
 
 _FIRST = TaskOptions(priority=MOST)
 
@@ -129,15 +127,7 @@ class CallMaker(Generic[L]):
             return self._freeze(to_frames(self.serializer, obj))
 
 
-class _Ended(Protocol[T_co]):
-    """A future of either client."""
-
-    def result(self) -> T_co: ...
-
-    def exception(self) -> BaseException | None: ...
-
-
-def results_of(futures: Mapping[str, _Ended[T]]) -> dict[str, T]:
+def results_of(futures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of pinned tasks by worker, without the workers that have left meanwhile.
 
     Raises:

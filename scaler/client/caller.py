@@ -69,7 +69,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
         Raises:
             TimeoutError: if it took longer, or no scheduler answered for `timeout_seconds`.
-            ConfigError: if an argument is no such number; it is a `ValueError`.
+            ConfigError: if an argument is not a number in range; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
         """
         return presence.wait_for_workers(self._caller[1].link, n_workers, timeout)
@@ -77,10 +77,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
     def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
         """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
 
-        It goes before the other tasks of this client that wait, and after those that run. If no worker is connected, it
-        waits for one. Workers that come meanwhile are left out, and so are those that leave before they have run it. A
-        worker process that is started later has not run it: an `initializer` is for that
-        (docs/howto/worker-processes.md).
+        It runs before all waiting tasks of this client, and after the running ones. If no worker is connected, it waits
+        for one. Workers that join or leave meanwhile are left out. A worker process that starts later has not run it:
+        use an `initializer` for that (docs/howto/worker-processes.md).
 
         Raises:
             TypeError: if `fn` is not callable or does not take these arguments.
@@ -105,11 +104,11 @@ class Caller(TakesOptions["ClientWithOptions"]):
             raise
 
     def restart_workers(self) -> None:
-        """Have all workers go on with fresh processes: to get rid of imported modules, caches and leaks.
+        """Give all workers fresh processes, to get rid of imported modules, caches and leaks.
 
-        Tasks that run, and those that a process has already, go on to their end in the old processes. What is submitted
-        after this returns runs in fresh ones. A process stays while tasks that its tasks have submitted are open. It
-        does nothing to workers whose engine has no processes of its own (docs/howto/worker-processes.md).
+        Tasks that a process has already end in the old one; what is submitted after this returns runs in a fresh one. A
+        process stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own
+        ignore this (docs/howto/worker-processes.md).
 
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
@@ -257,8 +256,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Run `fn(*item)` for each item and yield the results in the order in which they come.
 
         Items are read while results are: at most `window` tasks are open or have results that were not read, so the
-        iterable may be endless. While 256 MiB of large results were not read, others wait at the scheduler. Whoever
-        stops reading (`break`, `close`) cancels what is open.
+        iterable may be endless. While 256 MiB of large results are unread, others wait at the scheduler. To stop
+        reading (`break`, `close`) cancels what is open.
 
         Args:
             fn: the function.
@@ -268,7 +267,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             window: the most tasks that are open or were not read; 16,384 at most.
 
         Raises:
-            ConfigError: if `timeout` or `window` is no such number; it is a `ValueError`.
+            ConfigError: if `timeout` or `window` is not a number in range; it is a `ValueError`.
             BaseException: as `map` does.
         """
         _, core, options = self._caller

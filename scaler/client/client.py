@@ -331,7 +331,7 @@ plain_to_pickle.add(Client)
 
 
 def _arrive(*settings: Any) -> Client:
-    """Return the client of this process in the place of one that was pickled elsewhere."""
+    """Return the client of this process for one that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     client._dashboard = client._printer = None  # noqa: SLF001 - the same

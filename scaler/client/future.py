@@ -330,9 +330,9 @@ class ScalerFuture(Future[T], ResultArgument):
         return task_log.wait(self._link, task_log.ask_log(self._link, self.task_id), timeout)
 
     def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
-        """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
+        """Return the latest report of the task, made with `scaler.current_task().report(fraction, text)`.
 
-        None: it has said nothing yet, or the scheduler has forgotten it (docs/howto/progress.md).
+        None: it has reported nothing yet, or the scheduler has forgotten it (docs/howto/progress.md).
 
         Args:
             timeout: how many seconds to wait for the scheduler; None: for ever.

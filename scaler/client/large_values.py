@@ -25,12 +25,10 @@ class LargeValues(Generic[K]):
         self._bytes = 0
         self._is_over = False
         self.fetched: dict[K, int] = {}
-        """only to be looked at: those that are or were fetched, and were not read, with their sizes"""
+        """the sizes of those that are fetched and unread; to be read only"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """There is one at the scheduler; maybe once more, since it was lost. Return which are to be fetched now; None:
-        nobody reads any more.
-        """
+        """Add one that is at the scheduler, maybe after a loss. Return which to fetch now; None: the map is over."""
         with self._lock:
             if self._is_over:
                 return None
@@ -38,12 +36,12 @@ class LargeValues(Generic[K]):
             return self._next_after(key)
 
     def read(self, key: K) -> list[K]:
-        """One was read, if it is one of these. Return which are to be fetched now."""
+        """Note that a result was read, large or not. Return which to fetch now."""
         with self._lock:
             return self._next_after(key)
 
     def end(self) -> list[K]:
-        """None is read any more. Return those that were not fetched."""
+        """The map is over. Return those that were not fetched."""
         with self._lock:
             self._is_over = True
             waiting, self._waiting = self._waiting, deque()

@@ -42,7 +42,7 @@ def check_client(
     """Refuse arguments of a client that cannot work.
 
     Raises:
-        ConfigError: if one is no such value, or two of them contradict each other.
+        ConfigError: if one has a wrong value, or two of them contradict each other.
     """
     if not isinstance(serializer, Serializer):
         raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")

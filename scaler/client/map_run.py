@@ -52,7 +52,7 @@ class MapRun:
         terms: how its tasks run.
         timeout: seconds from the start to the end, or None.
         return_exceptions: whether the exception of a failed task is its result.
-        repeated: packs arguments of which several tasks may have the same; None: each is packed for its task alone.
+        repeated: sends values that several tasks share once; None: each task has its own.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class ObjectReference(_Anything):  # type: ignore[misc]
 
 
 class OwnReference(ObjectReference):
-    """A reference to an object of which each task gets a copy of its own, to change as it likes."""
+    """A reference whose object each task gets as a copy of its own, which it may change."""
 
     __slots__ = ()
 

@@ -147,7 +147,7 @@ def lost_result(times: int) -> BaseException:
 
 
 def cancelled(name: str, is_of_graph: bool, why: str = "") -> CancelledError:
-    """Return the error of a task that was cancelled. `why`: if that is known and not that somebody has called it."""
+    """Return the error of a task that was cancelled. `why`: the reason, if it was not a call of `cancel`."""
     text = f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled"
     return CancelledError(f"{text}, because {why}" if why else text)
 

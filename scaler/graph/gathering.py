@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Hole(int):
-    """In a container, or in the place of an argument: the argument with this number."""
+    """Stands in a container, or for an argument: the argument with this number."""
 
 
 class Gathering:

@@ -20,7 +20,7 @@ from scaler.interruptions import is_interruption
 from scaler.pickling.pickler import Pickler
 
 SEARCH_SECONDS = 0.25
-"""The search takes no more processor time, but for code of the parts themselves."""
+"""The search takes at most this much processor time, not counting code of the parts themselves."""
 
 DEPTH_MOST = 16
 """It goes no deeper: nobody reads a longer path."""
@@ -29,10 +29,10 @@ _STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """Values of these types can always be serialised; those of classes derived from them may hold anything."""
 
 PARTS_MOST = 100_000
-"""Of one part it looks at so many."""
+"""The most parts of one value that it looks at."""
 
 ALONE_MOST = 16
-"""Of more parts than these, many are serialised at once."""
+"""More parts than these are serialised together, and halved where that fails."""
 
 _Part: TypeAlias = tuple[str, object, object]
 """What to call a part, with a place for its key or name; that; and the part."""
@@ -176,7 +176,7 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield what the object itself says that it is made from. Where that raises, it is to blame itself."""
+    """Yield what the object reduces to. If reducing it raises, the object itself is to blame."""
     try:
         reduced: Any = value.__reduce_ex__(5)
     except BaseException as error:  # as above

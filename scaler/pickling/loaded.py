@@ -1,8 +1,8 @@
-"""Loaded: which modules of the user's program this process has, and which of them were edited and loaded anew since.
+"""Loaded: which modules of the user's program this process has, and which of them were edited and reloaded since.
 
-Used by clients, which send the code that their program has, and by worker processes, which import anew what depends on
-other code. IPython's `%autoreload` and the like change functions in place: their modules and they are the same objects
-as before. Must never: import a module, or run its code.
+Used by clients, which send the code that their program has, and by worker processes, which import again what depends on
+changed code. IPython's `%autoreload` and the like change functions in place: modules and functions stay the same
+objects. Must never: import a module, or run its code.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 LOOK_SECONDS = 0.2
-"""The most time from one look at the files to the next, unless looking itself takes long."""
+"""The longest pause between two looks at the files, unless looking itself takes long."""
 
 WAIT_PER_LOOK = 20
-"""A look is followed by so many times its duration without one, so that slow file systems cost no more than 5 %."""
+"""A pause lasts so many times as long as the look before it, so that slow file systems cost no more than 5 %."""
 
 Stamp: TypeAlias = tuple[int, int, int]
-"""What the file system says of a file: it is another one after an edit."""
+"""What the file system tells of a file; an edit changes it."""
 
 Contents: TypeAlias = dict[Any, Any]
-"""What a module has under each name: it is another one after the module was loaded anew."""
+"""What a module has under each name; a reload changes it."""
 
 Version: TypeAlias = tuple[Stamp, Contents | None]
 """Of a module: its file, and what was loaded from it; None: nothing."""
@@ -43,9 +43,9 @@ class Versions:
         self._known: dict[str, Version] = {}
 
     def find_new(self, files: Mapping[str, str | os.PathLike[str]]) -> dict[str, Version]:
-        """Return those of these modules that are new here, or whose file was edited.
+        """Return the modules that are new here, or whose file was edited.
 
-        One that was edited and not loaded anew does not count: this process goes on with the version before.
+        One that was edited and not reloaded does not count: this process still has the version before.
         """
         found: dict[str, Version] = {}
         for name, path in files.items():
@@ -61,12 +61,12 @@ class Versions:
         return found
 
     def accept(self, versions: Mapping[str, Version]) -> None:
-        """Keep versions that were found, so that they are not new any more."""
+        """Remember versions that were found: they are not new any more."""
         self._known.update(versions)
 
 
 def now_ns() -> int:
-    """Return the time in ns as the file system says it of an edit."""
+    """Return the time in ns, as the file system has it of an edit."""
     return time.time_ns()
 
 
@@ -149,7 +149,7 @@ def words_of(source: bytes) -> frozenset[str]:
 
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return those of `own` that are among `names`, or that one of these names, and their packages."""
+    """Return the modules of `own` in `names`, all that these mention, directly or not, and their packages."""
     called: dict[str, list[str]] = {}
     for name in own:
         called.setdefault(name.rpartition(".")[2], []).append(name)

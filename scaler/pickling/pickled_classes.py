@@ -1,10 +1,11 @@
-"""Pickled classes: a class of the main script travels in results as its identity, with its pickle for who needs that.
+"""Pickled classes: a class of the main script travels in results as its identity, plus its pickle for processes without
+the class.
 
-cloudpickle pickles such a class by value beside each object, and whoever reads one sets every attribute of the class
-anew. In results that is slow: the class is often larger than the object. And it is wrong in the program that has the
-class: its methods would become copies, which see the globals that the worker had.
+cloudpickle pickles such a class by value with each object, and reading one sets every attribute of the class again. In
+results that is slow: the class is often larger than the object. And it is wrong in the program that has the class: its
+methods would become copies, which see the globals that the worker had.
 
-Processors write results with `dumps`; whoever reads a result calls `read_class`. Must never: change a class of the
+Processors write results with `dumps`; reading a result calls `read_class`. Must never: change a class of the
 program itself.
 """
 

@@ -1,6 +1,6 @@
-"""Pickled functions: what the pickle of a function depends on, so that one that cannot change is made once.
+"""Pickled functions: what the pickle of a function depends on, so that a pickle that cannot change is made once.
 
-Used by the client, and by processors, which say from which pickle a function was read. Must never: call the function.
+Used by the client, and by processors, which note from which pickle they read a function. Must never: call the function.
 """
 
 from __future__ import annotations

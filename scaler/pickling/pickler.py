@@ -24,7 +24,7 @@ import cloudpickle
 from scaler.pickling.pickled_functions import is_found_by_name
 
 Reduced: TypeAlias = Any
-"""What a pickler writes in the place of an object, as `object.__reduce__` returns it, or `NotImplemented`."""
+"""What a pickler writes for an object, as `object.__reduce__` returns it, or `NotImplemented`."""
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3
@@ -61,13 +61,13 @@ def _reduced_property(value: functools.cached_property[Any]) -> Reduced:
 
 
 def _is_registered(module_name: str) -> bool:
-    """Return whether the user has said that a module is pickled by value, or a package that it is in."""
+    """Return whether the user has registered a module, or its package, to be pickled by value."""
     registered = cloudpickle.list_registry_pickle_by_value()
     return any(module_name == name or module_name.startswith(f"{name}.") for name in registered)
 
 
 def _has_slots(cls: type) -> bool:
-    """Return whether a class was made with slots. Tuples and enums have none of their own, and make themselves."""
+    """Return whether a class was made with slots. Tuples and enums make theirs themselves."""
     return (
         "__slots__" in vars(cls)
         and not issubclass(cls, (tuple, Enum))

@@ -145,7 +145,7 @@ _TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of o
 
 
 def _reason(error: BaseException) -> str:
-    """Return what an exception says. That of a pickler is a sentence, any other one may be a word."""
+    """Return the text of an exception, with its type unless a pickler raised it: others may say a word only."""
     text = str(error)
     return text if isinstance(error, (TypeError, pickle.PicklingError)) else f"{type(error).__name__}: {text}"
 
@@ -249,7 +249,7 @@ def exception_from_parts(
 
 
 class WithModules(NamedTuple):
-    """In the place of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped`."""
+    """Travels instead of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped`."""
 
     serializer: Serializer
     modules: bytes
@@ -359,7 +359,7 @@ def read_arguments(
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
-    """Return a block with results in the places of their positions, and the ids of the objects among those.
+    """Return a block with results instead of positions, and the ids of the objects among these.
 
     The scheduler calls this, so no value is unpickled.
 

@@ -1,8 +1,8 @@
 """Shipped: the modules of a user's program that travel to the workers with its functions, as their source.
 
-Packed by the client, installed by worker processes before they read a function. There a module that was shipped goes
-before one that is installed, and one with another content takes the place of the one that was shipped before. Must
-never: touch the modules of the process that packed them.
+Packed by the client, installed by worker processes before they read a function. There a shipped module takes precedence
+over an installed one, and a new version replaces the one shipped before. Must never: touch the modules of the process
+that packed them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack again what was edited and loaded anew here, or is not loaded here. Return whether there was any.
+        """Pack again what was edited and reloaded here, or is not loaded here. Return whether there was any.
 
         Raises:
             ConfigError: if it cannot travel any more.
@@ -87,7 +87,7 @@ class Shipped:
         return bool(self._paths) and self._pack(self._paths, _files(self._paths))
 
     def packed(self) -> bytes:
-        """Return the modules as this process has loaded them; without any, those that have come to it."""
+        """Return the modules as this process has loaded them; if there are none, those that were shipped to it."""
         return self._packed or _installed.packed
 
     def _pack(
@@ -209,13 +209,13 @@ _installed = _Installed()
 
 
 def carried() -> bytes:
-    """Return what was installed in this process: nested tasks take it along."""
+    """Return what was installed in this process: nested tasks take it with them."""
     return _installed.packed
 
 
 def install(packed: bytes) -> None:
-    """Have these modules imported, and none that was shipped before. What is the same as before, and names none that is
-    not, stays imported.
+    """Make these modules importable instead of those shipped before. What has not changed, and mentions nothing that
+    has, stays imported.
     """
     if packed == _installed.packed:
         return

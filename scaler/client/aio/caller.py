@@ -69,7 +69,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
         Raises:
             TimeoutError: if it took longer than `timeout` seconds, or no scheduler answered for `timeout_seconds`.
-            ConfigError: if an argument is no such number; it is a `ValueError`.
+            ConfigError: if an argument is not a number in range; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
         """
         return await asking.wait_for_workers(self._caller[1].link, n_workers, timeout)
@@ -77,7 +77,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     async def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
         """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
 
-        All that `Client.run_on_all` says is true here. If this is cancelled, so are its tasks.
+        It works as `Client.run_on_all` does. If this is cancelled, so are its tasks.
         """
         client, core, options = self._caller
         function = core.functions.get(fn).instruction.name
@@ -95,7 +95,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
                 future.cancel()
 
     async def restart_workers(self) -> None:
-        """Have all workers go on with fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
+        """Give all workers fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
         _, core, _ = self._caller
         await asking.presence(core.link, presence.restart())
         core.functions.workers_are_new()
@@ -158,7 +158,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
         Raises:
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
-            ConfigError: if `window` is no such number; it is a `ValueError`.
+            ConfigError: if `window` is not a number in range; it is a `ValueError`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
         if others:
@@ -186,8 +186,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
 
-        Items are read while results are, so there may be any number. While 256 MiB of large results were not read,
-        others wait at the scheduler. Whoever stops reading cancels what is open.
+        Items are read while results are, so there may be any number. While 256 MiB of large results are unread, others
+        wait at the scheduler. To stop reading cancels what is open.
         Arguments and errors are those of `map`.
         """
         async with aclosing(self._stream(fn, items, window).run()) as ended:

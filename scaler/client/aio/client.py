@@ -197,7 +197,7 @@ class AsyncClient(AsyncCaller):
     def trace(self, path: str | os.PathLike[str]) -> AbstractAsyncContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `async with client.trace("run.json")`.
 
-        All that `Client.trace` says is true here.
+        It works as `Client.trace` does.
         """
         return asking.traced(self._connected().link, path)
 

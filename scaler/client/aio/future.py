@@ -147,7 +147,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return await asking.told(self._link, ask_log(self._link, self.task_id), timeout)
 
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
-        """Return how far the task has said last to be, as `ScalerFuture.progress` does."""
+        """Return the latest report of the task, as `ScalerFuture.progress` does."""
         return await asking.told(self._link, ask_progress(self._link, self.task_id), timeout)
 
     def profiling_info(self) -> ProfilingInfo:

@@ -3,8 +3,8 @@
     futures, maps --calls--> AsyncLink --ClientProtocol--> scheduler
     futures, maps <--------- AsyncLink <-ClientProtocol--  scheduler
 
-It acts in turns, each a short callback of the loop: one message is read, some calls are taken, what is due is done and
-said. All methods are for the thread of the loop, but for those that a garbage collection may call.
+It acts in turns, each a short callback of the loop: it reads one message, takes some calls, and does and sends what is
+due. All methods are for the thread of the loop, except those that a garbage collection may call.
 
 Must never: run user code, block, or leave a future without an end.
 """

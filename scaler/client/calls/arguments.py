@@ -148,7 +148,7 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Return the same for arguments some of which are futures, and which argument is the result of which task.
+        """Return the same for arguments with futures among them, and which argument is the result of which task.
 
         In the block, each task's result stands for the node at its position, in the order of the first mentions.
 

@@ -88,7 +88,7 @@ class GraphEntry:
 
     Args:
         spec: announces the graph.
-        nodes: all needed nodes, each after those that it depends on.
+        nodes: all needed nodes, each after its dependencies.
         functions: of its nodes.
         objects: made for it.
         references: kept alive by it.

@@ -160,8 +160,8 @@ class Function:
         get: Callable[[Callable[..., Any]], Function],
         labels: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
-        """Return the same for arguments some of which are futures, or have some inside, and which argument is the
-        result of which task.
+        """Return the same for arguments that are futures or contain some, and which argument is the result of which
+        task.
 
         Args:
             link: of the client that submits.
@@ -261,7 +261,7 @@ class Function:
 
 
 def _refuse_coroutines(function: Callable[..., Any]) -> None:
-    """Raise `TypeError` for a function whose call only makes a coroutine or an asynchronous generator."""
+    """Raise `TypeError` for `async def`: a call of it only makes a coroutine or an asynchronous generator."""
     if type(function) is FunctionType:
         is_one = bool(function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR))
     else:
@@ -322,7 +322,7 @@ class NamedFunction(Function):
         for argument in (*arguments, *keywords.values()):
             if isinstance(argument, (ObjectReference, ResultArgument)):
                 raise TypeError(
-                    f"{self.instruction.name}: the arguments of a call by name are JSON, and {argument!r} is none: "
+                    f"{self.instruction.name}: the arguments of a call by name must be JSON values, not {argument!r}: "
                     "pass its value"
                 )
 
@@ -375,7 +375,7 @@ class Functions:
         return known
 
     def ship(self, modules: Iterable[Module]) -> None:
-        """Have these modules travel with all functions that are made ready from now on.
+        """Send these modules along with all functions that are made ready from now on.
 
         Raises:
             ConfigError: if one of them cannot.
@@ -384,7 +384,7 @@ class Functions:
         self._remembered = {}
 
     def look(self) -> None:
-        """Look whether modules were edited and loaded anew here: then their functions are made ready again.
+        """Look whether modules were edited and reloaded here: then their functions are made ready again.
 
         Raises:
             ConfigError: if a module that travels has become one that cannot.
@@ -397,7 +397,7 @@ class Functions:
             self._remembered = {}
 
     def workers_are_new(self) -> None:
-        """Expect no old code on the workers."""
+        """All worker processes are new: none has old code."""
         self._stale_modules.forget()
 
     def get(self, function: Callable[..., Any]) -> Function:

@@ -99,7 +99,7 @@ class ResultArgument:
     """its result as an argument of other tasks"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
     """With the link of the client that submits, returns what stands for its result; or None and the value, if this
-    process has that, and nobody else. Raises `TypeError` if the future is of another client."""
+    process alone has that. Raises `TypeError` if the future is of another client."""
 
     def __reduce__(self) -> NoReturn:
         raise FutureArgumentError(

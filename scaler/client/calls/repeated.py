@@ -1,8 +1,8 @@
-"""Repeated: the large values that several calls of one map have, which are sent once for all of these.
+"""Repeated: sends large values that several calls of one map share once for all of them.
 
-Used by maps whose items are a list or a tuple: these hold their values, so that one is known by its identity. All calls
-get it as it was when the first of them was made; a task may change its array, so each gets a private mapping. Must
-never: take one value for another, or keep many that no further call has.
+Used by maps over a list or a tuple: these keep their values alive, so identity tells them apart. All calls get a value
+as it was when the first of them was made; a task may change its array, so each gets a private mapping. Must never: take
+one value for another, or keep many that no further call has.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Repeated:
         return reference
 
     def _let_go(self, most: int) -> None:
-        """Keep nothing that no further call has, and no more than is worth it; of the last call so many at most."""
+        """Forget what no further call has, and the oldest ones beyond the bound, but not those of the last call."""
         for key in [key for key in self._kept if self._left[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

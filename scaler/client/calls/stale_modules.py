@@ -1,7 +1,7 @@
-"""Stale modules: notices that a module was edited and loaded anew here, while worker processes may have the old one.
+"""Stale modules: notices that a module was edited and reloaded here, while worker processes may have the old one.
 
-Told of each function that is made ready. A function of a module travels by its name, so both versions are the same for
-the cluster: the module has to travel with it. Must never: hold up a call for long.
+Told of each function that is made ready. A function of a module travels by name, so the cluster cannot tell the two
+versions apart: the module has to travel with it. Must never: hold up a call for long.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StaleModules:
     """The modules that the functions of a client need, and the workers have.
 
     Args:
-        shipped: those that travel; the others join them when they are edited.
+        shipped: the modules that travel; edited ones are added to them.
     """
 
     def __init__(self, shipped: Shipped) -> None:
@@ -83,7 +83,7 @@ class StaleModules:
         return self._needed[key]
 
     def look(self) -> bool:
-        """Have modules travel that were edited and loaded anew. Return whether there are any."""
+        """Send modules along that were edited and reloaded. Return whether there are any."""
         new = {**self._versions.find_new(dict(self._files)), **self._found_late()}
         for name in new:
             top = name.partition(".")[0]
@@ -120,6 +120,6 @@ class StaleModules:
         )
 
     def forget(self) -> None:
-        """All worker processes are new ones: they import what there is."""
+        """All worker processes are new: they import what there is now."""
         self._versions.accept(self._versions.find_new(dict(self._files)))
         self._stuck = {}

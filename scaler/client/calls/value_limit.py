@@ -1,7 +1,7 @@
-"""ValueLimit: how large one value of a client may be: the scheduler says it, since it has to hold each one whole.
+"""ValueLimit: how large one value of a client may be: the scheduler sets it, since it holds each one whole.
 
-Set by the conversation; asked where values are made ready to be sent, in any thread, and by the open work before it
-says them. What is shared as a location is not held by the scheduler. Must never: copy a value.
+Set by the protocol; asked where values are made ready, in any thread, and by the open work before it sends them. A
+value shared as a location does not count: the scheduler never holds it. Must never: copy a value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ValueLimit:
     def __init__(self, address: str) -> None:
         self.host = f"the scheduler at {address}"
         self.n_bytes = NO_LIMIT
-        """as the scheduler has said last; without a limit before that"""
+        """the scheduler's latest limit; none before its first"""
 
     def check(self, value: str, frames: Sequence[Any]) -> None:
         """Raise `ObjectTooLargeError` if these frames are too large to be sent.

@@ -18,7 +18,7 @@ from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 ANSWER_SECONDS = 2.0
 """How long a user waits for the answer of the scheduler."""
 AGAIN_SECONDS = 0.1
-"""The same for what the client knows itself, when the scheduler has said nothing."""
+"""The same for what the client knows itself, when the scheduler has not answered."""
 TIMEOUT_ANSWER_SECONDS = 0.25
 """The same for the sentence in a `TimeoutError`, which must not come late."""
 WORTH_ASKING_SECONDS = 1.0
@@ -63,7 +63,7 @@ def checked_task_id(task: object) -> TaskId:
     """Return the id of a task that a user gave.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is not one.
     """
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
@@ -100,9 +100,7 @@ def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | 
 
 
 def story_of(task_id: TaskId, name: str, future: Ended | None, answer: ExplainResponse | None, seconds: float) -> Story:
-    """Return the story of a task: how it has ended, or what the scheduler has said within so many seconds, if it has
-    said anything.
-    """
+    """Return the story of a task: how it ended, or the scheduler's answer; None: none came within so many seconds."""
     if future is not None and future.done():
         return _from_end(task_id, name, future)
     if answer is None:

@@ -1,7 +1,7 @@
 """Who is there: what a client can learn of its scheduler and its workers, how to wait for workers, and to restart them.
 
-Called by the client, in any thread of the user; asks through the link. Must never: ask from time to time. The scheduler
-says when workers have come.
+Called by the client, in any thread of the user; asks through the link. Must never: poll. The scheduler answers
+when there are enough workers.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class SchedulerInfo:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """One of those that `Client.workers` returns.
+    """A worker, as `Client.workers` returns it.
 
     Attributes:
         name: its name.
         cluster: the workers of one `scaler_cluster` have the same number in one answer.
-        tasks: how many tasks it has: one that runs, those that wait for others, those in its queue.
-        blocked_tasks: how many of these wait for tasks of their own.
+        tasks: how many tasks it has: running, blocked, and in its queue.
+        blocked_tasks: how many of these wait for tasks that they have submitted.
         python_version: of its processes, such as "3.12.1".
         version: of scaler.
         capabilities: resources of its node that tasks may ask for, and how much of each.
@@ -117,17 +117,17 @@ def info(address: str) -> Asked[SchedulerInfo]:
 
 
 def workers() -> Asked[list[WorkerInfo]]:
-    """Ask for the connected workers, those of one cluster beside each other."""
+    """Ask for the connected workers, cluster by cluster."""
     return Asked(lambda _, described: list(map(_read_worker, described)), detailed=True)
 
 
 def restart() -> Asked[None]:
-    """Have all agents replace their worker processes. When the answer is there, all of them have been told."""
+    """Ask all agents to replace their worker processes. When the answer comes, all of them know."""
     return Asked(lambda _response, _workers: None, restart=True)
 
 
 def leave(names: Iterable[str]) -> Asked[None]:
-    """Have the clusters of these workers leave. What comes of it, their agents say."""
+    """Ask the clusters of these workers to leave. Their agents report what comes of it."""
     return Asked(lambda _response, _workers: None, leave=",".join(names))
 
 

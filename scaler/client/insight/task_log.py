@@ -21,7 +21,7 @@ from scaler.wire.messages.common import OUTPUT_STREAMS
 T = TypeVar("T")
 
 LOG_SECONDS = 10.0
-"""How long a user waits for the answer, if nothing else is said."""
+"""How long a user waits for the answer by default."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,18 @@ _LAST_US = 250_000_000_000 * 10**6
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
-    """Return the scheduler's answer for users. What has no text only says that something is missing."""
+    """Return the scheduler's answer for users. A line without text only counts lines that are missing."""
     return TaskLog(tuple(read_line(line) for line in lines if line.text or not line.dropped), dropped)
 
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """How far a task is, as it has said itself with `current_task().report(...)`.
+    """How far a task is, as it has reported with `current_task().report(...)`.
 
     Attributes:
         fraction: how much of it is done, from 0 to 1.
         text: what it did then.
-        time: when it said so, by the clock of the worker's host.
+        time: of the report, by the clock of the worker's host.
         worker: where it ran.
     """
 
@@ -127,7 +127,7 @@ class TaskProgress:
 
 
 def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgress | None:
-    """Return the report among these lines; None: there is none, or it cannot be read."""
+    """Return the report in these lines; None if there is none that can be read."""
     for line in lines:
         percent, _, text = line.text.partition("%")
         with contextlib.suppress(ValueError):
@@ -144,7 +144,7 @@ def ask_log(link: AskedLink, task_id: TaskId) -> Answer[TaskLog]:
 
 
 def ask_progress(link: AskedLink, task_id: TaskId) -> Answer[TaskProgress | None]:
-    """Ask how far a task has said to be."""
+    """Ask for the latest report of a task."""
     answer = Answer(read_progress)
     link.read_output(task_id, answer.take, report=True)
     return answer

@@ -18,7 +18,7 @@ from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine
 
 REDRAW_SECONDS = 0.1
-"""Whoever waits for tasks and shows their progress looks so often."""
+"""A wait with a progress bar looks so often."""
 PACE_SECONDS = 15.0
 """The rate is that of so many seconds: what was before says little about what is left."""
 _POINTS = 16

@@ -74,7 +74,7 @@ def clock(seconds: float) -> str:
 
 
 class Display(Protocol):
-    """Shows lines, one in the place of the other."""
+    """Shows one summary after the other."""
 
     pause_seconds: float
     """the least time between two of them"""

@@ -27,7 +27,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
     On a terminal it is one line on standard error, in a notebook an output of the cell; where tqdm is installed it is
     its bar; in a file or a pipe it is a line every ten seconds, and one at the end. It shows how many have ended and
-    failed, how fast, how long the rest will take, and why nothing goes on if that is so. A future that fails raises
+    failed, how fast, how long the rest will take, and why nothing progresses, if so. A future that fails raises
     nothing here.
 
     Args:
@@ -36,7 +36,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
     Raises:
         TypeError: if one of them is no future.
-        ConfigError: if `timeout` is no such number; it is a `ValueError`.
+        ConfigError: if `timeout` is not a number in range; it is a `ValueError`.
         TimeoutError: if some are still open then.
     """
     watched = list(futures)

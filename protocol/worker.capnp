@@ -101,7 +101,7 @@ struct RunTask {
   name @8 :List(Text);         # as in Task, for the log
   options @9 :List(Data);      # as in Task
   account @10 :Data;           # UInt32 column: the account of the client that it is for, for clients inside the task, see README.md
-  together @11 :Data;          # byte column: as in Task
+  coalesceResult @11 :Data;    # byte column: as in Task
 }
 
 struct RunCancel {

@@ -225,7 +225,7 @@ class Ledger:
     def may_wait(self, results: Sequence[RunResult]) -> bool:
         """Return whether results, which are of one worker and not finished yet, may wait for others, to travel in one
         message: it wakes the scheduler, the client and this agent, on cores that tasks could use. Only those wait whose
-        task says `together`, and only while their worker has enough to do.
+        task says `coalesce_result`, and only while their worker has enough to do.
         """
         if not results:
             return False
@@ -237,7 +237,7 @@ class Ledger:
             if result.status != TaskStatus.SUCCESS or result.frames:
                 return False
             task = self.find(result.task_id, result.attempt)
-            if task is None or not task.together:
+            if task is None or not task.coalesce_result:
                 return False
         return True
 

@@ -217,7 +217,7 @@ class Processor:
                 waiting.forget_children()
                 after_task()
             # At once: what may have no other attempt, as options may say, and what another task waits for.
-            if task.together and not (task.options or task.priority or result.status):
+            if task.coalesce_result and not (task.options or task.priority or result.status):
                 uplink.put_with_others(result, task.function_id, last - number)
             else:
                 uplink.put(result, number == last)

@@ -124,7 +124,7 @@ class Uplink:
 
     def send_before(self, task: RunTask) -> None:
         """A task begins. It may take longer than those whose results wait, if it is of another function."""
-        if task.function_id != self._function_id or not task.together:
+        if task.function_id != self._function_id or not task.coalesce_result:
             self.send_results()
 
     def put_line(self, line: TaskOutput) -> None:

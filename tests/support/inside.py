@@ -192,7 +192,7 @@ class Inside:
             runs = list(proxy._runs.values())
             if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])
-                most_us = MAP_AHEAD_US if runs[-1].spec.together else WORK_AHEAD_US
+                most_us = MAP_AHEAD_US if runs[-1].spec.coalesce_result else WORK_AHEAD_US
                 assert ahead_us < most_us, f"{proxy.name} had {ahead_us} us of work and got one more task"
 
     def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:

@@ -603,7 +603,7 @@ class SimulatedClient(SimulatedPeer):
         for_task: bytes = b"",
         priority: int = 0,
         account: int = 0,
-        together: int = 0,
+        coalesce_result: int = 0,
     ) -> list[TaskId]:
         """Submit tasks in one batch.
 
@@ -612,7 +612,7 @@ class SimulatedClient(SimulatedPeer):
             for_task: content of one more object that each task brings along, if not empty.
             priority: as `Task` has it.
             account: on whose share they run, as a client inside a task says it.
-            together: 1: as a map does.
+            coalesce_result: 1: as a map does.
         """
         batch: list[Any] = []
         task_ids = []
@@ -633,7 +633,7 @@ class SimulatedClient(SimulatedPeer):
                 self.name,
                 self.options,
                 account,
-                together,
+                coalesce_result,
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)

@@ -81,9 +81,9 @@ class SlotBench:
         return self
 
     def task(
-        self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0, together: int = 0
+        self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0, coalesce_result: int = 0
     ) -> RunTask:
-        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority, together=together)
+        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority, "", b"", 0, coalesce_result)
 
     def run(self, *tasks: RunTask) -> None:
         self.tell(Batch[RunTask](tasks))

@@ -38,7 +38,7 @@ class Spec(Protocol):
         """What its user wants of it; empty: nothing but the usual."""
 
     @property
-    def together(self) -> int:
+    def coalesce_result(self) -> int:
         """1: its result is only wanted with those of others, as in a map."""
 
 

@@ -260,5 +260,5 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         spec.name,
         spec.options,
         account,
-        spec.together,
+        spec.coalesce_result,
     )

@@ -118,13 +118,13 @@ class Function:
         arguments: Sequence[Any],
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         terms: Terms = NO_TERMS,
-        together: int = 0,
+        coalesce_result: int = 0,
         pack: Pack | None = None,
     ) -> Entry:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
 
         Args:
-            together: 1 if its result is of use only with those of others.
+            coalesce_result: 1 if its result is of use only with those of others.
             pack: packs arguments that may need a pickler; None: that of the client.
 
         Raises:
@@ -146,7 +146,7 @@ class Function:
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
         priority, name, options, account = terms
-        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, together)
+        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, coalesce_result)
         return task, sink, self.instruction, objects, references
 
     def waiting_call(

@@ -108,7 +108,7 @@ class RunTask:
     account: U32 = 0
     """the account that it counts for: a number that the scheduler gives each root client. Its nested tasks have the
     same"""
-    together: U8 = 0
+    coalesce_result: U8 = 0
     """as in `Task`"""
 
 

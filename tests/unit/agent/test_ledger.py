@@ -264,8 +264,8 @@ def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(led
 # Which results may wait for others, by what their worker still has to do.
 
 
-def short(worker: int = 0, together: int = 1) -> RunTask:
-    return replace(task(worker, 1), together=together)
+def short(worker: int = 0, coalesce_result: int = 1) -> RunTask:
+    return replace(task(worker, 1), coalesce_result=coalesce_result)
 
 
 def ended(of: RunTask, duration_us: int = 10_000, status: int = TaskStatus.SUCCESS) -> RunResult:
@@ -302,7 +302,7 @@ def test_one_long_task_is_not_enough(ledger: Ledger) -> None:
 
 
 def test_only_those_wait_whose_task_says_so(ledger: Ledger) -> None:
-    own, others = [short(together=0) for _ in range(5)], [short() for _ in range(5)]
+    own, others = [short(coalesce_result=0) for _ in range(5)], [short() for _ in range(5)]
     ledger.add([*own, *others])
     assert ledger.may_wait([ended(others[0]), ended(others[1])])
     assert not ledger.may_wait([ended(others[0]), ended(own[0])])

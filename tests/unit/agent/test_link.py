@@ -521,7 +521,7 @@ def test_workers_that_take_no_tasks_are_not_reported() -> None:
 
 
 def together(bench: Bench, count: int, worker: int = 0) -> list[RunTask]:
-    tasks = [replace(bench.task(worker), together=1) for _ in range(count)]
+    tasks = [replace(bench.task(worker), coalesce_result=1) for _ in range(count)]
     bench.tell(Batch[RunTask](tasks))
     bench.door.take()
     return tasks

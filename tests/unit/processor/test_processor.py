@@ -671,11 +671,11 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "said", "waits"),
     [
-        (int, {"together": 1}, True),
+        (int, {"coalesce_result": 1}, True),
         (int, {}, False),
-        (int, {"together": 1, "options": MEASURED}, False),
-        (int, {"together": 1, "priority": of_child(0)}, False),
-        (partial(int, "x"), {"together": 1}, False),
+        (int, {"coalesce_result": 1, "options": MEASURED}, False),
+        (int, {"coalesce_result": 1, "priority": of_child(0)}, False),
+        (partial(int, "x"), {"coalesce_result": 1}, False),
     ],
     ids=["waits", "alone", "with options", "of a task that waits", "failed"],
 )
@@ -711,7 +711,9 @@ def test_a_result_leaves_before_the_last_task_of_those_that_were_handed_begins()
     frames = function_to_frames(DEFAULT, partial(time.sleep, 0.009))
     function_id = content_id(frames)
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
-    tasks = [RunTask(TaskId(bytes([number]) * 16), 0, 1, function_id, b"", b"", together=1) for number in range(2)]
+    tasks = [
+        RunTask(TaskId(bytes([number]) * 16), 0, 1, function_id, b"", b"", coalesce_result=1) for number in range(2)
+    ]
     processor._run_tasks(Batch[RunTask](tasks))
     assert agent.has_come()
     (header, content), *_ = agent.receive()

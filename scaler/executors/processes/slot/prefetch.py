@@ -76,7 +76,7 @@ class Prefetch:
     def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
         held, held_us = processor.held, processor.held_us
         portion: list[RunTask] = []
-        if not row or (held and not _may_have_more(processor, together_us if row[0].together else HELD_US)):
+        if not row or (held and not _may_have_more(processor, together_us if row[0].coalesce_result else HELD_US)):
             return portion
         if self.took_us:
             self._count()
@@ -85,8 +85,8 @@ class Prefetch:
         room_bytes = PORTION_BYTES
         while row:
             task = row[0]
-            if task.function_id != function_id or task.together != together:
-                function_id, together = task.function_id, task.together
+            if task.function_id != function_id or task.coalesce_result != together:
+                function_id, together = task.function_id, task.coalesce_result
                 expected_us = self._durations.expected_us(function_id)
                 is_short = expected_us <= NEXT_US and (len(held) != 1 or held_us <= NEXT_US)
                 most_us = together_us if together and is_short else HELD_US

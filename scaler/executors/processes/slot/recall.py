@@ -98,7 +98,7 @@ class Recall:
         first = held[0]
         seconds = STUCK_SECONDS
         if first is not None:
-            seconds = max(seconds, 2e-6 * first[1]) + (TOGETHER_SECONDS if first[0].together else 0)
+            seconds = max(seconds, 2e-6 * first[1]) + (TOGETHER_SECONDS if first[0].coalesce_result else 0)
         executing = max(processor.progress.executing, results_seen + 1)
         self._watched[number] = results_seen, self._schedule(seconds, StuckCheck(number, results_seen, executing))
 

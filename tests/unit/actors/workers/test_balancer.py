@@ -719,7 +719,7 @@ def test_a_single_task_starts_as_soon_when_another_client_has_a_map_of_which_wor
     simulation = Simulation(audited=False)
     agent = simulation.agent(2, by_payload)
     client, other = simulation.client(), simulation.client()
-    mapped = client.submit(1500, payload=b"0.01", together=1)
+    mapped = client.submit(1500, payload=b"0.01", coalesce_result=1)
     for _ in range(3):
         simulation.advance(1.3)
         assert len(agent.queued) >= 20
@@ -735,10 +735,10 @@ def test_workers_that_have_more_of_a_map_end_it_at_the_same_time() -> None:
     agent = simulation.agent(4, by_payload)
     client = simulation.client()
     simulation.run()
-    first = client.submit(100, payload=b"0.01", together=1)
+    first = client.submit(100, payload=b"0.01", coalesce_result=1)
     simulation.advance(0.1)
     assert len(agent.queued) > 4 * 5
-    second = client.submit(400, payload=b"0.01", together=1)
+    second = client.submit(400, payload=b"0.01", coalesce_result=1)
     simulation.advance(500 * 0.01 / 4 - 0.1 + 0.02)
     assert client.statuses([*first, *second]) == [TaskStatus.SUCCESS] * 500
 
@@ -747,7 +747,7 @@ def test_the_invariants_hold_while_workers_have_more_of_a_map() -> None:
     simulation = Simulation()
     agent = simulation.agent(2, by_payload)
     client, other = simulation.client(), simulation.client()
-    mapped = client.submit(150, payload=b"0.01", together=1)
+    mapped = client.submit(150, payload=b"0.01", coalesce_result=1)
     simulation.advance(0.2)
     assert len(agent.queued) > 2 * 5
     single_task(simulation, other)

@@ -128,6 +128,11 @@ def entry(
     return locals()
 
 
+def setting(value: Any, /, text: str, *flags: str, **row: Any) -> Any:
+    """Return the field of one setting: its default value, and what `entry` takes."""
+    return dataclasses.field(default=value, metadata=entry(text, *flags, **row))
+
+
 class Setting:
     """One row of the table of a process: how its values are checked and read."""
 

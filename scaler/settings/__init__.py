@@ -1,6 +1,6 @@
 """The settings of each process, one table each.
 
-To add one: write a field with its `entry` into the table of the process, its type into the `TypedDict` above the table,
+To add one: write a field as a `setting` into the table of the process, its type into the `TypedDict` above the table,
 and use it. All else comes from the table: default and description in the signatures of `Scheduler`, `Cluster` and
 `SchedulerClusterCombo`, the checks, the option of the command and its `-h`, the environment variable, the key in
 `scaler.toml`, and the page `docs/reference/settings.md` (make draw). Durations are in seconds, sizes in bytes.

@@ -6,11 +6,11 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scaler.config import ConfigError, Setting, entry
+from scaler.config import ConfigError, Setting, entry, setting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -72,44 +72,36 @@ class LoggingConfig(_Checked):
 
     PREFIX = _LOGGING
 
-    paths: tuple[str, ...] = field(
-        default=("/dev/stdout",),
-        metadata=entry(
-            "files to log to; each worker appends its name to the file names",
-            "-lp",
-            "--logging-paths",
-            metavar="PATH",
-        ),
+    paths: tuple[str, ...] = setting(
+        ("/dev/stdout",),
+        "files to log to; each worker appends its name to the file names",
+        "-lp",
+        "--logging-paths",
+        metavar="PATH",
     )
-    level: str = field(
-        default="INFO",
-        metadata=entry(
-            f"log messages of this level and above: {', '.join(LEVELS)}",
-            "-ll",
-            "--logging-level",
-            choices=LEVELS,
-            metavar="LEVEL",
-        ),
+    level: str = setting(
+        "INFO",
+        f"log messages of this level and above: {', '.join(LEVELS)}",
+        "-ll",
+        "--logging-level",
+        choices=LEVELS,
+        metavar="LEVEL",
     )
-    config_file: str | None = field(
-        default=None,
-        metadata=entry(
-            "a file in the format of Python's logging.config.fileConfig, never named by scaler.toml; replaces the "
-            "paths and the level",
-            "-lc",
-            "--logging-config-file",
-            check=_check_file,
-            metavar="FILE",
-            in_file=False,
-        ),
+    config_file: str | None = setting(
+        None,
+        "a file in the format of Python's logging.config.fileConfig, never named by scaler.toml; replaces the "
+        "paths and the level",
+        "-lc",
+        "--logging-config-file",
+        check=_check_file,
+        metavar="FILE",
+        in_file=False,
     )
-    text_characters: int = field(
-        default=256,
-        metadata=entry(
-            "names, versions and reasons of other processes are cut to this length in the log",
-            "--logging-text-characters",
-            least=16,
-        ),
+    text_characters: int = setting(
+        256,
+        "names, versions and reasons of other processes are cut to this length in the log",
+        "--logging-text-characters",
+        least=16,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from scaler.config import check_address, entry
+from scaler.config import check_address, setting
 from scaler.settings.base import ADDRESS, Settings
 
 
@@ -14,30 +14,17 @@ class ClientConfig(Settings):
 
     TABLE = "client"
 
-    address: str | None = field(
-        default=None,
-        metadata=entry(
-            ADDRESS,
-            check=check_address,
-            default="inside a task, the scheduler that runs it; else a cluster of its own",
-        ),
+    address: str | None = setting(
+        None,
+        ADDRESS,
+        check=check_address,
+        default="inside a task, the scheduler that runs it; else a cluster of its own",
     )
-    profiling: bool = field(
-        default=False,
-        metadata=entry("whether to measure time and memory of each task, for ScalerFuture.profiling_info"),
+    profiling: bool = setting(False, "whether to measure time and memory of each task, for ScalerFuture.profiling_info")
+    timeout_seconds: float = setting(
+        60, "how long open work waits for a missing scheduler before it fails with TimeoutError", unit="s", least=0.001
     )
-    timeout_seconds: float = field(
-        default=60,
-        metadata=entry(
-            "how long open work waits for a missing scheduler before it fails with TimeoutError",
-            unit="s",
-            least=0.001,
-        ),
-    )
-    heartbeat_interval_seconds: float = field(
-        default=2, metadata=entry("the time between two heartbeats", unit="s", least=0.001)
-    )
-    stream_output: bool = field(
-        default=False,
-        metadata=entry("whether to print here what its tasks write, each line with worker and task name"),
+    heartbeat_interval_seconds: float = setting(2, "the time between two heartbeats", unit="s", least=0.001)
+    stream_output: bool = setting(
+        False, "whether to print here what its tasks write, each line with worker and task name"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from scaler.amounts import read_amounts, to_texts
-from scaler.config import WORKERS_MOST, ConfigError, check_address, entry
+from scaler.config import WORKERS_MOST, ConfigError, check_address, entry, setting
 from scaler.endpoint import Endpoint
 from scaler.settings.base import (
     ADDRESS,
@@ -54,160 +54,119 @@ class ClusterConfig(Settings):
     TABLE = "cluster"
 
     address: str = field(metadata=entry(ADDRESS, "address", check=check_address, metavar="ADDRESS"))
-    n_workers: int | None = field(
-        default=None,
-        metadata=entry(
-            "how many tasks run at once",
-            "-n",
-            "--num-of-workers",
-            least=1,
-            most=WORKERS_MOST,
-            default="as many as there are names, else as the engine can run at once, else one for each core",
-        ),
+    n_workers: int | None = setting(
+        None,
+        "how many tasks run at once",
+        "-n",
+        "--num-of-workers",
+        least=1,
+        most=WORKERS_MOST,
+        default="as many as there are names, else as the engine can run at once, else one for each core",
     )
-    worker_names: tuple[str, ...] = field(
-        default=(),
-        metadata=entry(
-            "a name for each worker",
-            "-wn",
-            "--worker-names",
-            metavar="A,B",
-            default="made of the name of the host and the process id",
-        ),
+    worker_names: tuple[str, ...] = setting(
+        (),
+        "a name for each worker",
+        "-wn",
+        "--worker-names",
+        metavar="A,B",
+        default="made of the name of the host and the process id",
     )
-    io_threads: int = field(default=1, metadata=entry(IO_THREADS, "-it", "--io-threads", least=1))
+    io_threads: int = setting(1, IO_THREADS, "-it", "--io-threads", least=1)
     heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
-    task_timeout_seconds: float = field(
-        default=0,
-        metadata=entry(
-            "a task that runs for longer ends with TimeoutError; 0: no limit",
-            "-tts",
-            "--task-timeout-seconds",
-            unit="s",
-        ),
+    task_timeout_seconds: float = setting(
+        0, "a task that runs for longer ends with TimeoutError; 0: no limit", "-tts", "--task-timeout-seconds", unit="s"
     )
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
-    drain_seconds: float = field(
-        default=0,
-        metadata=entry(
-            "how long to wait for running tasks on SIGTERM, while no new ones are taken; 0: end at once",
-            "--drain",
-            unit="s",
-        ),
+    drain_seconds: float = setting(
+        0,
+        "how long to wait for running tasks on SIGTERM, while no new ones are taken; 0: end at once",
+        "--drain",
+        unit="s",
     )
-    garbage_collect_interval_seconds: float = field(
-        default=30,
-        metadata=entry(
-            "a worker process drops objects and functions that its tasks have not used for this time",
-            "-gc",
-            "--garbage-collect-interval-seconds",
-            unit="s",
-            least=0.1,
-        ),
+    garbage_collect_interval_seconds: float = setting(
+        30,
+        "a worker process drops objects and functions that its tasks have not used for this time",
+        "-gc",
+        "--garbage-collect-interval-seconds",
+        unit="s",
+        least=0.1,
     )
-    trim_memory_threshold_bytes: int = field(
-        default=1073741824,
-        metadata=entry(
-            "a process with more memory than this returns unused memory to the system",
-            "-tm",
-            "--trim-memory-threshold-bytes",
-            unit="bytes",
-            most=2**63,
-        ),
+    trim_memory_threshold_bytes: int = setting(
+        1073741824,
+        "a process with more memory than this returns unused memory to the system",
+        "-tm",
+        "--trim-memory-threshold-bytes",
+        unit="bytes",
+        most=2**63,
     )
     transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
-    hard_processor_suspend: bool = field(
-        default=False,
-        metadata=entry(
-            "whether to stop (SIGSTOP) the process of a task while it waits for other tasks",
-            "-hps",
-            "--hard-processor-suspend",
-        ),
+    hard_processor_suspend: bool = setting(
+        False,
+        "whether to stop (SIGSTOP) the process of a task while it waits for other tasks",
+        "-hps",
+        "--hard-processor-suspend",
     )
-    preload: tuple[str, ...] = field(
-        default=(),
-        metadata=entry(
-            "modules that are imported once for all worker processes, which share their memory",
-            "--preload",
-            metavar="A,B",
-            default="none",
-        ),
+    preload: tuple[str, ...] = setting(
+        (),
+        "modules that are imported once for all worker processes, which share their memory",
+        "--preload",
+        metavar="A,B",
+        default="none",
     )
-    initializer: str = field(
-        default="",
-        metadata=entry(
-            "what each new worker process calls before its first task; in code also a function",
-            "--initializer",
-            check=check_initializer,
-            metavar="MODULE:FUNCTION",
-            default="none",
-        ),
+    initializer: str = setting(
+        "",
+        "what each new worker process calls before its first task; in code also a function",
+        "--initializer",
+        check=check_initializer,
+        metavar="MODULE:FUNCTION",
+        default="none",
     )
-    max_tasks_per_processor: int = field(
-        default=0,
-        metadata=entry(
-            "a worker process is replaced by a fresh one after this many tasks; 0: never",
-            "--max-tasks-per-processor",
-        ),
+    max_tasks_per_processor: int = setting(
+        0, "a worker process is replaced by a fresh one after this many tasks; 0: never", "--max-tasks-per-processor"
     )
-    processor_memory_bytes: int = field(
-        default=0,
-        metadata=entry(
-            "a task whose process has this much memory of its own gets MemoryError; a process still above 75 % of it "
-            "between tasks is replaced; 0: no limit",
-            "--processor-memory-bytes",
-            unit="bytes",
-            most=2**63,
-        ),
+    processor_memory_bytes: int = setting(
+        0,
+        "a task whose process has this much memory of its own gets MemoryError; a process still above 75 % of it "
+        "between tasks is replaced; 0: no limit",
+        "--processor-memory-bytes",
+        unit="bytes",
+        most=2**63,
     )
-    capabilities: tuple[str, ...] = field(
-        default=(),
-        metadata=entry(
-            "what this machine has that tasks may ask for, and how much of each; NAME alone means NAME=1, and K, M, G, "
-            "T are powers of 1024; in code also a dict",
-            "--capabilities",
-            metavar="NAME=AMOUNT,...",
-            default="none",
-        ),
+    capabilities: tuple[str, ...] = setting(
+        (),
+        "what this machine has that tasks may ask for, and how much of each; NAME alone means NAME=1, and K, M, G, "
+        "T are powers of 1024; in code also a dict",
+        "--capabilities",
+        metavar="NAME=AMOUNT,...",
+        default="none",
     )
-    functions: tuple[str, ...] = field(
-        default=(),
-        metadata=entry(
-            "functions that clients in any language may call by name (client.call), with JSON as arguments and "
-            "results; in code also a dict",
-            "--functions",
-            metavar="NAME=MODULE:FUNCTION,...",
-            default="none",
-        ),
+    functions: tuple[str, ...] = setting(
+        (),
+        "functions that clients in any language may call by name (client.call), with JSON as arguments and "
+        "results; in code also a dict",
+        "--functions",
+        metavar="NAME=MODULE:FUNCTION,...",
+        default="none",
     )
-    task_output_lines_per_second: int = field(
-        default=500,
-        metadata=entry(
-            "limit per worker for the output lines of tasks that travel to future.logs() and viewers; a cluster as a "
-            "whole sends at most twice as many; 0: none, they are in the log only",
-            "--task-output-lines-per-second",
-            most=100_000,
-        ),
+    task_output_lines_per_second: int = setting(
+        500,
+        "limit per worker for the output lines of tasks that travel to future.logs() and viewers; a cluster as a "
+        "whole sends at most twice as many; 0: none, they are in the log only",
+        "--task-output-lines-per-second",
+        most=100_000,
     )
-    task_output_in_log: bool = field(
-        default=True,
-        metadata=entry(
-            "whether what tasks write is also in the log of their worker; off: only clients and viewers get it",
-            "--task-output-in-log",
-        ),
+    task_output_in_log: bool = setting(
+        True,
+        "whether what tasks write is also in the log of their worker; off: only clients and viewers get it",
+        "--task-output-in-log",
     )
-    engine: str = field(
-        default="processes",
-        metadata=entry(
-            "the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments",
-            "--engine",
-            metavar="NAME",
-        ),
+    engine: str = setting(
+        "processes",
+        "the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments",
+        "--engine",
+        metavar="NAME",
     )
-    event_loop: str = field(
-        default="builtin",
-        metadata=entry(EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
-    )
+    event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     authentication_key: str = field(default="", repr=False)
     """no setting: the `authkey` of the program that has started this cluster as its child, in hexadecimal, with which

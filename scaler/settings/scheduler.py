@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from scaler.config import ConfigError, check_address, entry
+from scaler.config import ConfigError, check_address, entry, setting
 from scaler.endpoint import Endpoint
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, TRANSFER_WINDOW, LoggingConfig, Settings
 
@@ -44,174 +44,128 @@ class SchedulerConfig(Settings):
     TABLE = "scheduler"
 
     address: str = field(metadata=entry(ADDRESS, "address", check=_check_listening_address, metavar="ADDRESS"))
-    monitor_address: str | None = field(
-        default=None,
-        metadata=entry(
-            "where viewers see what the scheduler does: tcp://host:port or ipc:///path",
-            "-ma",
-            "--monitor-address",
-            check=_check_monitor_address,
-            metavar="ADDRESS",
-            default="ipc:///tmp/HOST_PORT_monitor; of ipc, its path with _monitor behind it",
-        ),
+    monitor_address: str | None = setting(
+        None,
+        "where viewers see what the scheduler does: tcp://host:port or ipc:///path",
+        "-ma",
+        "--monitor-address",
+        check=_check_monitor_address,
+        metavar="ADDRESS",
+        default="ipc:///tmp/HOST_PORT_monitor; of ipc, its path with _monitor behind it",
     )
-    io_threads: int = field(default=1, metadata=entry(IO_THREADS, "--io-threads", least=1))
-    max_number_of_tasks_waiting: int = field(
-        default=-1,
-        metadata=entry(
-            "refuse new tasks with NoWorkerError while this many wait and no worker has room; -1: no limit",
-            "-mt",
-            "--max-number-of-tasks-waiting",
-            least=-1,
-        ),
+    io_threads: int = setting(1, IO_THREADS, "--io-threads", least=1)
+    max_number_of_tasks_waiting: int = setting(
+        -1,
+        "refuse new tasks with NoWorkerError while this many wait and no worker has room; -1: no limit",
+        "-mt",
+        "--max-number-of-tasks-waiting",
+        least=-1,
     )
-    client_timeout_seconds: float = field(
-        default=60,
-        metadata=entry(
-            "a client that is silent for this time is dead: its tasks are cancelled",
-            "-ct",
-            "--client-timeout-seconds",
-            unit="s",
-            least=1,
-        ),
+    client_timeout_seconds: float = setting(
+        60,
+        "a client that is silent for this time is dead: its tasks are cancelled",
+        "-ct",
+        "--client-timeout-seconds",
+        unit="s",
+        least=1,
     )
-    worker_timeout_seconds: float = field(
-        default=60,
-        metadata=entry(
-            "a cluster that is silent for this time is dead: its tasks go to other workers",
-            "-wt",
-            "--worker-timeout-seconds",
-            unit="s",
-            least=1,
-        ),
+    worker_timeout_seconds: float = setting(
+        60,
+        "a cluster that is silent for this time is dead: its tasks go to other workers",
+        "-wt",
+        "--worker-timeout-seconds",
+        unit="s",
+        least=1,
     )
-    object_retention_seconds: float = field(
-        default=60,
-        metadata=entry(
-            "how long clusters keep functions that no task needs",
-            "-ot",
-            "--object-retention-seconds",
-            unit="s",
-        ),
+    object_retention_seconds: float = setting(
+        60, "how long clusters keep functions that no task needs", "-ot", "--object-retention-seconds", unit="s"
     )
-    task_output_retention_seconds: float = field(
-        default=600,
-        metadata=entry(
-            "how long the lines that a task has written are kept after its last one",
-            "--task-output-retention-seconds",
-            unit="s",
-        ),
+    task_output_retention_seconds: float = setting(
+        600,
+        "how long the lines that a task has written are kept after its last one",
+        "--task-output-retention-seconds",
+        unit="s",
     )
-    load_balance_seconds: float = field(
-        default=1,
-        metadata=entry(
-            "the least time between two rounds of balancing, which move waiting tasks from busy to idle workers; "
-            "0: no balancing",
-            "-ls",
-            "--load-balance-seconds",
-            unit="s",
-        ),
+    load_balance_seconds: float = setting(
+        1,
+        "the least time between two rounds of balancing, which move waiting tasks from busy to idle workers; "
+        "0: no balancing",
+        "-ls",
+        "--load-balance-seconds",
+        unit="s",
     )
-    load_balance_trigger_times: int = field(
-        default=2,
-        metadata=entry(
-            "how many checks in a row, 25 ms apart, must find idle workers while tasks wait at others before a round "
-            "of balancing",
-            "-lbt",
-            "--load-balance-trigger-times",
-            least=1,
-        ),
+    load_balance_trigger_times: int = setting(
+        2,
+        "how many checks in a row, 25 ms apart, must find idle workers while tasks wait at others before a round "
+        "of balancing",
+        "-lbt",
+        "--load-balance-trigger-times",
+        least=1,
     )
-    policy: str = field(
-        default="fair",
-        metadata=entry(
-            "the order of waiting tasks: fair (clients take turns) or fifo (first come, first served)",
-            "--policy",
-            choices=POLICIES,
-            metavar="NAME",
-        ),
+    policy: str = setting(
+        "fair",
+        "the order of waiting tasks: fair (clients take turns) or fifo (first come, first served)",
+        "--policy",
+        choices=POLICIES,
+        metavar="NAME",
     )
-    per_worker_queue_size: int = field(
-        default=1000,
-        metadata=entry(
-            "the most tasks at one worker, including the running one", "-qs", "--per-worker-queue-size", least=1
-        ),
+    per_worker_queue_size: int = setting(
+        1000, "the most tasks at one worker, including the running one", "-qs", "--per-worker-queue-size", least=1
     )
-    client_tasks: int = field(
-        default=250_000,
-        metadata=entry(
-            "most open tasks that the scheduler accepts from one client; the client holds back the rest",
-            "--client-tasks",
-            least=1,
-        ),
+    client_tasks: int = setting(
+        250_000,
+        "most open tasks that the scheduler accepts from one client; the client holds back the rest",
+        "--client-tasks",
+        least=1,
     )
-    client_bytes: int = field(
-        default=128 * 1024 * 1024,
-        metadata=entry(
-            "the most bytes of arguments of open tasks that the scheduler has of one client, which keeps further ones",
-            "--client-bytes",
-            unit="bytes",
-            least=1,
-        ),
+    client_bytes: int = setting(
+        128 * 1024 * 1024,
+        "the most bytes of arguments of open tasks that the scheduler has of one client, which keeps further ones",
+        "--client-bytes",
+        unit="bytes",
+        least=1,
     )
-    open_tasks: int = field(
-        default=4_000_000,
-        metadata=entry("the most open tasks of all clients, which have equal parts of them", "--open-tasks", least=1),
+    open_tasks: int = setting(
+        4_000_000, "the most open tasks of all clients, which have equal parts of them", "--open-tasks", least=1
     )
-    open_bytes: int = field(
-        default=4 * 1024 * 1024 * 1024,
-        metadata=entry(
-            "the most bytes of arguments of open tasks of all clients, which have equal parts of them",
-            "--open-bytes",
-            unit="bytes",
-            least=1,
-        ),
+    open_bytes: int = setting(
+        4 * 1024 * 1024 * 1024,
+        "the most bytes of arguments of open tasks of all clients, which have equal parts of them",
+        "--open-bytes",
+        unit="bytes",
+        least=1,
     )
-    frame_bytes: int = field(
-        default=64 * 1024 * 1024,
-        metadata=entry(
-            "a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB",
-            "--frame-bytes",
-            unit="bytes",
-            least=1024 * 1024,
-            most=2**40,
-        ),
+    frame_bytes: int = setting(
+        64 * 1024 * 1024,
+        "a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB",
+        "--frame-bytes",
+        unit="bytes",
+        least=1024 * 1024,
+        most=2**40,
     )
-    kept_bytes: int = field(
-        default=256 * 1024 * 1024,
-        metadata=entry(
-            "the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its session "
-            "begins anew, and tasks whose results are among them run again",
-            "--kept-bytes",
-            unit="bytes",
-            least=1,
-        ),
+    kept_bytes: int = setting(
+        256 * 1024 * 1024,
+        "the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its session "
+        "begins anew, and tasks whose results are among them run again",
+        "--kept-bytes",
+        unit="bytes",
+        least=1,
     )
-    value_bytes: int = field(
-        default=0,
-        metadata=entry(
-            "the most bytes of one argument, object, function or result, unless it lies in shared memory; a larger one "
-            "is refused with ObjectTooLargeError before it is sent",
-            "--value-bytes",
-            unit="bytes",
-            most=2**62,
-            default="four fifths of the memory that the scheduler has free at the time",
-        ),
+    value_bytes: int = setting(
+        0,
+        "the most bytes of one argument, object, function or result, unless it lies in shared memory; a larger one "
+        "is refused with ObjectTooLargeError before it is sent",
+        "--value-bytes",
+        unit="bytes",
+        most=2**62,
+        default="four fifths of the memory that the scheduler has free at the time",
     )
-    crash_limit: int = field(
-        default=3,
-        metadata=entry(
-            "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
-        ),
+    crash_limit: int = setting(
+        3, "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
     )
     transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
-    protected: bool = field(
-        default=True, metadata=entry("whether to refuse clients that ask for a shutdown", "-p", "--protected")
-    )
-    event_loop: str = field(
-        default="builtin",
-        metadata=entry(EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
-    )
+    protected: bool = setting(True, "whether to refuse clients that ask for a shutdown", "-p", "--protected")
+    event_loop: str = setting("builtin", EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
 
     @property

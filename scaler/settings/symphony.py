@@ -7,7 +7,7 @@ import os
 import socket
 from dataclasses import dataclass, field
 
-from scaler.config import ConfigError, check_address, entry
+from scaler.config import ConfigError, check_address, entry, setting
 from scaler.settings.base import (
     ADDRESS,
     DEATH_TIMEOUT,
@@ -45,23 +45,18 @@ class SymphonyConfig(Settings):
             most=65535,
         ),
     )
-    worker_name: str = field(
-        default="",
-        metadata=entry(
-            "the name of the workers, which get a number each",
-            "-w",
-            "--worker-name",
-            metavar="NAME",
-            default="made of the name of the host and the process id",
-        ),
+    worker_name: str = setting(
+        "",
+        "the name of the workers, which get a number each",
+        "-w",
+        "--worker-name",
+        metavar="NAME",
+        default="made of the name of the host and the process id",
     )
     heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
-    event_loop: str = field(
-        default="builtin",
-        metadata=entry(EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
-    )
-    io_threads: int = field(default=1, metadata=entry(IO_THREADS, "-it", "--io-threads", least=1))
+    event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
+    io_threads: int = setting(1, IO_THREADS, "-it", "--io-threads", least=1)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
 
     def of_cluster(self) -> ClusterConfig:

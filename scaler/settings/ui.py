@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scaler.config import check_address, entry
+from scaler.config import check_address, entry, setting
 from scaler.settings.base import Settings
 
 
@@ -22,46 +22,32 @@ class UiConfig(Settings):
             metavar="MONITOR_ADDRESS",
         )
     )
-    host: str = field(
-        default="127.0.0.1",
-        metadata=entry(
-            "where browsers connect; 0.0.0.0: from all networks, unencrypted, so put a proxy with TLS in front",
-            "--host",
-            metavar="HOST",
-        ),
+    host: str = setting(
+        "127.0.0.1",
+        "where browsers connect; 0.0.0.0: from all networks, unencrypted, so put a proxy with TLS in front",
+        "--host",
+        metavar="HOST",
     )
-    port: int = field(
-        default=50001,
-        metadata=entry("where browsers connect; 0: any free port", "--port", least=0, most=65535),
+    port: int = setting(50001, "where browsers connect; 0: any free port", "--port", least=0, most=65535)
+    store: str | None = setting(
+        None,
+        "a file that keeps history, events and failures for a week, so that they outlive this server",
+        "--store",
+        metavar="FILE",
+        default="in memory only",
     )
-    store: str | None = field(
-        default=None,
-        metadata=entry(
-            "a file that keeps history, events and failures for a week, so that they outlive this server",
-            "--store",
-            metavar="FILE",
-            default="in memory only",
-        ),
+    metrics_only: bool = setting(False, "serve /metrics and /healthz, and no page", "--metrics-only")
+    token_file: str | None = setting(
+        None,
+        "the file with the token that browsers need, made if there is none",
+        "--token-file",
+        metavar="FILE",
+        default="~/.local/state/scaler/ui-PORT.token",
     )
-    metrics_only: bool = field(
-        default=False,
-        metadata=entry("serve /metrics and /healthz, and no page", "--metrics-only"),
-    )
-    token_file: str | None = field(
-        default=None,
-        metadata=entry(
-            "the file with the token that browsers need, made if there is none",
-            "--token-file",
-            metavar="FILE",
-            default="~/.local/state/scaler/ui-PORT.token",
-        ),
-    )
-    names: tuple[str, ...] = field(
-        default=(),
-        metadata=entry(
-            "further host names under which browsers ask for the page, such as that of a proxy in front",
-            "--names",
-            metavar="NAME",
-            default="none",
-        ),
+    names: tuple[str, ...] = setting(
+        (),
+        "further host names under which browsers ask for the page, such as that of a proxy in front",
+        "--names",
+        metavar="NAME",
+        default="none",
     )

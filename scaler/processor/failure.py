@@ -30,17 +30,10 @@ EXCEPTION_BYTES = 4 * 1024 * 1024
 BASES_MOST = 32
 """The most classes that an exception is derived from that travel."""
 
-_OWN_FILES = frozenset(
-    str(path)
-    for path in (
-        Path(__file__).with_name("processor.py"),
-        Path(__file__).with_name("meter.py"),
-        Path(__file__).with_name("values.py"),
-        Path(__file__).with_name("one_call.py"),
-        Path(__file__).parents[1] / "pickled_classes.py",
-        Path(__file__).parents[1] / "serialization.py",
-    )
-)
+_OWN_FILES = {
+    *(str(Path(__file__).with_name(f"{name}.py")) for name in ("processor", "meter", "values", "one_call")),
+    *map(str, Path(pickled_classes.__file__).parent.glob("*.py")),
+}
 
 
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:

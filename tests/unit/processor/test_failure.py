@@ -21,7 +21,7 @@ from scaler.pickling.serialization import (
     function_to_frames,
     to_frames,
 )
-from scaler.processor.failure import describe_failure
+from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.one_call import run_call
 from scaler.processor.values import Values
 from scaler.wire.codec.structs import RunOptions, TaskFailure
@@ -157,3 +157,21 @@ def test_a_group_arrives_with_members_whose_constructors_take_other_arguments() 
 def test_a_traceback_ends_with_the_worker() -> None:
     assert describe_failure(KeyError("a"), "rome07-3").traceback == "KeyError: 'a'\n(on worker rome07-3)\n"
     assert describe_failure(KeyError("a")).traceback == "KeyError: 'a'\n"
+
+
+class Looking:
+    """A result that notes the stack while it is pickled."""
+
+    def __init__(self, stacks: list[str]) -> None:
+        self._stacks = stacks
+
+    def __reduce__(self) -> Any:
+        self._stacks.append(describe_stack(sys._getframe()))
+        return int, ()
+
+
+def test_the_stack_of_a_task_has_no_frame_of_what_reads_arguments_and_writes_results() -> None:
+    stacks: list[str] = []
+    to_frames(DEFAULT, Looking(stacks))
+    assert "in __reduce__" in stacks[0]
+    assert "scaler/pickling" not in stacks[0]

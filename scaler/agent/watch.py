@@ -345,5 +345,5 @@ def _found(question: RunQuestion, worker: int, view: View) -> RunStanding:
 
 
 def _answer(question: RunQuestion, standing: Standing, ran_seconds: float = 0.0, pid: int = 0) -> RunStanding:
-    milliseconds = min(_UINT32_MOST, max(0, int(ran_seconds * 1000)))
+    milliseconds = _milliseconds(ran_seconds)
     return RunStanding(question.task_id, question.worker, question.attempt, standing, milliseconds, pid)

@@ -27,7 +27,7 @@ struct AgentToScheduler {
       chunk @11 :Common.Chunk;
       agentState @12 :AgentState;
       runOutput @13 :RunOutput;
-      runStanding @14 :RunStanding;
+      runStatus @14 :RunStatus;
       workersClosed @15 :WorkersClosed;
     }
   }
@@ -251,20 +251,20 @@ struct AgentState {
 }
 
 struct RunQuestion {
-  # Where is a run? Answered by a RunStanding. Not counted: a lost answer is of no use any more.
+  # Where is a run? Answered by a RunStatus. Not counted: a lost answer is of no use any more.
   count @0 :UInt32;            # number of items
   taskId @1 :Data;             # id column: the task
   worker @2 :Data;             # UInt16 column: position of the worker
   attempt @3 :Data;            # UInt32 column: the attempt
 }
 
-struct RunStanding {
+struct RunStatus {
   # Where a run is. Not counted.
   count @0 :UInt32;            # number of items
   taskId @1 :Data;             # id column: the task
   worker @2 :Data;             # UInt16 column: position of the worker
   attempt @3 :Data;            # UInt32 column: the attempt
-  standing @4 :Data;           # byte column: 0 = not known, 1 = in the queue of the worker, 2 = executed, 3 = waits for other tasks
+  state @4 :Data;              # byte column: 0 = not known, 1 = in the queue of the worker, 2 = executed, 3 = waits for other tasks
   runMs @5 :Data;              # UInt32 column: milliseconds since the call began; of a run in the queue, of the one that the worker executes; 0 = not known
   pid @6 :Data;                # UInt32 column: the process that executes it; 0 = not known
 }

@@ -210,8 +210,8 @@ class Link(Actor):
     @handles(RunStatusDue)
     def _answer_run_questions(self, due: RunStatusDue) -> None:
         if self._conversation.state is UP:
-            for standing in run_statuses(due.questions, due.view, self._ledger):
-                self._door.say_alone(standing)
+            for status in run_statuses(due.questions, due.view, self._ledger):
+                self._door.say_alone(status)
 
     # Tasks
 

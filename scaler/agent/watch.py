@@ -21,7 +21,7 @@ from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import CpuMeter, free_bytes, peak_bytes
-from scaler.wire.messages.common import Standing
+from scaler.wire.messages.common import RunState
 from scaler.wire.messages.monitor import (
     BIN_ROW,
     FUNCTION_ROW,
@@ -34,7 +34,7 @@ from scaler.wire.messages.monitor import (
     TASK_LOCK,
     WORKER_ROW,
 )
-from scaler.wire.messages.worker import AgentState, Part, RunQuestion, RunStanding
+from scaler.wire.messages.worker import AgentState, Part, RunQuestion, RunStatus
 
 LEAST_SECONDS = 0.2
 """No scheduler may ask more often than this."""
@@ -314,7 +314,7 @@ class RunStatusDue:
     view: View | None
 
 
-def run_statuses(questions: Iterable[RunQuestion], view: View | None, ledger: Ledger) -> Iterator[RunStanding]:
+def run_statuses(questions: Iterable[RunQuestion], view: View | None, ledger: Ledger) -> Iterator[RunStatus]:
     """Yield where these runs are. Of one that has ended, the result is on its way.
 
     Args:
@@ -325,25 +325,24 @@ def run_statuses(questions: Iterable[RunQuestion], view: View | None, ledger: Le
         if task is None:
             continue
         if view is None:
-            yield _answer(question, Standing.NOT_KNOWN)
+            yield _answer(question, RunState.NOT_KNOWN)
         else:
             yield _found(question, task.worker, view)
 
 
-def _found(question: RunQuestion, worker: int, view: View) -> RunStanding:
+def _found(question: RunQuestion, worker: int, view: View) -> RunStatus:
     first_seconds = 0.0
     for process in view.processes:
         task = process.task
         if task is None or process.worker != worker:
             continue
         if (task.task_id, task.attempt) == (question.task_id, question.attempt):
-            standing = Standing.WAITS if process.is_waiting else Standing.RUNS
-            return _answer(question, standing, process.ran_seconds, process.pid)
+            state = RunState.WAITS if process.is_waiting else RunState.RUNS
+            return _answer(question, state, process.ran_seconds, process.pid)
         if not process.is_waiting:
             first_seconds = max(first_seconds, process.ran_seconds)
-    return _answer(question, Standing.QUEUED, first_seconds)
+    return _answer(question, RunState.QUEUED, first_seconds)
 
 
-def _answer(question: RunQuestion, standing: Standing, ran_seconds: float = 0.0, pid: int = 0) -> RunStanding:
-    milliseconds = _milliseconds(ran_seconds)
-    return RunStanding(question.task_id, question.worker, question.attempt, standing, milliseconds, pid)
+def _answer(question: RunQuestion, state: RunState, ran_seconds: float = 0.0, pid: int = 0) -> RunStatus:
+    return RunStatus(question.task_id, question.worker, question.attempt, state, _milliseconds(ran_seconds), pid)

@@ -71,7 +71,7 @@ from scaler.wire.messages.common import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
-    Standing,
+    RunState,
     TaskStatus,
 )
 from scaler.wire.messages.directions import (
@@ -94,7 +94,7 @@ from scaler.wire.messages.worker import (
     RunCancel,
     RunQuestion,
     RunResult,
-    RunStanding,
+    RunStatus,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -828,11 +828,11 @@ class SimulatedAgent(SimulatedPeer):
         run_ms = int((slot.outcome.seconds + self._simulation.clock() - slot.ends) * 1000) if slot.outcome else 0
         is_first = bool(slot.queue) and slot.queue[0].task_id == question.task_id
         if question.task_id in self.suspended:
-            standing, run_ms = Standing.WAITS, 0
+            state, run_ms = RunState.WAITS, 0
         else:
-            standing = Standing.RUNS if is_first else Standing.QUEUED
+            state = RunState.RUNS if is_first else RunState.QUEUED
         pid = 4711 if is_first else 0
-        answer = RunStanding(question.task_id, question.worker, question.attempt, standing, run_ms, pid)
+        answer = RunStatus(question.task_id, question.worker, question.attempt, state, run_ms, pid)
         self.say_alone(answer)
 
     def _instruct(self, item: ObjectInstruction) -> None:

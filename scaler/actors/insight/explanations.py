@@ -18,7 +18,7 @@ from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, 
 from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse, GraphInput
-from scaler.wire.messages.common import Standing
+from scaler.wire.messages.common import RunState
 from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
@@ -127,7 +127,7 @@ class Where(Protocol):
     """The part of an agent's answer that an explanation reads."""
 
     @property
-    def standing(self) -> int: ...
+    def state(self) -> int: ...
 
     @property
     def run_ms(self) -> int: ...
@@ -161,7 +161,7 @@ def explain_run(
     if run is None:
         return
     state = CANCELING if run.canceled else RUNNING
-    is_known = where is not None and where.standing in (Standing.RUNS, Standing.WAITS)
+    is_known = where is not None and where.state in (RunState.RUNS, RunState.WAITS)
     seconds = where.run_ms / 1000 if where is not None and is_known else 0.0
     if where is not None and not (is_cut or run.canceled or run.lent):
         found = _as_the_agent_says(name, len(runs), where)
@@ -171,10 +171,10 @@ def explain_run(
 
 
 def _as_the_agent_says(name: str, tasks: int, where: Where) -> tuple[Reason, str]:
-    if where.standing == Standing.RUNS:
+    if where.state == RunState.RUNS:
         process = f" in process {where.pid}" if where.pid else ""
         return WORKER, f"it runs at worker {name}{process}, and has for {age(where.run_ms / 1000)}"
-    if where.standing == Standing.QUEUED and tasks > 1:
+    if where.state == RunState.QUEUED and tasks > 1:
         ahead = f"{tasks - 1:,} other task{'s' * (tasks != 2)}"
         first = f"; the one that runs there has for {age(where.run_ms / 1000)}" if where.run_ms else ""
         return WORKER, (

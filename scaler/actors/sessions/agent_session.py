@@ -54,7 +54,7 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunOutput,
     RunResult,
-    RunStanding,
+    RunStatus,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -200,7 +200,7 @@ class AgentSession(Session):
         Batch[RunBlocked],
         Batch[RunUnblocked],
         Batch[RunOutput],
-        Batch[RunStanding],
+        Batch[RunStatus],
     )
     def _news_of_runs(self, news: Batch[Any]) -> None:
         if len(news) == 1:

@@ -64,7 +64,7 @@ from scaler.wire.messages.worker import (
     RunOutput,
     RunQuestion,
     RunResult,
-    RunStanding,
+    RunStatus,
     RunUnblocked,
 )
 
@@ -302,7 +302,7 @@ class WorkerProxy(Actor):
         if known:
             self._outputs.send(RunsPrinted(self.name, known))
 
-    def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput | RunStanding) -> RunRecord | None:
+    def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput | RunStatus) -> RunRecord | None:
         run = self._runs.get(news.task_id)
         return run if run is not None and run.attempt == news.attempt else None
 
@@ -376,11 +376,11 @@ class WorkerProxy(Actor):
         self._outbox.put_alone(self._peer, RunQuestion(asked.task_id, self._index, run.attempt))
         self.schedule(ANSWER_SECONDS, AnswerOverdue(asked))
 
-    @handles(Batch[RunStanding])
-    def _stands(self, batch: Batch[RunStanding]) -> None:
-        for standing in batch:
-            where = standing if self._run_of(standing) is not None else None
-            for asked in [asked for asked in self._questions if asked.task_id == standing.task_id]:
+    @handles(Batch[RunStatus])
+    def _hear_status(self, batch: Batch[RunStatus]) -> None:
+        for status in batch:
+            where = status if self._run_of(status) is not None else None
+            for asked in [asked for asked in self._questions if asked.task_id == status.task_id]:
                 self._explain_run(asked, where)
 
     @handles(AnswerOverdue)
@@ -388,7 +388,7 @@ class WorkerProxy(Actor):
         if any(asked is overdue.asked for asked in self._questions):
             self._explain_run(overdue.asked)
 
-    def _explain_run(self, asked: ExplainRun, where: RunStanding | None = None) -> None:
+    def _explain_run(self, asked: ExplainRun, where: RunStatus | None = None) -> None:
         self._questions = [each for each in self._questions if each is not asked]
         explain_run(asked, self.name, self._runs, not self._peer.connection, where)
 

@@ -75,7 +75,7 @@ OUTPUT_STREAMS = ("stdout", "stderr", "logging", "report")
 """What people call them."""
 
 
-class Standing(IntEnum):
+class RunState(IntEnum):
     """Where a run is at its worker."""
 
     NOT_KNOWN = 0
@@ -104,7 +104,7 @@ class InstructionKind(IntEnum):
 ProfileColumn = Annotated[bytes, "bytes", Rows(PROFILE.size, 1)]
 StatusColumn = Annotated[int, "u8", TaskStatus]
 StreamColumn = Annotated[int, "u8", OutputStream]
-StandingColumn = Annotated[int, "u8", Standing]
+RunStateColumn = Annotated[int, "u8", RunState]
 InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 

@@ -25,7 +25,7 @@ from scaler.wire.messages.columns import (
     TaskIdColumn,
     Text,
 )
-from scaler.wire.messages.common import ProfileColumn, StandingColumn, StatusColumn, StreamColumn
+from scaler.wire.messages.common import ProfileColumn, RunStateColumn, StatusColumn, StreamColumn
 from scaler.wire.messages.directions import (
     AGENT_TO_PROCESSOR,
     AGENT_TO_SCHEDULER,
@@ -160,7 +160,7 @@ class RunResult:
 
 @travels(SCHEDULER_TO_AGENT)
 class RunQuestion:
-    """Where is this run? Answered by a `RunStanding`."""
+    """Where is this run? Answered by a `RunStatus`."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -168,13 +168,13 @@ class RunQuestion:
 
 
 @travels(AGENT_TO_SCHEDULER)
-class RunStanding:
+class RunStatus:
     """Where a run is at its worker."""
 
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    standing: StandingColumn
+    state: RunStateColumn
     run_ms: U32 = 0
     """since its call began; of a run that is in the queue: of the one that the worker runs; 0: not known"""
     pid: U32 = 0

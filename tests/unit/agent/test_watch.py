@@ -6,9 +6,9 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, Watch, run_statuses
 from scaler.executors.messages import ProcessNow, View
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages.common import Standing, TaskStatus
+from scaler.wire.messages.common import RunState, TaskStatus
 from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW
-from scaler.wire.messages.worker import Part, RunQuestion, RunResult, RunStanding, RunTask
+from scaler.wire.messages.worker import Part, RunQuestion, RunResult, RunStatus, RunTask
 
 
 @pytest.fixture
@@ -84,19 +84,19 @@ def ask(task: RunTask, view: View | None = VIEW, attempt: int = 1) -> list[tuple
     ledger = Ledger()
     ledger.add([RUNS, WAITS, QUEUED, ELSEWHERE])
     found = list(run_statuses([RunQuestion(task.task_id, task.worker, attempt)], view, ledger))
-    assert all(type(each) is RunStanding and each.task_id == task.task_id for each in found)
-    return [(each.standing, each.run_ms, each.pid) for each in found]
+    assert all(type(each) is RunStatus and each.task_id == task.task_id for each in found)
+    return [(each.state, each.run_ms, each.pid) for each in found]
 
 
 def test_a_run_is_executed_waits_or_is_in_the_queue_of_its_worker() -> None:
-    assert ask(RUNS) == [(Standing.RUNS, 12_500, 4711)]
-    assert ask(WAITS) == [(Standing.WAITS, 99_000, 4712)]
-    assert ask(QUEUED) == [(Standing.QUEUED, 12_500, 0)], "behind the one that runs there"
-    assert ask(ELSEWHERE) == [(Standing.QUEUED, 200_000, 0)]
+    assert ask(RUNS) == [(RunState.RUNS, 12_500, 4711)]
+    assert ask(WAITS) == [(RunState.WAITS, 99_000, 4712)]
+    assert ask(QUEUED) == [(RunState.QUEUED, 12_500, 0)], "behind the one that runs there"
+    assert ask(ELSEWHERE) == [(RunState.QUEUED, 200_000, 0)]
 
 
 def test_workers_that_cannot_say_it_are_not_asked() -> None:
-    assert ask(RUNS, view=None) == [(Standing.NOT_KNOWN, 0, 0)]
+    assert ask(RUNS, view=None) == [(RunState.NOT_KNOWN, 0, 0)]
 
 
 def test_of_a_run_that_has_ended_the_result_is_on_its_way() -> None:

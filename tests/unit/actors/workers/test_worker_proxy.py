@@ -36,7 +36,7 @@ from scaler.ids import NO_CONNECTION, NO_ID, Connection, GraphId, ObjectId, Task
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import OutputStream, Standing, TaskStatus
+from scaler.wire.messages.common import OutputStream, RunState, TaskStatus
 from scaler.wire.messages.vocabulary import CHILDREN
 from scaler.wire.messages.worker import (
     HELD_RUN,
@@ -46,7 +46,7 @@ from scaler.wire.messages.worker import (
     RunCancel,
     RunOutput,
     RunResult,
-    RunStanding,
+    RunStatus,
     RunTask,
     RunUnblocked,
 )
@@ -696,9 +696,9 @@ class Asking:
     def answers(self) -> list[str]:
         return [answer.sentence for answer in self.client.said(ExplainResponse)]
 
-    def say(self, standing: Standing, run_ms: int = 0, attempt: int | None = None, task: TaskId | None = None) -> None:
+    def say(self, state: RunState, run_ms: int = 0, attempt: int | None = None, task: TaskId | None = None) -> None:
         number = self.run.attempt if attempt is None else attempt
-        self.agent.say_alone(RunStanding(task or self.task_id, 0, number, standing, run_ms, 17))
+        self.agent.say_alone(RunStatus(task or self.task_id, 0, number, state, run_ms, 17))
         self.simulation.run()
 
 
@@ -710,9 +710,9 @@ def asking(simulation: Simulation) -> Asking:
 def test_each_who_has_asked_hears_the_answer_once(asking: Asking) -> None:
     asking.ask(times=2)
     assert asking.answers() == []
-    asking.say(Standing.RUNS, 61_000, task=TaskId(b"other---" * 2))
-    asking.say(Standing.RUNS, 61_000)
-    asking.say(Standing.RUNS, 62_000)
+    asking.say(RunState.RUNS, 61_000, task=TaskId(b"other---" * 2))
+    asking.say(RunState.RUNS, 61_000)
+    asking.say(RunState.RUNS, 62_000)
     asking.simulation.advance(2 * ANSWER_SECONDS)
     assert [sentence.partition("process ")[2] for sentence in asking.answers()] == ["17, and has for 61 s"] * 2
 
@@ -722,13 +722,13 @@ def test_without_an_answer_the_client_hears_what_is_known(asking: Asking) -> Non
     asking.simulation.advance(2 * ANSWER_SECONDS)
     (sentence,) = asking.answers()
     assert "has it and nothing else" in sentence
-    asking.say(Standing.RUNS, 61_000)
+    asking.say(RunState.RUNS, 61_000)
     assert len(asking.answers()) == 1
 
 
 def test_an_answer_about_another_attempt_says_nothing(asking: Asking) -> None:
     asking.ask()
-    asking.say(Standing.RUNS, 61_000, attempt=asking.run.attempt + 1)
+    asking.say(RunState.RUNS, 61_000, attempt=asking.run.attempt + 1)
     (sentence,) = asking.answers()
     assert "61 s" not in sentence
 

@@ -31,17 +31,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    from scaler.monitor.ui.run import Place, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server
+    from scaler.monitor.ui.run import Site, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server
 
     parser = make_parser()
     config = options.read_settings(parser, UiConfig, argv)
 
-    def tell(place: Place) -> None:
+    def tell(site: Site) -> None:
         if config.metrics_only:
-            print(f"scaler_ui has metrics of {config.address} at\n  {place.url.partition('?')[0]}metrics")
+            print(f"scaler_ui has metrics of {config.address} at\n  {site.url.partition('?')[0]}metrics")
         else:
-            print(f"scaler_ui shows {config.address} at\n  {place.url}")
-        print(f"The token is in {place.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
+            print(f"scaler_ui shows {config.address} at\n  {site.url}")
+        print(f"The token is in {site.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
         if not is_loopback(config.host):
             print("The page is open to your network and unencrypted: put a proxy with TLS in front of it.", flush=True)
 

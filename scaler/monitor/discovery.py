@@ -1,6 +1,6 @@
-"""Where the monitor stream of a scheduler is, and whether its socket may be trusted.
+"""Discovery: finds the monitor stream of a scheduler, and checks that its socket may be trusted.
 
-Used by the viewers before each connection. In a folder that all users share, anyone may make a socket first.
+Used by the subscriber before each connection: in a folder that all users share, anyone may make a socket first.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def find(endpoint: Endpoint) -> Endpoint:
         ConfigError: if it cannot be one, or the socket there belongs to another user.
     """
     check_reachable(endpoint)
-    for place in (endpoint.monitor, endpoint):
-        file = None if place is None else place.file
+    for candidate in (endpoint.monitor, endpoint):
+        file = None if candidate is None else candidate.file
         if file is not None and file.exists() and (endpoint.file is not None or _is_heard(file)):
             _check_owner(file)
-            return place or endpoint
+            return candidate or endpoint
     return _by_port(endpoint) or endpoint
 
 
@@ -43,7 +43,7 @@ def _by_port(endpoint: Endpoint) -> Endpoint | None:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine: only its own addresses can be bound."""
+    """Return whether a host is this machine. Only a machine's own addresses can be bound."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
@@ -64,7 +64,7 @@ def _is_heard(file: Path) -> bool:
         except ConnectionRefusedError:
             return False
         except OSError:
-            return True  # whose it is, and what may be done about it, is said elsewhere
+            return True  # its owner is checked next
     return True
 
 

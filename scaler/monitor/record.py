@@ -20,17 +20,17 @@ from scaler.monitor.trace import Trace
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""After a signal it hears the next message, in which the last tasks are: there is one each second."""
+"""After a signal it waits for the next message, which has the last tasks: one comes each second."""
 GRAPHS_SECONDS = 3.0
-"""The same for the nodes of graphs that are known, if they have not come."""
+"""The same for nodes of known graphs that have not come."""
 BEGAN = "the recording has begun"
 
 
 def record(
     subscriber: Subscriber, seconds: float, began: Callable[[], None] = lambda: None, lifeline: int | None = None
 ) -> Trace:
-    """Return what was heard of tasks within `seconds`, or until SIGINT or SIGTERM; nothing, once it is known
-    why nothing can be heard.
+    """Return the tasks heard within `seconds`, or until SIGINT or SIGTERM; an empty trace as soon as it is known that
+    nothing can be heard.
 
     Args:
         began: called when the first message has come.

@@ -1,7 +1,7 @@
 """Trace: the tasks of some seconds, from the monitor stream, as a file that Perfetto and Chrome show.
 
 One lane for each worker, with the runs in it; beside it what waited, from submission to start; an arrow from each node
-of a graph to those that needed it. The stream says up to 500 single tasks a second, so under more load it is a sample,
+of a graph to those that needed it. The stream has up to 500 single tasks a second; under more load it is a sample,
 and the file says of how many. Must never: keep more than its bounds.
 """
 
@@ -125,7 +125,7 @@ class Trace:
         yield _named("process_name", WAITS, 0, "waiting for a worker")
         lanes = _Lanes()
         for run in runs:
-            run.lane = lanes.place(run)
+            run.lane = lanes.take(run)
         for number, name in enumerate(lanes.names, 1):
             yield _named("thread_name", RUNS, number, name)
         for run in runs:
@@ -182,12 +182,12 @@ class _Lanes:
         self.names: list[str] = []
         self._ends: dict[str, list[tuple[int, int]]] = {}
 
-    def place(self, run: _Run) -> int:
+    def take(self, run: _Run) -> int:
         """Return the number of the lane of a run. The runs of a worker come by their starts."""
         lanes = self._ends.setdefault(run.task.worker, [])
-        for place, (number, end_us) in enumerate(lanes):
+        for index, (number, end_us) in enumerate(lanes):
             if end_us <= run.start_us:
-                lanes[place] = number, run.end_us
+                lanes[index] = number, run.end_us
                 return number
         self.names.append(run.task.worker if not lanes else f"{run.task.worker} ({len(lanes) + 1})")
         lanes.append((len(self.names), run.end_us))

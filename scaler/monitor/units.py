@@ -1,6 +1,6 @@
-"""Numbers as people read them: counts, bytes, durations, shares. Never cut: a number that is too long is rounded.
+"""Units: counts, bytes, durations and shares as people read them. A number that is too long is rounded, never cut.
 
-Used by all viewers. A value that is not known is `-`, never 0.
+Used by the terminal and the page. An unknown value is `-`, never 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Event log: the topic `events`: who came and went, and what was restarted, the last ones.
 
-Used by the monitor, which tells it of each. Must never: tell of single tasks.
+Used by the monitor, which reports each event. Must never: have single tasks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class EventLog:
         """of the sessions that are there"""
         self.total = 0
         self._said = -1
-        """how many there were when the topic was said last"""
+        """how many there were when the topic was shown last"""
 
     def add(self, event: PeerEvent, time_us: int) -> None:
         """Something happened."""

@@ -1,7 +1,7 @@
 """Failures: the topic `failures`: failed tasks by kind: the type of the error, the shape of its message, which leaves
 out numbers and the worker, and the function.
 
-Used by the monitor, which tells it of each failed task, also while nobody watches. A traceback is read for the first
+Used by the monitor, which reports each failed task, also while nobody watches. A traceback is read for the first
 failure of a kind, and then once in a second at most. Must never: keep a result, or more kinds than its bound.
 """
 

@@ -1,7 +1,6 @@
-"""Sampler: which tasks the monitor is told of at each step: all while few end, otherwise those that it names.
+"""Sampler: chooses the tasks whose steps the monitor hears: all while few end, otherwise those that it names.
 
-Used by the monitor. It changes what the door of events tells, and nothing else. Must never: let the monitor be told of
-very many steps.
+Used by the monitor. It sets `Events.followed`, and nothing else. Must never: let the monitor hear very many steps.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.tasks import Tasks
 
 ALL_BELOW, SOME_ABOVE = 150, 200
-"""Ends of tasks in a second: all tasks are followed below the first number, until there are more than the second."""
+"""Tasks that end in a second: below the first number all are followed, until there are more than the second."""
 
 LEAST_SECONDS = 0.5
 """No rate is taken over less time."""

@@ -1,8 +1,8 @@
 """Tasks: the topics `tasks` and `task/ID`: single tasks, as a sample, and those that viewers have asked for.
 
-Used by the monitor, which tells it of moves of tasks and of the runs that agents saw. While few tasks end, the monitor
-follows all; otherwise those that agents saw running for a while, and those that were asked for. Tasks that failed or
-were moved are told anyway. It is itself the answer to the question whose moves are told (`Events.followed`).
+Used by the monitor, which reports moves of tasks and the runs that agents saw. While few tasks end, the monitor follows
+all; otherwise those that agents saw running for a while, and those that viewers asked for. Tasks that failed or were
+moved are always reported. `followed` has the tasks whose usual moves are wanted (`Events.followed`).
 
 Must never: keep more tasks than its bound, or say more than its bound at once.
 """
@@ -29,13 +29,13 @@ KEPT_MOST = 5000
 """So many tasks are remembered: those of which something was heard last."""
 
 SHOWN_MOST = 500
-"""So many are said at once: those that did not succeed come first."""
+"""So many are shown at once: those that did not succeed come first."""
 
 LINES_MOST = 200
-"""So many lines that a task has written are said at once: the last ones."""
+"""So many lines that a task has written are shown at once: the last ones."""
 
 MOVES_MOST = 1000
-"""So many moves of a task that was asked for are kept until they are said."""
+"""So many moves of a task that was asked for are kept until they are shown."""
 
 _UINT32_MOST = 2**32 - 1
 _OPEN = ("inactive", "running", "canceling")
@@ -82,13 +82,13 @@ class Tasks:
         self._asked: dict[bytes, TaskId | None] = {}
         """short ids that viewers have asked for, and the ids, if they are known"""
         self._moves: dict[bytes, list[StateMove]] = {}
-        """those of the tasks that were asked for, which were not said yet"""
+        """of the tasks that were asked for: those not shown yet"""
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
         """the open ones that were asked for: who knows what they wait for, and, if that is a graph, the position there;
         -1: it is the task itself
         """
         self._explained: set[bytes] = set()
-        """those of them of which it is not said yet"""
+        """those whose explanation is not shown yet"""
         self.followed: set[TaskId] = set()
         """the tasks whose usual moves are to be told"""
         self.moves = 0
@@ -280,7 +280,7 @@ class Outputs:
         self._said[short_id] = lines[-1].number
         skipped = lines[:-LINES_MOST]
         dropped = len(skipped) + sum(line.dropped for line in skipped)
-        return [_line(short_id, line, 0 if place else dropped) for place, line in enumerate(lines[-LINES_MOST:])]
+        return [_line(short_id, line, 0 if index else dropped) for index, line in enumerate(lines[-LINES_MOST:])]
 
 
 def _line(short_id: bytes, line: KeptLine, dropped: int) -> StateLine:

@@ -1,4 +1,4 @@
-"""Topics: what viewers can subscribe to, how often each is said, and what agents must report for it."""
+"""Topics: what viewers can subscribe to, how often each is published, and what must be reported and counted for it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DIGITS = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True)
 class Topic:
-    """What must be known for a topic, and when it is said."""
+    """What a topic needs, and when it is published."""
 
     ticks: int = 1
-    """it is said every so many ticks"""
+    """it is published every so many ticks"""
     part: Part = Part(0)  # noqa: RUF009 - a flag, which does not change
     """what agents report for it"""
     of_balancer: bool = False

@@ -1,7 +1,7 @@
 """Model: what a viewer knows of a cluster, from the items of the monitor stream. Both viewers are built on it.
 
 It keeps the latest state of each thing, rates and the history of the last seconds, and notices restarts, gaps and
-silence. Sans I/O: whoever calls passes the time, in seconds that only grow. Everything in it is bounded.
+silence. Sans I/O: callers pass the time, in seconds that only grow. Everything in it is bounded.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Model:
         self.scheduler_id = b""
         self.restarts = 0
         self.restarted_us = 0
-        """When the first news of the present scheduler was, if there was another one before; 0 if there was none."""
+        """When this scheduler was first heard, if it replaced another one; else 0."""
         self.workers_before = 0
         """How many workers the scheduler before had."""
         self.heard_at: float | None = None
@@ -84,7 +84,7 @@ class Model:
         self.heard_us = 0
         """The same, by the clock of the scheduler: microseconds since 1970."""
         self.missed = 0
-        """How many messages were missing in between."""
+        """How many messages were lost."""
         self.history = History(history_seconds)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
         self._forget()
@@ -343,7 +343,7 @@ class Model:
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure that a task has ended with, of which it may be the example; None: it is not known.
+        """Return the kind of failure that a task has ended with, if it is known.
 
         Args:
             others: those of earlier schedulers.

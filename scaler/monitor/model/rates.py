@@ -14,7 +14,7 @@ SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "not_fou
 OUTCOMES = (SUCCESS, FAILED, CANCELED, NOT_FOUND)
 _OWN = {vocabulary.SUCCESS: SUCCESS, vocabulary.CANCELED: CANCELED, vocabulary.NOT_FOUND: NOT_FOUND}
 _LEAST_US = 200_000
-"""Counters of two moments that are nearer to each other say little about a rate."""
+"""Counters read at a shorter interval say little about a rate."""
 HISTORY_SECONDS = 60
 
 
@@ -140,18 +140,18 @@ class History:
             return row
         end = self.moments[-1].time_us // 1_000_000
         for moment in self.moments:
-            place = width - 1 - (end - moment.time_us // 1_000_000)
-            if 0 <= place < width:
-                row[place] = moment
+            index = width - 1 - (end - moment.time_us // 1_000_000)
+            if 0 <= index < width:
+                row[index] = moment
         return _without_jitter(row)
 
 
 def _without_jitter(row: list[Moment | None]) -> list[Moment | None]:
-    """Messages come a little more or less than a second apart: one empty second between two is no gap."""
+    """Messages are not exactly a second apart: a single empty second is no gap."""
     filled = list(row)
-    for place in range(1, len(row) - 1):
-        if row[place] is None and row[place + 1] is not None:
-            filled[place] = row[place - 1]
+    for index in range(1, len(row) - 1):
+        if row[index] is None and row[index + 1] is not None:
+            filled[index] = row[index - 1]
     return filled
 
 

@@ -12,7 +12,7 @@ from scaler.wire.messages.vocabulary import INPUTS, NOT_ABLE
 TARGET_SECONDS = 5.0
 """In what time the open work should be done. Less means more workers for a short time."""
 _UNKNOWN_PART = 0.05
-"""So few tasks of an unknown duration, for each other one, change no estimate of one digit."""
+"""This share of tasks of unknown duration does not change an estimate of one digit."""
 
 
 def never(waiting: Sequence[StateWaiting]) -> str:
@@ -24,10 +24,10 @@ def never(waiting: Sequence[StateWaiting]) -> str:
 
 
 class Left:
-    """How long the open tasks will take, as far as that can be said.
+    """How long the open tasks will take, where that can be estimated.
 
-    Those that ask for the same share the workers that could take them, and all share all workers: the longest of these
-    times counts. What no worker can take is left out, unless there is nothing else.
+    Tasks that ask for the same share the workers that can take them, and all tasks share all workers: the longest of
+    these times counts. What no worker can take is left out, unless nothing else is open.
     """
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ class Left:
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would do the open tasks in this time, by what the tasks ask for, such as `gpu=1`; an
-    empty text is for those that ask for nothing. A worker of `gpu=1` is a place where a task has that.
+    """Return how many workers would finish the open tasks in this time, by what the tasks ask for, such as `gpu=1`;
+    the empty text stands for tasks that ask for nothing. A worker of `gpu=1` runs one such task at a time.
 
-    There is at most one for each task. Tasks of a function that nobody has measured yet count as long ones.
+    There is at most one worker for each task. A task of unknown duration counts as one that takes all of the time.
     """
     wanted = {}
     for each in waiting:

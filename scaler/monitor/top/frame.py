@@ -244,14 +244,14 @@ def _draw_details(canvas: Grid, model: Model, view: View, y: int, rows: int) -> 
     canvas.put(0, y, fit(f"{details.title}   (Esc back)", canvas.width), grid.BOLD)
     view.line = max(0, min(view.line, len(details.lines) - 1))
     parts = [
-        (number, f"{'>' if line.target and not place else ' '} {part}", line.style)
+        (number, f"{'>' if line.target and not index else ' '} {part}", line.style)
         for number, line in enumerate(details.lines)
-        for place, part in enumerate(wrapped(line.text, canvas.width - 2))
+        for index, part in enumerate(wrapped(line.text, canvas.width - 2))
     ]
-    end = 1 + max(place for place, (number, _, _) in enumerate(parts) if number == view.line)
+    end = 1 + max(index for index, (number, _, _) in enumerate(parts) if number == view.line)
     first = max(0, end - rows)
-    for place, (number, text, style) in enumerate(parts[first : first + rows]):
-        canvas.put(0, y + 1 + place, fit(text, canvas.width), grid.REVERSE if number == view.line else style)
+    for index, (number, text, style) in enumerate(parts[first : first + rows]):
+        canvas.put(0, y + 1 + index, fit(text, canvas.width), grid.REVERSE if number == view.line else style)
     _draw_more(canvas, y + rows, first + rows < len(parts))
 
 

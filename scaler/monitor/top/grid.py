@@ -59,8 +59,8 @@ class Grid:
     def fill_part(self, y: int, x: int, end: int, style: str) -> None:
         """Give a part of a row another style."""
         row = self._rows[y]
-        for place in range(x, min(end, self.width)):
-            row[place] = (row[place][0], style)
+        for index in range(x, min(end, self.width)):
+            row[index] = (row[index][0], style)
 
     def paste(self, x: int, y: int, part: Grid) -> None:
         """Copy another grid into this one."""
@@ -82,14 +82,14 @@ class Grid:
 
 
 def _row_changes(y: int, row: list[tuple[str, str]], old: list[tuple[str, str]]) -> Iterator[Run]:
-    changed = [place for place, (new, was) in enumerate(zip(row, old, strict=True)) if new != was]
+    changed = [index for index, (new, was) in enumerate(zip(row, old, strict=True)) if new != was]
     spans: list[list[int]] = []
-    for place in changed:
-        first = place - 1 if row[place][0] == "" else place  # the second half of a wide character
+    for index in changed:
+        first = index - 1 if row[index][0] == "" else index  # the second half of a wide character
         if spans and first <= spans[-1][1] + _GAP:
-            spans[-1][1] = place + 1
+            spans[-1][1] = index + 1
         else:
-            spans.append([first, place + 1])
+            spans.append([first, index + 1])
     for first, end in spans:
         last = end + 1 if end < len(row) and row[end][0] == "" else end
         yield from _runs(y, row, first, last)
@@ -97,7 +97,7 @@ def _row_changes(y: int, row: list[tuple[str, str]], old: list[tuple[str, str]])
 
 def _runs(y: int, row: list[tuple[str, str]], first: int, end: int) -> Iterator[Run]:
     start = first
-    for place in range(first + 1, end + 1):
-        if place == end or row[place][1] != row[start][1]:
-            yield Run(start, y, "".join(cell for cell, _ in row[start:place]), row[start][1])
-            start = place
+    for index in range(first + 1, end + 1):
+        if index == end or row[index][1] != row[start][1]:
+            yield Run(start, y, "".join(cell for cell, _ in row[start:index]), row[start][1])
+            start = index

@@ -88,8 +88,8 @@ def _next_marked(view: View, shown: Shown) -> None:
         view.show(WORKERS)
     elif shown.marked:
         name = HOSTS if view.is_by_host else view.name
-        place = _place(view.selected.get(name), shown.marked)
-        view.selected[name] = shown.marked[0 if place is None else (place + 1) % len(shown.marked)]
+        index = _index(view.selected.get(name), shown.marked)
+        view.selected[name] = shown.marked[0 if index is None else (index + 1) % len(shown.marked)]
 
 
 def _type(view: View, key: str) -> None:
@@ -155,8 +155,8 @@ def _scroll(step: int) -> Callable[[View], None]:
 
 def _cadence(step: int) -> Callable[[View], None]:
     def change(view: View) -> None:
-        place = CADENCES.index(view.cadence) + step
-        view.cadence = CADENCES[max(0, min(len(CADENCES) - 1, place))]
+        index = CADENCES.index(view.cadence) + step
+        view.cadence = CADENCES[max(0, min(len(CADENCES) - 1, index))]
 
     return change
 
@@ -210,13 +210,13 @@ def _move(view: View, move: tuple[int, bool], shown: Shown) -> None:
     if not shown.keys:
         return
     name = HOSTS if view.is_by_host else view.name
-    place = _place(view.selected.get(name), shown.keys)
-    if place is None:
-        place = view.top.get(name, 0) - (1 if step == 1 else 0)
-    view.selected[name] = shown.keys[max(0, min(len(shown.keys) - 1, place + step))]
+    index = _index(view.selected.get(name), shown.keys)
+    if index is None:
+        index = view.top.get(name, 0) - (1 if step == 1 else 0)
+    view.selected[name] = shown.keys[max(0, min(len(shown.keys) - 1, index + step))]
 
 
-def _place(key: object, keys: Sequence[object]) -> int | None:
+def _index(key: object, keys: Sequence[object]) -> int | None:
     return keys.index(key) if key is not None and key in keys else None
 
 

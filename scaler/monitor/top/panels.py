@@ -155,9 +155,9 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
     left = x + 7
     for row in range(height):
         canvas.put(left, 1 + row, _slice_of(tasks, peak, height - 1 - row, height, bars), grid.SUCCESS)
-    for place, moment in enumerate(moments):
+    for index, moment in enumerate(moments):
         if moment is not None and moment.is_restart:
-            canvas.put(left + place, height, "R", grid.REVERSE)
+            canvas.put(left + index, height, "R", grid.REVERSE)
     strips: list[tuple[str, Callable[[Moment], float], float, str]] = [
         ("fail/s", lambda moment: moment.per_second.get(FAILED, 0.0), 0.0, grid.FAILED),
         ("cpu", lambda moment: moment.cpu_permille, 1000.0, grid.PLAIN),

@@ -59,15 +59,15 @@ class RowTexts(Sequence[str]):
         return 1 + len(self._columns)
 
     @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, index: slice) -> list[str]: ...
 
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
-        return self._row.name if place == 0 else self._columns[place - 1][0].text(self._row)
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return self._row.name if index == 0 else self._columns[index - 1][0].text(self._row)
 
 
 @dataclass(frozen=True)
@@ -277,12 +277,12 @@ def _spread(
     """Give the room that is left to the first field; where there is too little, those of `less` are left out."""
     kept = list(range(len(fields)))
     for title in less:
-        if width - sum(fields[place].width + 1 for place in kept[1:]) >= _FIRST_FIELD:
+        if width - sum(fields[index].width + 1 for index in kept[1:]) >= _FIRST_FIELD:
             break
-        kept = [place for place in kept if fields[place].title != title]
-    name_width = width - sum(fields[place].width + 1 for place in kept[1:])
-    chosen = [Field(fields[0].title, name_width, right=False), *[fields[place] for place in kept[1:]]]
-    cut_lines = [Line(line.key, [line.texts[place] for place in kept], line.mark, line.style) for line in lines]
+        kept = [index for index in kept if fields[index].title != title]
+    name_width = width - sum(fields[index].width + 1 for index in kept[1:])
+    chosen = [Field(fields[0].title, name_width, right=False), *[fields[index] for index in kept[1:]]]
+    cut_lines = [Line(line.key, [line.texts[index] for index in kept], line.mark, line.style) for line in lines]
     return Table(chosen, cut_lines, len(lines), empty)
 
 

@@ -31,7 +31,7 @@ def _safe(character: str) -> str:
 
 
 def cells(text: str) -> Iterator[tuple[str, int]]:
-    """Yield what belongs to one place, with its width of 1 or 2; marks without a width go with what they follow."""
+    """Yield each character with its width of 1 or 2 cells; marks without a width go with what they follow."""
     held, width = "", 0
     for character in text:
         own = max(0, wcwidth(character))

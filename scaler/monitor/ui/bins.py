@@ -39,9 +39,9 @@ class _Lane:
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
-            place = late % SECONDS
-            self.busy[place] = self.failed[place] = self.canceled[place] = 0
-            self.ended[place] = self.function[place] = 0
+            index = late % SECONDS
+            self.busy[index] = self.failed[index] = self.canceled[index] = 0
+            self.ended[index] = self.function[index] = 0
         self.last = max(self.last, second)
 
 
@@ -54,7 +54,7 @@ class Bins:
         """the time after the newest bin"""
         self.functions: list[bytes] = [b""]
         """short ids; bins have positions in this list"""
-        self._places: dict[bytes, int] = {b"": 0}
+        self._indexes: dict[bytes, int] = {b"": 0}
         self._together = array("I", bytes(4 * SECONDS))
 
     def take(self, time_us: int, batch: Iterable[StateBins]) -> None:
@@ -82,12 +82,12 @@ class Bins:
         oldest = self._fill_busy(lane, second, busy_ms)
         if oldest < second:
             lane.rewrites.append((second, oldest))
-        place = second % SECONDS
+        index = second % SECONDS
         success, failed, canceled = ends
-        lane.failed[place] = min(255, lane.failed[place] + failed)
-        lane.canceled[place] = min(255, lane.canceled[place] + canceled)
-        lane.ended[place] += success + failed + canceled
-        lane.function[place] = self._place(function)
+        lane.failed[index] = min(255, lane.failed[index] + failed)
+        lane.canceled[index] = min(255, lane.canceled[index] + canceled)
+        lane.ended[index] += success + failed + canceled
+        lane.function[index] = self._index_of(function)
 
     def lose(self, key: tuple[bytes, int]) -> None:
         """A worker was lost with what it ran."""
@@ -97,7 +97,7 @@ class Bins:
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """More than a second of work was also before this second: a long task is told when it ends.
+        """Spread work over earlier seconds: a long task is reported when it ends.
 
         Returns:
             the oldest second that was changed.
@@ -105,25 +105,25 @@ class Bins:
         oldest = second
         left = busy_ms * _UNITS // 1000
         while left > 0 and second > lane.last - SECONDS:
-            place = second % SECONDS
-            part = min(left, _UNITS - lane.busy[place])
-            lane.busy[place] += part
-            self._together[place] += part
+            index = second % SECONDS
+            part = min(left, _UNITS - lane.busy[index])
+            lane.busy[index] += part
+            self._together[index] += part
             left -= part
             oldest = second
             second -= 1
         return oldest
 
-    def _place(self, function: bytes) -> int:
+    def _index_of(self, function: bytes) -> int:
         if not any(function):
             return 0
-        place = self._places.get(function)
-        if place is None:
-            place = len(self.functions) if len(self.functions) < 65_535 else 0
-            if place:
+        index = self._indexes.get(function)
+        if index is None:
+            index = len(self.functions) if len(self.functions) < 65_535 else 0
+            if index:
                 self.functions.append(function)
-                self._places[function] = place
-        return place
+                self._indexes[function] = index
+        return index
 
     def _drop_oldest(self) -> None:
         for key in sorted(self._lanes, key=lambda key: self._lanes[key].last)[: WORKERS_MOST // 10]:
@@ -157,13 +157,13 @@ class Bins:
         busy, ends = [], []
         for first in range(start, start + step * count, step):
             seconds = [second % SECONDS for second in range(first, first + step) if oldest < second <= lane.last]
-            tenths = sum(lane.busy[place] for place in seconds) * 10 // (_UNITS * step)
+            tenths = sum(lane.busy[index] for index in seconds) * 10 // (_UNITS * step)
             kind = IDLE
-            if any(lane.failed[place] for place in seconds):
+            if any(lane.failed[index] for index in seconds):
                 kind = FAILED
-            elif any(lane.canceled[place] for place in seconds):
+            elif any(lane.canceled[index] for index in seconds):
                 kind = CANCELED
-            elif any(lane.ended[place] or lane.busy[place] for place in seconds):
+            elif any(lane.ended[index] or lane.busy[index] for index in seconds):
                 kind = SUCCESS
             busy.append("0123456789a"[min(tenths, 10)] if tenths or kind == IDLE else "1")
             ends.append(str(kind))

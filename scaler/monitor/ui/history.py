@@ -33,7 +33,7 @@ RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """Step in seconds, and how many: 30 minutes, 6 hours, 7 days."""
 _GAP = float("nan")
 LATE_SECONDS = 2
-"""News of each second may come so late that it falls into the next but one: that is no gap."""
+"""A message may come so late that it falls into the second after the next: that is no gap."""
 
 
 def sample_of(model: Model) -> list[float]:
@@ -153,12 +153,12 @@ class History:
 
     def read(self, names: Sequence[str], start: int, step: int, count: int) -> dict[str, list[float | None]]:
         """Return the values of some series in even steps; None where nothing was heard."""
-        places = [SERIES.index(name) for name in names]
+        positions = [SERIES.index(name) for name in names]
         columns: list[list[float | None]] = [[] for _ in names]
         for index in range(count):
             row = self._at(start + index * step, step)
-            for column, place in zip(columns, places, strict=True):
-                value = _GAP if row is None else row[place]
+            for column, position in zip(columns, positions, strict=True):
+                value = _GAP if row is None else row[position]
                 column.append(None if math.isnan(value) else float(f"{value:.5g}"))
         return dict(zip(names, columns, strict=True))
 
@@ -188,8 +188,8 @@ def combined(rows: Sequence[Sequence[float]]) -> Sequence[float]:
     if len(rows) == 1:
         return rows[0]
     result = array("f")
-    for place, name in enumerate(SERIES):
-        values = [row[place] for row in rows if not math.isnan(row[place])]
+    for position, name in enumerate(SERIES):
+        values = [row[position] for row in rows if not math.isnan(row[position])]
         if not values:
             result.append(_GAP)
         else:

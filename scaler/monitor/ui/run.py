@@ -31,7 +31,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
 
 
 @dataclass(frozen=True)
-class Place:
+class Site:
     """Where the page is."""
 
     listener: socket.socket
@@ -41,7 +41,7 @@ class Place:
     """with the token"""
 
 
-def take_place(config: UiConfig) -> Place:
+def open_site(config: UiConfig) -> Site:
     """Take the port.
 
     Raises:
@@ -57,7 +57,7 @@ def take_place(config: UiConfig) -> Place:
         raise
     host = socket.gethostname() if config.host in _EVERYWHERE else config.host
     shown = f"[{host}]" if ":" in host else host
-    return Place(listener, token, file, f"http://{shown}:{port}/?token={token}")
+    return Site(listener, token, file, f"http://{shown}:{port}/?token={token}")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def run_ui(config: UiConfig, ready: Callable[[Place], None], lifeline: int | None = None) -> int:
+def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None = None) -> int:
     """Serve until SIGINT or SIGTERM, or until the lifeline ends. Return the exit code.
 
     Args:
@@ -93,7 +93,7 @@ def run_ui(config: UiConfig, ready: Callable[[Place], None], lifeline: int | Non
     Raises:
         ConfigError: if the page cannot be served with these settings.
     """
-    place = take_place(config)
+    site = open_site(config)
     try:
         subscriber = Subscriber(config.address)
         try:
@@ -101,16 +101,14 @@ def run_ui(config: UiConfig, ready: Callable[[Place], None], lifeline: int | Non
         except ConfigError:
             subscriber.close()
             raise
-        return asyncio.run(_serve(config, place, Feed(subscriber, store), ready, lifeline))
+        return asyncio.run(_serve(config, site, Feed(subscriber, store), ready, lifeline))
     finally:
-        place.listener.close()
+        site.listener.close()
         if not config.port and not config.token_file:
-            place.token_file.unlink(missing_ok=True)  # nobody asks for this port again
+            site.token_file.unlink(missing_ok=True)  # nobody asks for this port again
 
 
-async def _serve(
-    config: UiConfig, place: Place, feed: Feed, ready: Callable[[Place], None], lifeline: int | None
-) -> int:
+async def _serve(config: UiConfig, site: Site, feed: Feed, ready: Callable[[Site], None], lifeline: int | None) -> int:
     loop, end = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end.set)
@@ -122,7 +120,7 @@ async def _serve(
                 end.set()
 
         loop.add_reader(lifeline, look)
-    app = make_app(feed, Gate(place.token, config.host, config.names), not config.metrics_only, end.set)
+    app = make_app(feed, Gate(site.token, config.host, config.names), not config.metrics_only, end.set)
     spoken: set[Any] = set()
 
     async def note(request: web.Request, _response: web.StreamResponse) -> None:
@@ -132,9 +130,9 @@ async def _serve(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_SECONDS)
     await runner.setup()
     try:
-        await web.SockSite(runner, place.listener).start()
+        await web.SockSite(runner, site.listener).start()
         silence = loop.create_task(_hang_up_on_silent(runner, spoken))
-        ready(place)
+        ready(site)
         await end.wait()
         silence.cancel()
     finally:

@@ -32,9 +32,9 @@ def _row(graph: StateGraph) -> dict[str, Any]:
 def _one(state: State, wish: Wish, sent: Sent) -> dict[str, Any]:
     graph = state.model.graphs.get(wish.short_id)
     nodes = state.model.nodes.get(wish.short_id, {})
-    places = depths(nodes)
+    depth_of = depths(nodes)
     is_small = len(nodes) <= NODES_MOST
-    drawn = _by_node(nodes, places) if is_small else _by_box(nodes, places)
+    drawn = _by_node(nodes, depth_of) if is_small else _by_box(nodes, depth_of)
     shape = (len(nodes), is_small)
     edges = None
     if sent.shape != shape:  # they do not change
@@ -69,9 +69,9 @@ def _inputs(node: StateNode) -> tuple[int, ...]:
     return positions(row[: len(row) // 4 * 4])
 
 
-def _by_node(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[list[Any]]:
+def _by_node(nodes: Mapping[int, StateNode], depth_of: Mapping[int, int]) -> list[list[Any]]:
     return [
-        [position, places[position], node.function_name, outcome(node.state), node.duration_us / 1e6, node.task.hex()]
+        [position, depth_of[position], node.function_name, outcome(node.state), node.duration_us / 1e6, node.task.hex()]
         for position, node in sorted(nodes.items())
     ]
 
@@ -80,10 +80,10 @@ def _edges(nodes: Mapping[int, StateNode]) -> list[tuple[int, int]]:
     return [(each, position) for position, node in nodes.items() for each in _inputs(node) if each in nodes]
 
 
-def _by_box(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[list[Any]]:
+def _by_box(nodes: Mapping[int, StateNode], depth_of: Mapping[int, int]) -> list[list[Any]]:
     boxes: dict[tuple[int, str], dict[str, int]] = {}
     for position, node in nodes.items():
-        counts = boxes.setdefault((places[position], node.function_name), {})
+        counts = boxes.setdefault((depth_of[position], node.function_name), {})
         kind = outcome(node.state)
         counts[kind] = counts.get(kind, 0) + 1
     return [[depth, name, counts] for (depth, name), counts in sorted(boxes.items())]

@@ -1,4 +1,4 @@
-"""Wish: what a page asks for: its name and few arguments, all of them checked here."""
+"""Wish: what a page asks for: its name and a few arguments, all checked here."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scaler.config import ConfigError
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import run
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.run import Place, is_loopback, run_ui, take_place
+from scaler.monitor.ui.run import Site, is_loopback, open_site, run_ui
 from scaler.settings import UiConfig
 
 SOMEWHERE = "tcp://127.0.0.1:1"
@@ -30,31 +30,31 @@ def taken() -> Iterator[int]:
         yield int(other.getsockname()[1])
 
 
-def never(_place: Place) -> None:
+def never(_place: Site) -> None:
     raise AssertionError("it must not come so far")
 
 
 def test_the_address_has_the_token_and_the_file_is_for_its_user_alone(home: Path) -> None:
-    place = take_place(UiConfig(SOMEWHERE, port=0))
-    port = place.listener.getsockname()[1]
-    place.listener.close()
-    assert place.token_file.parent == home / "scaler"
-    assert place.token_file.read_text().strip() == place.token
-    assert stat.S_IMODE(place.token_file.stat().st_mode) == 0o600
-    assert place.url == f"http://127.0.0.1:{port}/?token={place.token}"
+    site = open_site(UiConfig(SOMEWHERE, port=0))
+    port = site.listener.getsockname()[1]
+    site.listener.close()
+    assert site.token_file.parent == home / "scaler"
+    assert site.token_file.read_text().strip() == site.token
+    assert stat.S_IMODE(site.token_file.stat().st_mode) == 0o600
+    assert site.url == f"http://127.0.0.1:{port}/?token={site.token}"
 
 
 def test_an_address_of_ipv6_has_brackets() -> None:
-    place = take_place(UiConfig(SOMEWHERE, host="::1", port=0))
-    place.listener.close()
-    assert place.url.startswith("http://[::1]:")
+    site = open_site(UiConfig(SOMEWHERE, host="::1", port=0))
+    site.listener.close()
+    assert site.url.startswith("http://[::1]:")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_an_address_for_all_networks_has_the_name_of_the_machine(host: str) -> None:
-    place = take_place(UiConfig(SOMEWHERE, host=host, port=0))
-    place.listener.close()
-    assert place.url.startswith(f"http://{socket.gethostname()}:")
+    site = open_site(UiConfig(SOMEWHERE, host=host, port=0))
+    site.listener.close()
+    assert site.url.startswith(f"http://{socket.gethostname()}:")
     assert not is_loopback(host)
 
 
@@ -92,7 +92,7 @@ def test_a_page_that_hears_nothing_any_more_because_of_an_error_ends(monkeypatch
         raise LookupError("what nobody has thought of")
 
     monkeypatch.setattr(Feed, "run", fail)
-    places: list[Place] = []
+    places: list[Site] = []
     with pytest.raises(LookupError, match="nobody has thought of"):
         run_ui(UiConfig(SOMEWHERE, port=0), places.append)
     assert len(places) == 1
@@ -107,12 +107,12 @@ def test_a_connection_that_makes_half_a_request_is_closed_and_one_that_was_answe
 
 async def half_and_whole_requests() -> None:
     config = UiConfig(SOMEWHERE, port=0)
-    place = take_place(config)
+    site = open_site(config)
     is_ready, (ours, theirs) = asyncio.Event(), socket.socketpair()
     feed = Feed(Subscriber(SOMEWHERE))
-    serving = asyncio.create_task(run._serve(config, place, feed, lambda _place: is_ready.set(), theirs.fileno()))
+    serving = asyncio.create_task(run._serve(config, site, feed, lambda _place: is_ready.set(), theirs.fileno()))
     await is_ready.wait()
-    at = place.listener.getsockname()
+    at = site.listener.getsockname()
     connections = [await asyncio.open_connection(*at) for _ in range(3)]
     (silent, _), (half, begins), (whole, asks) = connections
     begins.write(b"GET / HTTP/1.1\r\nHost: localhost")
@@ -127,4 +127,4 @@ async def half_and_whole_requests() -> None:
     ours.close()
     assert await serving == 0
     theirs.close()
-    place.listener.close()
+    site.listener.close()

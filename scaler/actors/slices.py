@@ -1,7 +1,7 @@
 """Slices: work of one actor that is too long for one handler, done a slice at a time.
 
 Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and all
-other actors have their turn. Must never: reorder the work that it is given.
+other actors have their turn.
 """
 
 from __future__ import annotations

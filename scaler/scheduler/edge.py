@@ -147,7 +147,7 @@ class SchedulerEdge:
         """Hang up on connections that have been no peer's since the last call: they said no hello, or were left."""
         count = self._listener.hang_up_on_idle(self._directory.connected)
         if count:
-            logger.info("hung up on %d connections that say no hello", count)
+            logger.info("closed %d connections that sent no hello", count)
 
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
         """Give the batches of a message to the session of its peer. Returns the number of items."""
@@ -183,7 +183,7 @@ class SchedulerEdge:
         if count > MESSAGES_MOST or is_large:
             self.bad_messages += 1
             if count == MESSAGES_MOST + 1 or is_large:
-                logger.debug("hung up on an unknown connection that sends messages and no hello")
+                logger.debug("closed an unknown connection that sent messages and no hello")
                 self._listener.hang_up(connection)
             return
         for incoming, outgoing in (
@@ -308,7 +308,7 @@ class SchedulerEdge:
         except PeerGoneError:
             self.undeliverable += 1
         except Exception:  # as above
-            logger.exception("the last words to %s cannot be written", connection.hex())
+            logger.exception("the last items for %s cannot be written", connection.hex())
 
     def _send_to_stranger(self, parcel: Parcel) -> None:
         try:

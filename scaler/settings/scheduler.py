@@ -82,7 +82,7 @@ class SchedulerConfig(Settings):
     )
     task_output_retention_seconds: float = setting(
         600,
-        "how long the lines that a task has written are kept after its last one",
+        "how long the output lines of a task are kept after its last one",
         "--task-output-retention-seconds",
         unit="s",
     )
@@ -120,17 +120,18 @@ class SchedulerConfig(Settings):
     )
     client_bytes: int = setting(
         128 * 1024 * 1024,
-        "the most bytes of arguments of open tasks that the scheduler has of one client, which keeps further ones",
+        "most bytes of arguments of open tasks that the scheduler accepts from one client; the client holds back the "
+        "rest",
         "--client-bytes",
         unit="bytes",
         least=1,
     )
     open_tasks: int = setting(
-        4_000_000, "the most open tasks of all clients, which have equal parts of them", "--open-tasks", least=1
+        4_000_000, "most open tasks of all clients together, in equal shares", "--open-tasks", least=1
     )
     open_bytes: int = setting(
         4 * 1024 * 1024 * 1024,
-        "the most bytes of arguments of open tasks of all clients, which have equal parts of them",
+        "most bytes of arguments of open tasks of all clients together, in equal shares",
         "--open-bytes",
         unit="bytes",
         least=1,
@@ -145,8 +146,8 @@ class SchedulerConfig(Settings):
     )
     kept_bytes: int = setting(
         256 * 1024 * 1024,
-        "the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its session "
-        "begins anew, and tasks whose results are among them run again",
+        "most bytes kept for a client or a cluster whose connection was lost; beyond that its session begins anew, and "
+        "tasks whose results were dropped run again",
         "--kept-bytes",
         unit="bytes",
         least=1,

@@ -1,6 +1,6 @@
 """Awaited: which graphs of a client wait for the results of its tasks, or of nodes of its other graphs.
 
-Kept by its client session, which tells it how tasks and nodes end. Must never: keep a result.
+Kept by its client session, which tells it how tasks and nodes end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """GraphNode: one node of a graph at the scheduler: its call, or the task whose result it is, and how it ended.
 
-Kept by its graph, which alone changes it. Must never: send.
+Kept by its graph, which alone changes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Graph view: what viewers see of a graph: how many of its nodes are in which state, and, if they ask, each node.
 
-Used by graphs, when the monitor asks and when they end. Must never: change a graph.
+Used by graphs, when the monitor asks and when they end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Explanations: what an open task waits for, in a word and in one sentence for people that says what to do.
 
-Used by those who know it: the task itself, its graph, the balancer, its worker proxy. Each answers the client session
-that asked, or hands the question on. Must never: look at other tasks than the one that is asked about and those that it
-depends on.
+Used by whoever has the task: the task itself, its graph, the balancer, its worker proxy. Each answers the session that
+asked, or passes the question on. Must never: look at a task that the question does not lead to.
 """
 
 from __future__ import annotations
@@ -51,18 +50,18 @@ def explain(
     worker: str = "",
     seconds: float = 0.0,
 ) -> None:
-    """Answer a question. If the task waits for another one, that is the one which is `found`.
+    """Answer a question about a task, or about the one that it waits for (`question.because`).
 
     Args:
         seconds: for how long it has been in this state at least; 0: not known.
     """
     if state is READY and seconds >= WORTH_SAYING_SECONDS:
-        who = "that one" if question.because else "it"
+        who = "that node" if question.because else "it"
         found = found[0], f"{found[1]}; {who} has waited for {age(seconds)}"
     sentence = found[1]
     if question.because:
         state, tries, worker, seconds = READY, NOT_KNOWN, "", question.seconds
-        sentence = question.because + (f"that one{sentence[2:]}" if sentence.startswith("it ") else sentence)
+        sentence = question.because + (sentence[3:] if sentence.startswith("it ") else f"waits: {sentence}")
     shown = shown_state(state)
     past, milliseconds = tries.told(question.asked_at), min(int(seconds * 1000), UINT64_MOST)
     answer = ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, past, milliseconds)
@@ -90,11 +89,11 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
         taken = "is taken by other tasks" if not found.has_free else "is at workers that have no room"
         have = "the worker has" if found.able == 1 else f"{found.able:,} workers have"
         return NO_ROOM if found.has_free else TAKEN, (
-            f"it asks for {found.asked}; {have} that, and all of it {taken}; it follows when some of these have ended, "
+            f"it asks for {found.asked}; {have} that, and all of it {taken}; it starts when some of these have ended, "
             "and earlier with more such workers"
         )
     if found.with_room:
-        return TURN, "a worker has room for it, and it is about to be sent there"
+        return TURN, "a worker has room for it, and gets it in a moment"
     are = "the one worker is" if found.workers == 1 else f"all {found.workers:,} workers are"
     return NO_ROOM, (
         f"{are} full, with {found.tasks:,} task{'s' * (found.tasks != 1)}; it starts when some of these have ended, "
@@ -270,5 +269,5 @@ def for_inputs(missing: int, all_of_them: int, seconds: float) -> str:
     """Return the first half of a sentence about a node that has waited for others for so long."""
     wants = f"it has waited for {age(seconds)} for" if seconds >= WORTH_SAYING_SECONDS else "it needs"
     if all_of_them == 1:
-        return f"{wants} the result of another node, which is not there: "
-    return f"{wants} the results of {all_of_them:,} other nodes, and {missing:,} are not there, one of them because: "
+        return f"{wants} the result of another node, which "
+    return f"{wants} the results of {missing:,} of {all_of_them:,} other nodes; one of them "

@@ -1,7 +1,7 @@
 """OutputTable: the lines that tasks have written, and how far they are, for some time, and in bounded memory.
 
 Written by `TaskOutputs`, read by the monitor too. Of each task the last lines are kept, and its latest report; of all
-tasks those that have written last. What is left out is counted. Must never: send.
+tasks those that have written last. What is left out is counted.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class AssignTasks:
     tasks: list[tuple[TaskReady, int]]
     """each with the microseconds of work that it counts for"""
     needs: Mapping[Hashable, Needs] | None = None
-    """what some of them take beside their places; there may be tasks of others among these"""
+    """what some of them take of their node; other tasks may be among these"""
 
 
 @message

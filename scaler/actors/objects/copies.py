@@ -1,6 +1,6 @@
 """Copies: which hosts have copies of which objects, and how long they keep unneeded functions.
 
-Two tables of the object store, which alone writes to them. Must never: know why an object is needed.
+Two tables of the object store, which alone writes to them.
 """
 
 from __future__ import annotations

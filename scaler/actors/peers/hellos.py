@@ -1,7 +1,4 @@
-"""Hellos: what the hello of a peer says, for the acceptor.
-
-Must never: keep state.
-"""
+"""Hellos: what the hello of a peer says, for the acceptor."""
 
 from __future__ import annotations
 

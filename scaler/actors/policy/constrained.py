@@ -28,9 +28,9 @@ from scaler.ids import ObjectId
 CLASSES_MOST = 1000
 """The most classes with waiting tasks."""
 GROUPS_MOST = 32
-"""So many groups are told one by one to those who watch."""
+"""The most groups that viewers see one by one."""
 OTHERS = "others"
-"""What the rest of them asks for."""
+"""The name of the rest."""
 
 
 class ResourceClass(Generic[T]):
@@ -67,7 +67,7 @@ class ConstrainedQueue(Generic[W, T]):
 
     Args:
         loads: of the workers that run any task.
-        call_loads: of those that run calls by name only.
+        call_loads: of workers that run only calls by name.
         new_order: makes an empty order of tasks.
     """
 
@@ -243,7 +243,7 @@ class ConstrainedQueue(Generic[W, T]):
                 refused.append((ready, sentence))
         return refused, look_at
 
-    # What is said
+    # What viewers and clients see
 
     def groups(self, plain: Group) -> list[Group]:
         """Return the tasks that wait or run, by what they ask for: first `plain`, which ask for nothing, and then those

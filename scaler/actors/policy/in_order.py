@@ -3,7 +3,7 @@
 The greatest priority goes first: the deepest, then by the user's wish. Within a priority retries go first, then the
 others. Nearly always all tasks have the same priority. Each operation takes constant time, except for a new priority.
 
-Must never: know a client; `fair_share` has one of these for each.
+`fair_share` has one of these for each client.
 """
 
 from __future__ import annotations

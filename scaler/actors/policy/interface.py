@@ -39,7 +39,7 @@ class Spec(Protocol):
 
     @property
     def coalesce_result(self) -> int:
-        """1: its result is only wanted with those of others, as in a map."""
+        """1: its result may wait for those of others, as in a map."""
 
 
 class Ready(Protocol):
@@ -126,21 +126,21 @@ class Backlog(Protocol):
     accounts: dict[int, int]
     """waiting tasks by account; empty if accounts take no turns"""
     groups: list[Group]
-    """all of these tasks: first those that ask for nothing, then the others by what they ask for"""
+    """all of these tasks, by what they ask for; first those that ask for nothing"""
 
 
 class Group(NamedTuple):
-    """Tasks that ask for the same, and so wait for the same."""
+    """Tasks that ask for the same resources."""
 
     asks: str
-    """what it is: `gpu=1,memory=1024`; empty: nothing but a place"""
+    """such as `gpu=1,memory=1024`; empty: nothing"""
     waiting: int
     running: int
     places: int
-    """how many of them the workers that are there can run at a time"""
+    """how many of them the connected workers can run at a time"""
     capacity: Capacity
     functions: Mapping[ObjectId, int]
-    """of those that wait, how many are of which function; empty if nobody counts"""
+    """how many waiting ones call which function; empty if nobody counts"""
     known_us: Callable[[ObjectId], float]
     """how long a task of a function takes; 0: not known"""
     last_function: ObjectId | None
@@ -160,7 +160,7 @@ class Decisions(Generic[W, T]):
     look_at: float | None = None
     """when to ask again, at the latest"""
     needs: dict[Hashable, Needs] | None = None
-    """what assigned tasks take beside their places, for those that ask for something"""
+    """what the assigned tasks take of their nodes, for those that ask for resources"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Capacity:
     tasks: int
     """how many tasks all workers have"""
     asked: str = ""
-    """what the task asks for; empty: nothing but a place"""
+    """what the task asks for; empty: nothing"""
     able: int = 0
     """how many workers could take it, if it asks for something"""
     has_free: bool = True
@@ -223,7 +223,7 @@ class Policy(Protocol[W, T]):
         """
 
     def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
-        """Free the places and the work of a worker's ended tasks. Return whether to ask for decisions.
+        """Subtract a worker's ended tasks and their work. Return whether to ask for decisions.
 
         Args:
             measured: by function, total run time in microseconds and number of the tasks that ran to their end.
@@ -246,10 +246,10 @@ class Policy(Protocol[W, T]):
         """
 
     def capacity(self, needs: Needs | None) -> Capacity:
-        """Return what a task that waits may have to wait for. `needs`: what it asks for beside a place."""
+        """Return what a task that waits may have to wait for. `needs`: what it asks for."""
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:
-        """Write down what waits and what runs.
+        """Fill in what waits and what runs.
 
         Args:
             functions: whether to count the functions of the tasks that wait, from now on.

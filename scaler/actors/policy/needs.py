@@ -1,7 +1,7 @@
-"""Needs: what tasks ask of the node of their worker, beside a place; and offers, what a node has.
+"""Needs: the resources that a task asks of its node; and offers, the resources that a node has.
 
-Made by tasks from their options and by agent sessions from hellos; read by the policy. Must never: believe that a peer
-names each capability once.
+Made by tasks from their options and by agent sessions from hellos; read by the policy. A peer may name a capability
+twice: the last amount counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Amounts = tuple[tuple[str, int], ...]
 """Names and amounts, by name."""
 
 ASKED_MOST = 64
-"""A task that asks for more of them is no client of ours, and only the first ones count."""
+"""Our clients ask for no more; of other clients, only the first ones count."""
 
 _KEPT = 1024
 _SHOWN_MOST = 8
@@ -52,7 +52,7 @@ class Offer(NamedTuple):
 
 @lru_cache(_KEPT)
 def needs_of(amounts: Amounts, patience_ms: int, worker: str = "") -> Needs | None:
-    """Return what a task asks for whose options say this; None: nothing."""
+    """Return the needs of a task with these options; None: any worker will do."""
     if not (amounts or patience_ms or worker):
         return None
     return Needs(tuple(sorted(dict(amounts[:ASKED_MOST]).items())), patience_ms, worker)

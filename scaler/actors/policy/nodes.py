@@ -1,8 +1,8 @@
 """Nodes: what each node has, and how much of it is free.
 
-Used by the policy. What a task takes is counted from its assignment to its end, by worker: a worker that leaves takes
-its part with it, and says it again when it comes back. More may be taken than there is, when tasks that waited for
-others go on: they ask nobody.
+Used by the policy. Resources of a task are taken from its assignment to its end, and counted by worker: one that
+leaves takes its share with it, and reports it when it comes back. More may be taken than there is: tasks that waited
+for others continue without asking.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Node(Generic[W]):
         self.named_only = offer.named_only
         self._taken: dict[W, Counter[Needs]] = {}
         self._unsure: set[W] = set()
-        """workers with runs of which it is not known what they take"""
+        """workers with runs whose needs are not known"""
 
     def __bool__(self) -> bool:
         return bool(self._taken)
@@ -51,7 +51,7 @@ class Node(Generic[W]):
         del self._taken[worker]
 
     def set_sure(self, worker: W, is_sure: bool) -> None:
-        """Say whether it is known what the runs of a worker take."""
+        """Note whether the needs of all runs of a worker are known."""
         if is_sure:
             self._unsure.discard(worker)
         else:

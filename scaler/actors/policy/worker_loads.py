@@ -1,4 +1,4 @@
-"""WorkerLoads: the queued work of each worker, which decides who has room and who gets the next task.
+"""WorkerLoads: the queued work of each worker. It decides who has room and who gets the next task.
 
 Work is counted in whole microseconds, as on the wire. The work that a task adds when it is assigned is subtracted when
 it ends, and with whole numbers the sum stays exact.
@@ -72,7 +72,7 @@ class WorkerLoads(Generic[W]):
         self._map_room: dict[W, _Load] = {}
         """workers that have room for tasks of a map only"""
         self.far_ahead: dict[W, None] = {}
-        """workers that got more than others may get, and have had no room since"""
+        """workers with more tasks of a map than other tasks may have"""
         self.with_room = 0
         """how many workers have room: those in all levels"""
         self.tasks = 0
@@ -134,7 +134,7 @@ class WorkerLoads(Generic[W]):
         self._put(worker, load)
 
     def take_again(self, worker: W, tasks: int, work_us: int) -> None:
-        """Add blocked tasks of a worker that continue. They need no room, so it may have more tasks than places."""
+        """Add blocked tasks of a worker that continue. They need no room, so a queue may overflow."""
         self.give_back(worker, -tasks, -work_us)
 
     def take(self, work_us: int) -> W:

@@ -3,9 +3,7 @@
 Written to by the edge (batches from the client), the acceptor (the client is back on another connection), its tasks,
 its graphs and the object store; sends to these, the acceptor and, through the outbox, to the client. It supervises its
 tasks and graphs: one that fails inside the scheduler is reported as failed, without other effects. Between graphs
-stands what one needs of another, or of a task: `Awaited`.
-
-Must never: keep an object.
+stands what one needs of another, or of a task: `Awaited`. Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -374,11 +372,11 @@ class ClientSession(Session):
         frames = instruction.frames
         is_function = instruction.kind == InstructionKind.CREATE_FUNCTION and type(frames) is not LostFrames
         if type(frames) is LostFrames:
-            logger.warning("%s: %s is not kept: %s", self._title, instruction.name or "an argument", frames.reason)
+            logger.warning("%s: %s is dropped: %s", self._title, instruction.name or "an argument", frames.reason)
         if is_function and (instruction.location or content_id(frames) != instruction.object_id):
             # Tasks that name it find no function, unless another client has stored the right one.
             why = "it has a location" if instruction.location else "its id is not the hash of its content"
-            logger.warning("%s: a function is not kept: %s", self._title, why)
+            logger.warning("%s: a function is dropped: %s", self._title, why)
             return
         self._object_store.send(
             StoreObject(

@@ -116,7 +116,7 @@ class Session(Actor):
             return  # it is back already
         heard_at = max(self._last_heard, self._peer.heard_at)
         silent_seconds = self.now() - heard_at
-        # What was read just after a stop of the scheduler itself may have come at any time of it.
+        # What was read just after the scheduler itself was stopped may have arrived at any time meanwhile.
         unseen_seconds = self._services.paused_since(heard_at - LATE_MAIL_SECONDS)
         is_silent = silent_seconds + unseen_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds)
         if is_silent and not lost.is_surely_closed:

@@ -1,6 +1,6 @@
 """Repeats: whether a task whose run has ended badly is run again, and when.
 
-Asked by a task when a run has failed, and never for others. Must never: keep state.
+Asked by a task whose run has failed. Functions only.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class TaskActor(Actor):
     """the attempt that was adopted last"""
 
     _is_unstarted = False
-    """whether it was said before, and this scheduler knows that it was not started"""
+    """whether it was submitted before, and this scheduler knows that it was not started"""
 
     _only_waited = False
     """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
@@ -311,7 +311,7 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).at_most_once
 
     def _may_have_been_started(self) -> bool:
-        """Return whether it was said before, here or to another scheduler, and must not be started again."""
+        """Return whether it was submitted before, here or elsewhere, and must not be started again."""
         options = self._spec.options
         return bool(options) and self._context.read_options(options).was_said and not self._is_unstarted
 
@@ -410,7 +410,7 @@ class TaskActor(Actor):
         context.balancer.send(ready)
 
     def _needs(self) -> Needs | None:
-        """Return what it asks for beside a place."""
+        """Return the resources that it asks for."""
         options = self._spec.options
         return self._context.needs_of(options) if options else None
 

@@ -11,7 +11,7 @@ When it fails it loses everything: all tasks and workers report again, and the n
 assignment that is on its way at that moment may reach its worker after the task has reported "ready" again; then the
 task stops the older run. So a task may start twice then, but it ends once.
 
-Must never: know why a task is ready or what it does; decide anything.
+Must never: decide anything.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Balancer(Actor):
         self._ready: list[TaskReady] = []
         """the tasks of this turn"""
         self._constrained: list[tuple[TaskReady, Needs]] = []
-        """those of them that ask for more than a place"""
+        """those of them that ask for resources"""
         self._pinned: dict[ActorRef, tuple[TaskReady, str]] = {}
         """those that only one worker may run, and its name"""
         self._names: dict[ActorRef, str] = {}

@@ -130,7 +130,7 @@ class WorkerProxy(Actor):
         self._runs: dict[TaskId, RunRecord] = {}
         self._orphans = Orphans(held)
         self._is_unsure = self._orphans.are_running
-        """whether it has runs of which it is not known what they take"""
+        """whether it has runs whose needs are not known"""
         self._offer = offer
         self._allocations = Allocations()
         self._host = host

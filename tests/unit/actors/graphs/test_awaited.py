@@ -185,9 +185,7 @@ def test_a_question_about_it_is_handed_on_to_the_task_that_it_needs(simulation: 
     simulation.run()
     (answer,) = client.said(ExplainResponse)
     assert (answer.task_id, answer.waits_for) == (third, WORKER)
-    assert answer.sentence.startswith(
-        "it has waited for 1 s for the result of another node, which is not there: that one runs"
-    )
+    assert answer.sentence.startswith("it has waited for 1 s for the result of another node, which runs")
     client.cancel(first)
     simulation.advance(1.0)
     leave_and_check(simulation, client)

@@ -3,7 +3,7 @@
     module:factory              the factory returns a `concurrent.futures.Executor`
     futures://module:factory    the same
 
-Called by the host, in its own process. A class of another package takes its place by an entry point (`engine_of`).
+Called by the host, in its own process.
 Must never: be imported by the agent, which runs no foreign code.
 """
 

@@ -157,23 +157,17 @@ class Host:
 
     def _done(self, task: RunTask, future: Future[RunResult]) -> None:
         self._open.pop(run_of(task), None)
-        result = _result_of(task, future)
-        try:
-            self._say([result])
-        except ChannelClosedError:
-            return  # the agent has ended
+        self._say([_result_of(task, future)])
 
     def _report(self, sentence: str) -> None:
         """Say what happened to the engine, in the agent's log."""
-        with contextlib.suppress(ChannelClosedError):
-            self._say([EngineDown(0, sentence)])
+        self._say([EngineDown(0, sentence)])
 
-    def _resized(self, places: int) -> None:
-        with contextlib.suppress(ChannelClosedError):
-            self._say([EngineCapacity(places)])
+    def _resized(self, capacity: int) -> None:
+        self._say([EngineCapacity(capacity)])
 
     def _say(self, items: Sequence[Any]) -> None:
-        with self._writing:
+        with self._writing, contextlib.suppress(ChannelClosedError):  # the agent has ended: the reader sees it
             for header, frames in encode(PROCESSOR_TO_AGENT, items):
                 self._channel.send(header, frames)
 
@@ -221,9 +215,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)
     os.register_at_fork(after_in_child=connection.close)  # its end tells the agent that this process has ended
-    code = 0
-    with contextlib.suppress(ChannelClosedError):  # the agent has ended before the engine was ready
-        code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
+    code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

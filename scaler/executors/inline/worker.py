@@ -288,12 +288,8 @@ class InlineWorker(Actor):
             number = self._next_number()
             self._runs[thread] = _Run(task, number, thread, self.now())
             thread.hand(PreparedTask(number, task, self._values))
-            if task.options:
-                self._limit(thread, number, RunOptions.decode(task.options).timeout_ms / 1000)
-
-    def _limit(self, thread: Runner, number: int, seconds: float) -> None:
-        if seconds:
-            self.schedule(seconds, LimitDue(thread, number, seconds))
+            if task.options and (timeout_ms := RunOptions.decode(task.options).timeout_ms):
+                self.schedule(timeout_ms / 1000, LimitDue(thread, number, timeout_ms / 1000))
 
     def _has_room(self) -> bool:
         """Return whether one more task may run now."""

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from scaler.executors.answers import End
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
 from scaler.executors.processes.slot.processor_states import DISTRUST, KILL, KILLED
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, Now, ProcessorRecord, Processors, Schedule
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
@@ -58,17 +57,11 @@ class Cancellation:
 
     Args:
         processors: the processors of the slot.
-        now: the present, in seconds.
-        schedule: has the slot get a message after some seconds.
         withhold: has a processor start nothing behind the task with this number.
     """
 
     def __init__(
-        self,
-        processors: Processors,
-        now: Callable[[], float],
-        schedule: Callable[[float, object], object],
-        withhold: Callable[[ProcessorRecord, int], None],
+        self, processors: Processors, now: Now, schedule: Schedule, withhold: Callable[[ProcessorRecord, int], None]
     ) -> None:
         self._processors = processors
         self._now = now
@@ -78,7 +71,7 @@ class Cancellation:
         """by the number of the processor; empty: no run must end"""
         self._reasons: dict[int, str] = {}
         """why processors were killed"""
-        self.mail: dict[type, Callable[[Any], None]] = {StopDue: self._insist}
+        self.mail: Mail = {StopDue: self._insist}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""

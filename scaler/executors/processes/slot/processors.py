@@ -9,10 +9,10 @@ Must never: have two processors with the slot, or one processor in two states.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from scaler.executors.messages import ProcessNow
 from scaler.executors.processes.slot.processor_states import (
@@ -39,12 +39,18 @@ from scaler.executors.processes.slot.processor_states import (
     next_state,
 )
 from scaler.executors.task_queue import RunKey, run_of
-from scaler.kit import ActorRef
+from scaler.kit import ActorRef, Timer
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.worker import RunTask
 
 _UNUSUAL = (BLOCKED, ASKING, LOOSE, DOOMED, DISTRUSTED)
 
+Mail: TypeAlias = dict[type, Callable[[Any], None]]
+"""What a room takes of the mail of its slot."""
+Now: TypeAlias = Callable[[], float]
+"""Returns the present, in seconds."""
+Schedule: TypeAlias = Callable[[float, object], Timer]
+"""Has the slot get a message after some seconds."""
 Held: TypeAlias = tuple[RunTask, float]
 """A task in a processor, and the microseconds that it is expected to take. One is made for each task."""
 

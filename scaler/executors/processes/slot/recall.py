@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, KILLED
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors, Schedule
 from scaler.kit import Timer
 from scaler.message import message
 from scaler.wire.messages.worker import RunTask
@@ -63,22 +62,18 @@ class Recall:
 
     Args:
         processors: the processors of the slot.
-        schedule: has the slot get a message after some seconds.
         take_back: gets tasks that this processor does not hold any more.
     """
 
     def __init__(
-        self,
-        processors: Processors,
-        schedule: Callable[[float, object], Timer],
-        take_back: Callable[[ProcessorRecord, list[RunTask]], None],
+        self, processors: Processors, schedule: Schedule, take_back: Callable[[ProcessorRecord, list[RunTask]], None]
     ) -> None:
         self._processors = processors
         self._schedule = schedule
         self._take_back = take_back
         self._watched: dict[int, tuple[int, Timer]] = {}
         """processors for which a `StuckCheck` is scheduled: the results that were seen then, and its timer"""
-        self.mail: dict[type, Callable[[Any], None]] = {StuckCheck: self._check, RecallDue: self._recall}
+        self.mail: Mail = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""

@@ -11,12 +11,11 @@ Must never: dismiss a processor that holds tasks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from scaler.executors.messages import BeginAnew
 from scaler.executors.processes.messages import DismissProcessor, ProcessorComing, ProcessorNotComing, ProcessorStays
 from scaler.executors.processes.slot.processor_states import DISMISS, DISMISSED, IDLE, LOSE_SLOT, STAY
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors, Schedule
 from scaler.message import message
 
 READY_AHEAD = 1
@@ -50,12 +49,9 @@ class Reserve:
     Args:
         processors: the processors of the slot.
         add: asks the pool for one more.
-        schedule: has the slot get a message after some seconds.
     """
 
-    def __init__(
-        self, processors: Processors, add: Callable[[], None], schedule: Callable[[float, object], object]
-    ) -> None:
+    def __init__(self, processors: Processors, add: Callable[[], None], schedule: Schedule) -> None:
         self._processors = processors
         self._add = add
         self._schedule = schedule
@@ -71,7 +67,7 @@ class Reserve:
         """a check is scheduled"""
         self.old: set[int] = set()
         """the numbers of those that are to be replaced and were not told so yet: they get no tasks"""
-        self.mail: dict[type, Callable[[Any], None]] = {
+        self.mail: Mail = {
             ProcessorComing: self._started,
             ProcessorNotComing: self._not_coming,
             ProcessorStays: self._stays,

@@ -20,7 +20,7 @@ Must never: decode a payload, answer a task twice, or believe a result that is n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from scaler.executors.answers import Answers, End
@@ -51,7 +51,7 @@ from scaler.executors.processes.messages import (
 from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
 from scaler.executors.processes.slot.prefetch import HELD_US, TOGETHER_US, Prefetch
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
-from scaler.executors.processes.slot.processors import Held, ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Held, Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
 from scaler.executors.processes.slot.reserve import Reserve, SpareCheck, StayCheck
 from scaler.executors.processes.slot.supplies import Supplies
@@ -117,7 +117,7 @@ class Slot(Actor):
             self._time_limit,
             self._suspension,
         )
-        self._readers: dict[type, Callable[[Any], None]] = dict(self._turns.mail)
+        self._readers: Mail = dict(self._turns.mail)
         for room in self._rooms:
             self._readers.update(room.mail)
 

@@ -6,13 +6,12 @@ a processor forget an object that a task which it holds needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from scaler.executors.messages import CollectionDue, StoredObject
 from scaler.executors.processes.messages import CleanProcessor, DropObjects, HandObject
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors
 from scaler.executors.supply import Stock, Supply, needs_of
 from scaler.ids import ObjectId
 
@@ -37,7 +36,7 @@ class Supplies:
         self._processors = processors
         self.supply = supply
         self._stocks: dict[int, ProcessorStock] = {}
-        self.mail: dict[type, Callable[[Any], None]] = {CollectionDue: self._clean_all}
+        self.mail: Mail = {CollectionDue: self._clean_all}
 
     def join(self, processor: ProcessorRecord) -> None:
         """Add a new processor, which has no objects."""

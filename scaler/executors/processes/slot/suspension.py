@@ -17,11 +17,10 @@ Must never: leave a process stopped whose task must end or whose wait is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scaler.executors.processes.messages import SuspendProcessor
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, Now, ProcessorRecord, Processors, Schedule
 from scaler.message import message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
@@ -51,13 +50,9 @@ class Suspension:
 
     Args:
         processors: the processors of the slot.
-        now: the present, in seconds.
-        schedule: has the slot get a message after some seconds.
     """
 
-    def __init__(
-        self, processors: Processors, now: Callable[[], float], schedule: Callable[[float, object], object]
-    ) -> None:
+    def __init__(self, processors: Processors, now: Now, schedule: Schedule) -> None:
         self._processors = processors
         self._now = now
         self._schedule = schedule
@@ -66,7 +61,7 @@ class Suspension:
         self._stopped: dict[int, int] = {}
         """processors whose process is stopped -> the number of that stop"""
         self._stops = 0
-        self.mail: dict[type, Callable[[Any], None]] = {Batch[ProcessorNews]: self._hear, BreathDue: self._breathe}
+        self.mail: Mail = {Batch[ProcessorNews]: self._hear, BreathDue: self._breathe}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from scaler.executors.answers import End
 from scaler.executors.processes.slot.processor_states import KILLED
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, Now, ProcessorRecord, Processors, Schedule
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.message import message
 from scaler.wire.codec.structs import RunOptions
@@ -38,8 +37,6 @@ class TimeLimit:
         limit_seconds: how long a task may run whose options do not say less; 0: for any time.
         name: of the worker, for errors.
         processors: the processors of the slot.
-        now: the present, in seconds.
-        schedule: has the slot get a message after some seconds.
         end: ends runs that a processor holds.
     """
 
@@ -49,8 +46,8 @@ class TimeLimit:
         name: str,
         processors: Processors,
         *,
-        now: Callable[[], float],
-        schedule: Callable[[float, object], object],
+        now: Now,
+        schedule: Schedule,
         end: Callable[[ProcessorRecord, dict[RunKey, End]], None],
     ) -> None:
         self._limit_seconds = limit_seconds
@@ -61,7 +58,7 @@ class TimeLimit:
         self._end = end
         self._due_at: dict[int, float] = {}
         """when a processor is looked at next"""
-        self.mail: dict[type, Callable[[Any], None]] = {LimitDue: self._due}
+        self.mail: Mail = {LimitDue: self._due}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""

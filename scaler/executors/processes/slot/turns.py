@@ -15,9 +15,7 @@ Must never: hand out tasks while a loose processor runs, or one that was killed 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from scaler.executors.answers import Answers
 from scaler.executors.processes.messages import ResumeProcessor, TaskAsks, TaskBlocks, TaskUnblocks
@@ -33,7 +31,7 @@ from scaler.executors.processes.slot.processor_states import (
     KILLED,
     LOOSE,
 )
-from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
+from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.reserve import Reserve
 from scaler.executors.processes.slot.suspension import Suspension
@@ -72,7 +70,7 @@ class Turns:
         self._idle = processors.in_state(IDLE)
         self._obstacles = processors.in_state(LOOSE), processors.in_state(DOOMED), processors.in_state(DISTRUSTED)
         """processors that run, or may run, besides the one that holds the slot"""
-        self.mail: dict[type, Callable[[Any], None]] = {
+        self.mail: Mail = {
             TaskBlocks: self._block,
             TaskAsks: self._ask,
             TaskUnblocks: self._unblock,

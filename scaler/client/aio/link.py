@@ -149,11 +149,11 @@ class AsyncLink:
         the client ends.
         """
         self.check_open()
-        self._put(partial(self._protocol.outputs.ask, task_id, on_output, report))
+        self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""
-        self._put(partial(self._protocol.outputs.follow, stream))
+        self._put(partial(self._protocol.follow_output, stream))
 
     def inquire(self, inquiry: Inquiry) -> None:
         """Ask who is there. The inquiry gets answers or an error, in the loop."""

@@ -54,7 +54,7 @@ class Connection:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Those of the socket, if it is open: for `has_arrived` and `was_cut`."""
+        """Those of the socket, if it is open: for `look`."""
         socket = self._socket
         return () if socket is None else (socket.descriptor, socket.monitor_descriptor)
 
@@ -106,22 +106,18 @@ class Connection:
         """Wait until a descriptor is ready. Return the ready descriptors, and what they are ready for."""
         return dict(self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000)))
 
-    def has_arrived(self, ready: Container[int]) -> bool:
-        """Return whether a message has arrived, given the result of `wait`: then the next `receive` does not look."""
+    def look(self, ready: Container[int]) -> tuple[bool, bool]:
+        """Return whether a message has arrived and whether the connection is lost, given the result of `wait`."""
         socket = self._socket
-        if socket is None or socket.descriptor not in ready:
-            return False
-        self.is_drained = False
-        socket.expect()
-        return True
-
-    def was_cut(self, ready: Container[int]) -> bool:
-        """Return whether the connection is lost, given the result of `wait`."""
-        socket = self._socket
-        if socket is None or not (self._is_gone or (socket.monitor_descriptor in ready and socket.was_cut())):
-            return False
-        self.is_drained = False
-        return True
+        if socket is None:
+            return False, False
+        has_arrived = socket.descriptor in ready
+        was_cut = self._is_gone or (socket.monitor_descriptor in ready and socket.was_cut())
+        if has_arrived:
+            socket.expect()  # the next `receive` need not look
+        if has_arrived or was_cut:
+            self.is_drained = False
+        return has_arrived, was_cut
 
     def has_message(self) -> bool:
         """Return whether a message waits."""

@@ -295,7 +295,11 @@ class LargeResults:
         if result.size and not self.unread.is_there(object_id):
             self._calls.delete([object_id])  # else the scheduler would keep it as long as this client lives
 
-    def on_object(self, response: ObjectResponse) -> None:
+    def on_objects(self, responses: Iterable[ObjectResponse]) -> None:
+        for response in responses:
+            self._on_object(response)
+
+    def _on_object(self, response: ObjectResponse) -> None:
         unread = self.unread.get(response.object_id)
         if not response.found and unread is not None and unread.state is State.DOUBTED:
             self._lose_unread({response.object_id})

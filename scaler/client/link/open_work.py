@@ -25,7 +25,7 @@ from scaler.client.link.objects import (
     object_of_call,
     size_at_scheduler,
 )
-from scaler.client.link.requests import Inquiries, Inquiry
+from scaler.client.link.requests import Inquiry, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
@@ -38,8 +38,11 @@ from scaler.wire.messages.client import (
     GoodbyeKind,
     GraphInput,
     GraphTaskCancel,
+    InfoRequest,
+    InfoResponse,
     TaskCancel,
     TaskResult,
+    WorkerInfo,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
 
@@ -65,7 +68,7 @@ class OpenWork:
         self._tasks: dict[TaskId, Entry] = {}
         self.graphs = OpenGraphs()
         self._shutdowns: list[ShutdownReply] = []
-        self.inquiries = Inquiries()
+        self.inquiries: Requests[WorkerInfo, InfoResponse] = Requests(self.queue)
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
@@ -78,7 +81,7 @@ class OpenWork:
 
     def is_waiting(self, but_for: int = 0) -> bool:
         """Return whether the scheduler owes an answer, the results of so many tasks apart."""
-        else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.by_number
+        else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open
         return len(self._tasks) > but_for or bool(else_open)
 
     def is_open(self, task_id: TaskId) -> bool:
@@ -311,11 +314,15 @@ class OpenWork:
 
     def inquire(self, inquiry: Inquiry) -> None:
         """Ask who is there."""
-        self.out.append(self.inquiries.ask(inquiry))
+        wish = (inquiry.detailed, inquiry.workers, inquiry.restart, inquiry.leave)
+        self.inquiries.add(inquiry, lambda number: InfoRequest(number, *wish))
 
     def withdraw(self, inquiry: Inquiry) -> None:
-        """Do not ask any more."""
-        self.out.extend(self.inquiries.withdraw(inquiry))
+        """Have the scheduler forget an inquiry."""
+        self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
+
+    def queue(self, item: Any) -> None:
+        self.out.append(item)
 
     def delete(self, object_ids: Iterable[ObjectId]) -> None:
         """Delete objects at the scheduler."""
@@ -349,8 +356,12 @@ class OpenWork:
         if self.window.waiting:
             self._send_waiting()
 
-    def on_object_request(self, request: ObjectRequest) -> None:
-        """Send the bytes of an object of which only the location was sent, or a result that a graph needs."""
+    def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
+        """Send the bytes of objects of which only the location was sent, or results that graphs need."""
+        for request in requests:
+            self._send_object(request)
+
+    def _send_object(self, request: ObjectRequest) -> None:
         if self._dependents.supply(request.object_id):
             return
         instruction = self._held.get(request.object_id) or object_of_call(
@@ -420,7 +431,8 @@ class OpenWork:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             graph.fail(make_error)
 
-    def on_shutdown_response(self, response: ClientShutdownResponse) -> None:
+    def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
+        response = responses[0]  # a second one answers nobody
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
             if response.accepted:
@@ -459,7 +471,7 @@ class OpenWork:
         for graph in list(self.graphs):
             self._send_graph(graph)
         self.out.extend(map(ObjectRequest, self.large.requests))
-        self.out.extend(self.inquiries.all_again())
+        self.inquiries.resend()
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 

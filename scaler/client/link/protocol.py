@@ -20,6 +20,7 @@ import platform
 import socket
 import time
 from collections.abc import Callable, Container
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ import cloudpickle
 
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import OnOutput, Outputs
+from scaler.client.link.requests import Follower, OnOutput, OutputAsker, Requests, Stream
 from scaler.client.link.waiting import Advice, OnAnswer, Questions, Watch
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, ClientId, TaskId
@@ -48,6 +49,7 @@ from scaler.wire.messages.client import (
     GoodbyeKind,
     InfoResponse,
     OutputLine,
+    OutputRequest,
     OutputResponse,
     TaskResult,
     WorkerInfo,
@@ -70,6 +72,9 @@ GOODBYE_SECONDS = 0.5
 
 COME_SECONDS = 1.0
 """A question waits for so long for a scheduler that has not answered yet, or whose connection was cut."""
+
+OUTPUTS_MOST = 1024
+"""So many requests for output are open; the oldest ones were given up by those who asked."""
 
 _HELLO_REQUESTS = Batch[HelloRequest]
 
@@ -94,7 +99,7 @@ class ClientProtocol:
         self._conversation = ConversationState(patience, work.is_waiting)
         self._work = work
         self._questions = Questions(work, connection.endpoint, self.advice.nobody)
-        self.outputs = Outputs(self._queue)
+        self._outputs: Requests[OutputLine, OutputResponse] = Requests(work.queue)
         self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
@@ -111,16 +116,16 @@ class ClientProtocol:
         self._handlers: dict[type, Callable[[Any], None]] = {
             Batch[HelloReply]: self._on_hello_replies,
             Batch[HelloRequest]: self._on_hello_requests,
-            Batch[TaskResult]: self._work.on_results,
-            Batch[ObjectResponse]: self._on_objects,
-            Batch[ObjectRequest]: self._on_object_requests,
-            Batch[ClientShutdownResponse]: self._on_shutdown_responses,
+            Batch[TaskResult]: work.on_results,
+            Batch[ObjectResponse]: work.large.on_objects,
+            Batch[ObjectRequest]: work.on_object_requests,
+            Batch[ClientShutdownResponse]: work.on_shutdown_responses,
             Batch[ClientHeartbeatEcho]: self._on_echos,
             Batch[ExplainResponse]: self._questions.on_answers,
-            Batch[OutputLine]: self.outputs.on_lines,
-            Batch[OutputResponse]: self.outputs.on_responses,
-            Batch[WorkerInfo]: self._on_worker_infos,
-            Batch[InfoResponse]: self._on_info_responses,
+            Batch[OutputLine]: self._outputs.on_rows,
+            Batch[OutputResponse]: self._outputs.on_responses,
+            Batch[WorkerInfo]: work.inquiries.on_rows,
+            Batch[InfoResponse]: work.inquiries.on_responses,
         }
         self._actions = self._made_actions()
 
@@ -156,7 +161,7 @@ class ClientProtocol:
         """Close the connection for good."""
         self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
         self.is_welcome = False
-        self.outputs.end()
+        self._outputs.fail(CancelledError)  # whatever the error, they hear of no lines
 
     def _happened(self, event: Event, reason: str = "") -> None:
         action = self._conversation.happened(event, time.monotonic())
@@ -194,7 +199,7 @@ class ClientProtocol:
         self._is_rest_sent = False
         self._work.resend(self._connection.session.begin())
         self._questions.resend()
-        self.outputs.resend()
+        self._outputs.resend()
 
     def _start_over(self) -> None:
         logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.endpoint)
@@ -241,9 +246,13 @@ class ClientProtocol:
             pipe.put_all(work.out)
             work.out = []
             self._is_rest_sent = False
-            self._flush()
-        elif pipe.is_ready:
-            self._flush()
+        elif not pipe.is_ready:
+            return
+        try:
+            self._connection.flush()
+        except ProtocolError as error:
+            self._happened(states.UNREADABLE, f"what it has to say cannot be written: {error}")
+            self._work.on_unreadable(partial(self._unwritable, str(error)))  # any open call may be the one
 
     def send_at_once(self) -> bool:
         """Send a task while the link's thread sleeps. Return whether that has to look: there is an answer already, or
@@ -266,9 +275,6 @@ class ClientProtocol:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
         self.ask(task_id, on_answer)
 
-    def _queue(self, item: Any) -> None:
-        self._work.out.append(item)
-
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler from now on that the process only waits, see `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
@@ -281,23 +287,16 @@ class ClientProtocol:
         if not self._is_rest_sent and self.is_welcome and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
-            self._flush()
+            self.send()
             self._is_rest_sent = True
-
-    def _flush(self) -> None:
-        try:
-            self._connection.flush()
-        except ProtocolError as error:
-            self._happened(states.UNREADABLE, f"what it has to say cannot be written: {error}")
-            self._work.on_unreadable(partial(self._unwritable, str(error)))  # any open call may be the one
 
     # Receiving
 
     def hear(self, ready: Container[int]) -> None:
         """Handle one message, if there is one, and the end of the connection, given the result of a wait."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
-        was_cut = self._connection.was_cut(ready)
-        if self._connection.has_arrived(ready) or was_cut:
+        has_arrived, was_cut = self._connection.look(ready)
+        if has_arrived or was_cut:
             self.receive(math.inf if was_cut else 1)
         if was_cut:
             self._happened(states.CUT, "it was cut")
@@ -345,31 +344,26 @@ class ClientProtocol:
         if batch[-1].value_bytes:  # else it only probes the connection
             self._work.limit.n_bytes = batch[-1].value_bytes
 
-    def _on_objects(self, batch: Batch[ObjectResponse]) -> None:
-        for response in batch:
-            self._work.large.on_object(response)
+    # Requests
 
-    def _on_object_requests(self, batch: Batch[ObjectRequest]) -> None:
-        for request in batch:
-            self._work.on_object_request(request)
-
-    def _on_shutdown_responses(self, batch: Batch[ClientShutdownResponse]) -> None:
-        for response in batch:
-            self._work.on_shutdown_response(response)
-
-    def _on_worker_infos(self, batch: Batch[WorkerInfo]) -> None:
-        for info in batch:
-            self._work.inquiries.on_worker(info)
-
-    def _on_info_responses(self, batch: Batch[InfoResponse]) -> None:
-        for response in batch:
-            self._work.inquiries.on_response(response)
+    def ask_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
+        """Ask what a task has written, or only what it has reported last."""
+        requests = self._outputs
+        requests.add(OutputAsker(on_output), lambda number: OutputRequest(number, task_id, report))
+        if len(requests.open) > OUTPUTS_MOST:
+            oldest = (number for number, known in requests.open.items() if isinstance(known[1], OutputAsker))
+            del requests.open[next(oldest)]
 
     def ask_oldest_report(self, on_output: OnOutput) -> None:
         """Ask what the oldest open task has reported last."""
         oldest = self._work.oldest()
         if oldest is not None:
-            self.outputs.ask(oldest, on_output, report=True)
+            self.ask_output(oldest, on_output, report=True)
+
+    def follow_output(self, stream: Stream) -> None:
+        """Ask for all that tasks write from now on."""
+        follower = Follower(stream)
+        self._outputs.add(follower, lambda number: OutputRequest(number, TaskId(NO_ID)), follower)
 
     # The clock
 

@@ -1,96 +1,44 @@
 """Requests: what a client asks the scheduler by number, about workers and the output of tasks, until it is answered.
 
-Used by the open work and the protocol. A request is sent again in a new session: its answer may have been lost.
+Used by the open work and the protocol. An answer is rows and one response. A new session begins each request anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scaler.client.calls.entry import MakeError
-from scaler.ids import NO_ID, TaskId
-from scaler.wire.messages.client import InfoRequest, InfoResponse, OutputLine, OutputRequest, OutputResponse, WorkerInfo
+from scaler.wire.messages.client import InfoResponse, OutputLine, OutputResponse, WorkerInfo
 
 NUMBERS = 2**32
 """A number travels as 32 bits."""
 
+Row = TypeVar("Row", WorkerInfo, OutputLine)
+Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, contravariant=True)
 
-class Inquiry(Protocol):
-    """Receives the answers to one request. Called by the link's thread: must not block."""
+OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
+"""Takes the lines of a task, and how many were left out, in the link's thread: must not block."""
 
-    detailed: bool
-    workers: int
-    restart: bool
-    leave: str
 
-    def hear(self, response: InfoResponse, workers: list[WorkerInfo]) -> bool:
+class Asker(Protocol[Row, Reply_contra]):
+    """Receives the answers to one request, in the link's thread: must not block."""
+
+    def hear(self, response: Reply_contra, rows: list[Row]) -> bool:
         """Take an answer. Return whether it was the last one."""
 
     def fail(self, make_error: MakeError) -> None:
         """There will be no further answer."""
 
 
-class Inquiries:
-    """The open inquiries of a client, by number."""
+class Inquiry(Asker[WorkerInfo, InfoResponse], Protocol):
+    """Receives what the scheduler knows of its workers."""
 
-    def __init__(self) -> None:
-        self.by_number: dict[int, Inquiry] = {}
-        """only to be looked at"""
-        self._described: dict[int, list[WorkerInfo]] = {}
-        self._numbers = count(1)
-
-    def ask(self, inquiry: Inquiry) -> InfoRequest:
-        """Add an inquiry. Return what asks for it."""
-        number = next(self._numbers) % NUMBERS
-        self.by_number[number] = inquiry
-        return _request(number, inquiry)
-
-    def withdraw(self, inquiry: Inquiry) -> list[InfoRequest]:
-        """Forget an inquiry. Return what has the scheduler forget it."""
-        numbers = [number for number, known in self.by_number.items() if known is inquiry]
-        for number in numbers:
-            self._forget(number)
-        return [InfoRequest(number) for number in numbers]
-
-    def all_again(self) -> Iterable[InfoRequest]:
-        """Return the requests of all that are open."""
-        self._described.clear()
-        return [_request(number, inquiry) for number, inquiry in self.by_number.items()]
-
-    def on_worker(self, info: WorkerInfo) -> None:
-        if info.number in self.by_number:
-            self._described.setdefault(info.number, []).append(info)
-
-    def on_response(self, response: InfoResponse) -> None:
-        inquiry = self.by_number.get(response.number)
-        if inquiry is not None and inquiry.hear(response, self._described.pop(response.number, [])):
-            self._forget(response.number)
-
-    def _forget(self, number: int) -> None:
-        del self.by_number[number]
-        self._described.pop(number, None)
-
-    def fail(self, make_error: MakeError) -> None:
-        """Fail all."""
-        inquiries, self.by_number = self.by_number, {}
-        self._described.clear()
-        for inquiry in inquiries.values():
-            inquiry.fail(make_error)
-
-
-def _request(number: int, inquiry: Inquiry) -> InfoRequest:
-    return InfoRequest(number, inquiry.detailed, inquiry.workers, inquiry.restart, inquiry.leave)
-
-
-NUMBERS = 2**32
-"""A number travels as 32 bits."""
-OPEN_MOST = 1024
-"""So many requests are open; the oldest ones were given up by those who asked."""
-
-OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
-"""Takes the lines of a task, and how many were left out, in the link's thread: must not block."""
+    detailed: bool
+    workers: int
+    restart: bool
+    leave: str
 
 
 class Stream(Protocol):
@@ -102,61 +50,85 @@ class Stream(Protocol):
         """There will be no further line."""
 
 
-class Outputs:
-    """The open requests of a client.
+class Requests(Generic[Row, Reply_contra]):
+    """Open requests by number, with the rows that have come of each answer.
 
     Args:
-        say: has the scheduler told something.
+        send: queues an item for the scheduler.
     """
 
-    def __init__(self, say: Callable[[Any], None]) -> None:
-        self._say = say
+    def __init__(self, send: Callable[[Any], None]) -> None:
+        self._send = send
         self._numbers = count(1)
-        self._open: dict[int, tuple[OutputRequest, OnOutput, list[OutputLine]]] = {}
-        self._stream: Stream | None = None
-        self._stream_number = 0
+        self.open: dict[int, tuple[Any, Asker[Row, Reply_contra], list[Row]]] = {}
+        """only to be looked at"""
 
-    def ask(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Ask what a task has written, or only what it has reported last."""
+    def add(
+        self, asker: Asker[Row, Reply_contra], make_item: Callable[[int], Any], rows: list[Row] | None = None
+    ) -> None:
+        """Send the item that is made of the number of this request. Its rows go to a list of its own, or to `rows`."""
         number = next(self._numbers) % NUMBERS
-        request = OutputRequest(number, task_id, report)
-        self._open[number] = (request, on_output, [])
-        if len(self._open) > OPEN_MOST:
-            del self._open[next(iter(self._open))]
-        self._say(request)
+        self.open[number] = (make_item(number), asker, [] if rows is None else rows)
+        self._send(self.open[number][0])
 
-    def follow(self, stream: Stream) -> None:
-        """Ask for all that tasks write from now on."""
-        self._stream = stream
-        self._stream_number = next(self._numbers) % NUMBERS
-        self._say(OutputRequest(self._stream_number, TaskId(NO_ID)))
+    def withdraw(self, asker: Asker[Row, Reply_contra]) -> list[int]:
+        """Forget the requests of an asker. Return their numbers."""
+        numbers = [number for number, known in self.open.items() if known[1] is asker]
+        for number in numbers:
+            del self.open[number]
+        return numbers
 
-    def on_lines(self, lines: Iterable[OutputLine]) -> None:
-        for line in lines:
-            asked = self._open.get(line.number)
-            if asked is not None:
-                asked[2].append(line)
-            elif self._stream is not None and line.number == self._stream_number:
-                self._stream.take(line)
+    def on_rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if row.number in self.open:
+                self.open[row.number][2].append(row)
 
-    def on_responses(self, responses: Iterable[OutputResponse]) -> None:
+    def on_responses(self, responses: Iterable[Reply_contra]) -> None:
         for response in responses:
-            asked = self._open.pop(response.number, None)
-            if asked is not None:
-                asked[1](asked[2], response.dropped)
+            if response.number in self.open:
+                item, asker, rows = self.open.pop(response.number)
+                if not asker.hear(response, rows):
+                    self.open[response.number] = (item, asker, [])
 
     def resend(self) -> None:
         """Ask in a new session."""
-        if self._stream is not None:
-            self._say(OutputRequest(self._stream_number, TaskId(NO_ID)))
-        for request, _, lines in self._open.values():
-            lines.clear()
-            self._say(request)
+        for item, _, rows in self.open.values():
+            rows.clear()
+            self._send(item)
 
-    def end(self) -> None:
-        """The client has ended: nothing more comes."""
-        if self._stream is not None:
-            self._stream.end()
-        asked, self._open = self._open, {}
-        for _, on_output, _ in asked.values():
-            on_output((), 0)
+    def fail(self, make_error: MakeError) -> None:
+        """Fail all requests."""
+        failed, self.open = self.open, {}
+        for _, asker, _ in failed.values():
+            asker.fail(make_error)
+
+
+class OutputAsker:
+    """Asks what a task has written."""
+
+    def __init__(self, on_output: OnOutput) -> None:
+        self._on_output = on_output
+
+    def hear(self, response: OutputResponse, rows: list[OutputLine]) -> bool:
+        self._on_output(rows, response.dropped)
+        return True
+
+    def fail(self, _make_error: MakeError) -> None:
+        self._on_output((), 0)
+
+
+class Follower(list[OutputLine]):
+    """Asks for all that tasks write from now on. Its rows go to the stream at once, and no response ever comes."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def append(self, line: OutputLine) -> None:
+        self._stream.take(line)
+
+    def hear(self, _response: OutputResponse, _rows: list[OutputLine]) -> bool:
+        return False
+
+    def fail(self, _make_error: MakeError) -> None:
+        self._stream.end()

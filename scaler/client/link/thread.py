@@ -139,8 +139,7 @@ class LinkThread:
             task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._may_send():
-                    self._send_at_once(self._work.add, entry)
+                if self._has_sent(self._work.add, entry):
                     return
         self._put(entry)
 
@@ -152,8 +151,7 @@ class LinkThread:
                 task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._may_send():
-                    self._send_at_once(self._work.add_all, entries)
+                if self._has_sent(self._work.add_all, entries):
                     return
         self._inbox.put(Request(partial(self._work.add_all, entries), sink))
 
@@ -165,19 +163,18 @@ class LinkThread:
                 task_context.current.submitted(task_id, self.cancel)
         self._inbox.put(Request(partial(self._work.add_graph, graph), graph))
 
-    def _may_send(self) -> bool:
-        """Return whether the thread sleeps with little open: waking it would cost more than doing its work."""
-        return self._inbox.is_asleep and self._protocol.is_welcome and not self._work.is_waiting(FEW_TASKS)
-
     def _is_needed(self) -> bool:
         """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""
         return not self._inbox.is_asleep or self._work.is_waiting()
 
-    def _send_at_once(self, add: Callable[[T], None], what: T) -> None:
-        """Do the thread's work here. This saves a thread switch, a twentieth of a lone round trip.
+    def _has_sent(self, add: Callable[[T], None], what: T) -> bool:
+        """Do the thread's work here if it sleeps with little open, and return whether it did.
 
-        After an interrupt it is unknown what was sent: then the connection is replaced and all open work is sent again.
+        This saves a thread switch, a twentieth of a lone round trip. After an interrupt it is unknown what was sent:
+        then the connection is replaced and all open work is sent again.
         """
+        if not (self._inbox.is_asleep and self._protocol.is_welcome) or self._work.is_waiting(FEW_TASKS):
+            return False
         try:
             add(what)
             if self._protocol.send_at_once():
@@ -186,6 +183,7 @@ class LinkThread:
             self._is_doubtful = True
             self._inbox.rouse()
             raise
+        return True
 
     def check_open(self) -> None:
         """Raise `DisconnectedError` if nothing can be sent any more."""
@@ -251,7 +249,7 @@ class LinkThread:
         nothing if the client ends.
         """
         self.check_open()
-        self._inbox.put(partial(self._protocol.outputs.ask, task_id, on_output, report))
+        self._inbox.put(partial(self._protocol.ask_output, task_id, on_output, report))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:
         """Ask what the oldest open task of this client has reported last, if there is one."""
@@ -259,7 +257,7 @@ class LinkThread:
 
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""
-        self._inbox.put(partial(self._protocol.outputs.follow, stream))
+        self._inbox.put(partial(self._protocol.follow_output, stream))
 
     @property
     def concern(self) -> str:

@@ -104,7 +104,7 @@ def test_the_scheduler_gets_a_result_when_it_asks() -> None:
     work.add_graph(needs(3, first)[0])
     said(work)
     work.on_results([result(1, payload=b"value"), result(3)])
-    work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+    work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
     where = (GraphId(task_id(2)), 0, task_id(1), GraphId(NO_ID), 0)
     assert said(work) == [GraphInput(*where, Known.HERE, b"value")]  # 3 has ended
 
@@ -114,7 +114,7 @@ def test_an_open_task_is_said_as_such_when_the_scheduler_asks() -> None:
     first = add(work, 1)
     work.add_graph(needs(2, first)[0])
     said(work)
-    work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+    work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
     assert said(work) == [awaited(1, of=2)]
 
 
@@ -207,7 +207,7 @@ class TestLargeResults:
         ] == [Task, GraphTask, GraphInput, GraphNode]
         assert awaited(1, of=2) in items
         work.on_results([result(1, size=LARGE)])
-        work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+        work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
         assert [item.known for item in said(work)] == [Known.STORED]
 
     @pytest.mark.parametrize("was_cancelled", [False, True])
@@ -237,7 +237,7 @@ class TestLargeResults:
         work.add_graph(needs(2, first)[0])
         said(work)
         work.on_results([result(1, payload=b"small")])
-        work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+        work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
         assert [(item.known, item.payload) for item in said(work)] == [(Known.HERE, b"small")]
 
     def test_who_had_asked_for_one_gets_what_is_made_again(self) -> None:
@@ -248,7 +248,7 @@ class TestLargeResults:
         work.large.on_new_session()
         work.resend()
         assert Task in [type(item) for item in said(work)]
-        work.large.on_object(ObjectResponse(ObjectId(task_id(1)), 0, ()))
+        work.large.on_objects([ObjectResponse(ObjectId(task_id(1)), 0, ())])
         assert reader.ends == []
         work.on_results([result(1, payload=b"small")])
         assert reader.ends == [("delivered", b"small")]
@@ -265,7 +265,7 @@ class TestLargeResults:
         work, _ = self.work()
         reader = Sink()
         work.large.request(ObjectId(task_id(1)), reader, keep=True)
-        work.large.on_object(response(1))
+        work.large.on_objects([response(1)])
         assert reader.ends == [("received", (b"value",))]
         assert deletes(work) == []
         work.forget_result(ObjectId(task_id(1)))

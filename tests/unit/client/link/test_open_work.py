@@ -177,7 +177,7 @@ class TestAsking:
         work.add(entry(1, objects=[brought(1, frames)]))
         (instruction,) = [item for item in said(work) if item == brought(1, ()) or getattr(item, "location", b"")]
         assert (instruction.frames, instruction.location) == ((), frames.location)
-        work.on_object_request(ObjectRequest(object_id(1), by_value=1))
+        work.on_object_requests([ObjectRequest(object_id(1), by_value=1)])
         assert [bytes(frame) for frame in said(work)[0].frames] == [b"x" * 5000]
 
     def test_an_object_that_is_asked_for_is_sent_and_deleted_if_nobody_needs_it(self, work: OpenWork) -> None:
@@ -185,7 +185,7 @@ class TestAsking:
         work.add_graph(graph({102: Sink()}, [brought(2)]))
         said(work)
         for number in (1, 2, 3):
-            work.on_object_request(ObjectRequest(object_id(number)))
+            work.on_object_requests([ObjectRequest(object_id(number))])
         assert said(work) == [held(1), brought(2), delete(object_id(3))]
 
     def test_functions_that_nobody_runs_are_let_go_when_there_are_too_many(
@@ -248,7 +248,7 @@ class TestAnswers:
         said(work)
         work.large.request(ObjectId(task_id(1)), sink)
         assert work.is_waiting()
-        work.large.on_object(ObjectResponse(ObjectId(task_id(1)), 1, (b"large",)))
+        work.large.on_objects([ObjectResponse(ObjectId(task_id(1)), 1, (b"large",))])
         assert said(work) == [ObjectRequest(ObjectId(task_id(1))), delete(task_id(1))]
         assert sink.ends[1:] == [("received", (b"large",))]
         assert not work.is_waiting()
@@ -258,8 +258,8 @@ class TestAnswers:
     def test_a_result_that_is_gone_is_received_as_none(self, work: OpenWork) -> None:
         sink = Sink()
         work.large.request(object_id(1), sink)
-        work.large.on_object(ObjectResponse(object_id(1), 0, ()))
-        work.large.on_object(ObjectResponse(object_id(1), 0, ()))
+        work.large.on_objects([ObjectResponse(object_id(1), 0, ())])
+        work.large.on_objects([ObjectResponse(object_id(1), 0, ())])
         assert sink.ends == [("received", None)]
 
     def test_a_result_that_nobody_can_ask_for_is_deleted_unless_somebody_has(self, work: OpenWork) -> None:
@@ -285,7 +285,7 @@ class TestAnswers:
         for reply in replies:
             work.shut_down(reply)
         assert said(work) == [ClientDisconnect(GoodbyeKind.SHUTDOWN)] * 2
-        work.on_shutdown_response(ClientShutdownResponse(accepted, "protected"))
+        work.on_shutdown_responses([ClientShutdownResponse(accepted, "protected")])
         assert [reply.ends for reply in replies] == [[end], [end]]
         assert not work.is_waiting()
 
@@ -336,7 +336,7 @@ class TestEnding:
         work.abandon(a_map)
         assert said(work) == [TaskCancel(task_id(0)), TaskCancel(task_id(2)), delete(object_id(1))]
         work.on_results([result(number) for number in range(3)])
-        work.large.on_object(ObjectResponse(object_id(1), 1, (b"x",)))
+        work.large.on_objects([ObjectResponse(object_id(1), 1, (b"x",))])
         assert (a_map.ends, other.ends) == ([], [("delivered", b"")])
 
     def test_clear_cancels_and_deletes_everything(self, work: OpenWork) -> None:
@@ -518,7 +518,7 @@ class TestLostResults:
         assert not [item for item in heard if type(item) is ObjectRequest]
         work.on_results([result(1, size=70_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
-        work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
         assert reader.ends == [("received", (b"large",))]
 
     @pytest.mark.parametrize(
@@ -544,26 +544,26 @@ class TestLostResults:
         work.on_results([result(4, size=80_000)])
         newer = Reader(work, 4)
         said(work)
-        work.large.on_object(ObjectResponse(reader.object_id, 0, ()))
+        work.large.on_objects([ObjectResponse(reader.object_id, 0, ())])
         assert [item.task_id for item in said(work) if type(item) is Task] == [task_id(1), task_id(2)]
         assert (reader.ends, newer.ends) == ([], [])
         work.on_results([result(1, size=70_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
         for each in (reader, newer):
-            work.large.on_object(ObjectResponse(each.object_id, 1, (b"large",)))
+            work.large.on_objects([ObjectResponse(each.object_id, 1, (b"large",))])
             assert each.ends == [("received", (b"large",))]
 
     def test_what_a_new_session_still_has_is_not_made_again(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         work.resend()
         said(work)
-        work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
         assert reader.ends == [("received", (b"large",))]
         assert said(work) == [delete(task_id(1))]
 
     def test_one_that_the_same_session_does_not_have_is_missing(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
-        work.large.on_object(ObjectResponse(reader.object_id, 0, ()))
+        work.large.on_objects([ObjectResponse(reader.object_id, 0, ())])
         assert reader.ends == [("received", None)]
         assert not [item for item in said(work) if type(item) is Task and item.task_id == task_id(1)]
 
@@ -641,7 +641,7 @@ class TestLostResultsOfGraphs:
         assert said(work) == []
         work.on_results([result(101, payload=b"small"), result(102, size=80_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
-        work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
         assert (reader.ends, later.ends) == ([("received", (b"large",))], [("delivered", b"small")])
         assert not work.large.unread
         assert not work.is_waiting()
@@ -668,7 +668,7 @@ class TestLostResultsOfGraphs:
         work.on_results([result(101, size=80_000)])
         readers = readers or [Reader(work, 101)]
         assert ObjectRequest(readers[0].object_id) in said(work)
-        work.large.on_object(ObjectResponse(readers[0].object_id, 1, (b"large",)))
+        work.large.on_objects([ObjectResponse(readers[0].object_id, 1, (b"large",))])
         assert readers[0].ends == [("received", (b"large",))]
         assert not work.large.unread
 
@@ -721,7 +721,7 @@ class Model:
                     work.on_results([TaskResult(item.task_id, 0, b"", 80_000)])
                 elif type(item) is ObjectRequest:
                     found = item.object_id in self.stored
-                    work.large.on_object(ObjectResponse(item.object_id, int(found), (b"large",) if found else ()))
+                    work.large.on_objects([ObjectResponse(item.object_id, int(found), (b"large",) if found else ())])
 
 
 @examples(100)
@@ -934,7 +934,7 @@ def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who
     work.hold(shared)
     work.add((replace(entry(1)[0], object_ids=shared.object_id), sink, function(), (), ()))
     assert [item.location != b"" for item in said(work) if item == as_sent(shared)] == [True]
-    work.on_object_request(ObjectRequest(shared.object_id, 1))
+    work.on_object_requests([ObjectRequest(shared.object_id, 1)])
     assert sink.ends == TOO_LARGE
     assert said(work) == [delete(shared.object_id), TaskCancel(task_id(1))]
 

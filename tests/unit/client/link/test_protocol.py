@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from functools import partial
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,10 +18,16 @@ from scaler import task_context
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.link import protocol, waiting
+from scaler.client.link.connection import Connection
+from scaler.client.link.open_work import OpenWork
+from scaler.client.link.protocol import ClientProtocol, make_hello
+from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedError, ProtocolError
-from scaler.ids import TaskId
+from scaler.ids import NO_ID, ClientId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
+from scaler.transport.zeromq import open_transport
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.client import (
     ClientHeartbeat,
@@ -28,6 +35,7 @@ from scaler.wire.messages.client import (
     ClientResting,
     GraphNode,
     GraphTaskCancel,
+    OutputRequest,
     Task,
     TaskCancel,
     TaskResult,
@@ -609,3 +617,33 @@ class TestLargestValue:
             limit = client._core.link.limit
             wait_until(lambda: limit.n_bytes == 200_000, "the client has heard it")
             assert client.submit(len, bytes(190_000)).result(10) == 190_000
+
+
+class TestOutputOfTasks:
+    @pytest.fixture
+    def work(self) -> OpenWork:
+        return OpenWork()
+
+    @pytest.fixture
+    def speaker(self, work: OpenWork) -> Iterator[ClientProtocol]:
+        connection = Connection(open_transport(Endpoint.parse(NOBODY)))
+        yield ClientProtocol(make_hello(ClientId(b"c" * 16), TaskContext()), connection, Patience(5, 60), work)
+        connection.end()
+
+    def test_requests_that_were_given_up_are_forgotten_but_a_stream_is_not(
+        self, speaker: ClientProtocol, work: OpenWork
+    ) -> None:
+        speaker.follow_output(SimpleNamespace(take=print, end=print))
+        for _ in range(protocol.OUTPUTS_MOST + 10):
+            speaker.ask_output(TaskId(b"t" * 16), print)
+        work.out.clear()
+        speaker._outputs.resend()
+        assert len(work.out) == protocol.OUTPUTS_MOST
+        assert work.out[0] == OutputRequest(1, TaskId(NO_ID))
+
+    def test_a_request_for_a_report_is_one_in_the_next_session_too(
+        self, speaker: ClientProtocol, work: OpenWork
+    ) -> None:
+        speaker.ask_output(TaskId(b"t" * 16), print, report=True)
+        speaker._outputs.resend()
+        assert work.out == [OutputRequest(1, TaskId(b"t" * 16), 1)] * 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import OPEN_MOST, Inquiries, Outputs
+from scaler.client.link.requests import Follower, OutputAsker, Requests
 from scaler.ids import NO_ID, TaskId
 from scaler.wire.messages.client import InfoRequest, InfoResponse, OutputLine, OutputRequest, OutputResponse, WorkerInfo
 from scaler.wire.messages.common import OutputStream
@@ -29,28 +29,29 @@ def described(number: int, name: str) -> WorkerInfo:
 
 
 def test_each_has_a_number_of_its_own_and_its_answers() -> None:
-    inquiries, one, other = Inquiries(), Asked(detailed=True), Asked(workers=3)
-    first, second = inquiries.ask(one), inquiries.ask(other)
-    assert (first, second) == (InfoRequest(1, 1, 0), InfoRequest(2, 0, 3))
-    assert Inquiries().ask(Asked(restart=True)) == InfoRequest(1, restart=1)
-    inquiries.on_worker(described(1, "w"))
-    inquiries.on_response(InfoResponse(2, 1, 1, 1, 0))
-    inquiries.on_response(InfoResponse(1, 1, 1, 1, 0))
-    assert (one.heard, other.heard, len(inquiries.by_number)) == ([(1, ["w"])], [(1, [])], 1)
-    inquiries.on_response(InfoResponse(2, 3, 1, 1, 0))
-    inquiries.on_response(InfoResponse(2, 4, 1, 1, 0))
-    assert (other.heard, len(inquiries.by_number)) == ([(1, []), (3, [])], 0)
+    work, one, other = OpenWork(), Asked(detailed=True), Asked(workers=3)
+    inquiries = work.inquiries
+    for asked in (one, other, Asked(restart=True)):
+        work.inquire(asked)
+    assert work.out == [InfoRequest(1, 1, 0), InfoRequest(2, 0, 3), InfoRequest(3, restart=1)]
+    inquiries.on_rows([described(1, "w")])
+    inquiries.on_responses([InfoResponse(2, 1, 1, 1, 0)])
+    inquiries.on_responses([InfoResponse(1, 1, 1, 1, 0)])
+    assert (one.heard, other.heard, len(inquiries.open)) == ([(1, ["w"])], [(1, [])], 2)
+    inquiries.on_responses([InfoResponse(2, 3, 1, 1, 0)])
+    inquiries.on_responses([InfoResponse(2, 4, 1, 1, 0)])
+    assert (other.heard, len(inquiries.open)) == ([(1, []), (3, [])], 1)
 
 
 def test_half_an_answer_does_not_count_on_the_next_connection() -> None:
     work, asked = OpenWork(), Asked(detailed=True)
     work.inquire(asked)
     assert work.is_waiting()
-    work.inquiries.on_worker(described(1, "of the lost answer"))
+    work.inquiries.on_rows([described(1, "of the lost answer")])
     work.resend()
     assert work.out == [InfoRequest(1, 1, 0)]
-    work.inquiries.on_worker(described(1, "w"))
-    work.inquiries.on_response(InfoResponse(1, 1, 1, 1, 0))
+    work.inquiries.on_rows([described(1, "w")])
+    work.inquiries.on_responses([InfoResponse(1, 1, 1, 1, 0)])
     assert asked.heard == [(1, ["w"])]
     assert not work.is_waiting()
 
@@ -61,7 +62,7 @@ def test_what_is_withdrawn_is_forgotten_on_both_sides() -> None:
     work.withdraw(asked)
     assert work.out == [InfoRequest(1, 0, 2), InfoRequest(1)]
     assert not work.is_waiting()
-    work.inquiries.on_response(InfoResponse(1, 5, 1, 1, 0))
+    work.inquiries.on_responses([InfoResponse(1, 5, 1, 1, 0)])
     assert asked.heard == []
 
 
@@ -83,13 +84,20 @@ def line(number: int, text: str) -> OutputLine:
 class Scene:
     def __init__(self) -> None:
         self.said: list[Any] = []
-        self.outputs = Outputs(self.said.append)
+        self.outputs: Requests[OutputLine, OutputResponse] = Requests(self.said.append)
         self.taken: list[tuple[list[str], int]] = []
         self.streamed: list[str] = []
         self.has_ended = False
 
     def take_log(self, lines: Sequence[OutputLine], dropped: int) -> None:
         self.taken.append(([each.text for each in lines], dropped))
+
+    def ask(self, task_id: TaskId) -> None:
+        self.outputs.add(OutputAsker(self.take_log), lambda number: OutputRequest(number, task_id))
+
+    def follow(self) -> None:
+        follower = Follower(self)
+        self.outputs.add(follower, lambda number: OutputRequest(number, ALL), follower)
 
     # A stream
 
@@ -102,10 +110,10 @@ class Scene:
 
 def test_each_answer_goes_to_who_has_asked() -> None:
     scene = Scene()
-    scene.outputs.ask(ONE, scene.take_log)
-    scene.outputs.ask(OTHER, scene.take_log)
+    scene.ask(ONE)
+    scene.ask(OTHER)
     assert scene.said == [OutputRequest(1, ONE), OutputRequest(2, OTHER)]
-    scene.outputs.on_lines([line(2, "b"), line(1, "a"), line(2, "c"), line(99, "x")])
+    scene.outputs.on_rows([line(2, "b"), line(1, "a"), line(2, "c"), line(99, "x")])
     scene.outputs.on_responses([OutputResponse(2, 5), OutputResponse(99, 0)])
     assert scene.taken == [(["b", "c"], 5)]
     scene.outputs.on_responses([OutputResponse(1, 0)])
@@ -114,21 +122,21 @@ def test_each_answer_goes_to_who_has_asked() -> None:
 
 def test_a_stream_takes_what_comes_without_being_asked_for() -> None:
     scene = Scene()
-    scene.outputs.follow(scene)
+    scene.follow()
     assert scene.said == [OutputRequest(1, ALL)]
-    scene.outputs.on_lines([line(1, "a"), line(1, "b")])
+    scene.outputs.on_rows([line(1, "a"), line(1, "b")])
     assert scene.streamed == ["a", "b"]
 
 
 def test_a_new_session_is_asked_again_from_the_beginning() -> None:
     scene = Scene()
-    scene.outputs.follow(scene)
-    scene.outputs.ask(ONE, scene.take_log)
-    scene.outputs.on_lines([line(2, "lost")])
+    scene.follow()
+    scene.ask(ONE)
+    scene.outputs.on_rows([line(2, "lost")])
     scene.said.clear()
     scene.outputs.resend()
     assert scene.said == [OutputRequest(1, ALL), OutputRequest(2, ONE)]
-    scene.outputs.on_lines([line(2, "a")])
+    scene.outputs.on_rows([line(2, "a")])
     scene.outputs.on_responses([OutputResponse(2, 0)])
     assert scene.taken == [(["a"], 0)]
     scene.said.clear()
@@ -138,23 +146,7 @@ def test_a_new_session_is_asked_again_from_the_beginning() -> None:
 
 def test_at_the_end_nobody_waits() -> None:
     scene = Scene()
-    scene.outputs.follow(scene)
-    scene.outputs.ask(ONE, scene.take_log)
-    scene.outputs.end()
+    scene.follow()
+    scene.ask(ONE)
+    scene.outputs.fail(KeyError)
     assert (scene.taken, scene.has_ended) == ([([], 0)], True)
-
-
-def test_requests_that_were_given_up_are_forgotten() -> None:
-    scene = Scene()
-    for _ in range(OPEN_MOST + 10):
-        scene.outputs.ask(ONE, scene.take_log)
-    scene.said.clear()
-    scene.outputs.resend()
-    assert len(scene.said) == OPEN_MOST
-
-
-def test_a_question_for_a_report_is_said_again_as_such() -> None:
-    scene = Scene()
-    scene.outputs.ask(ONE, scene.take_log, report=True)
-    scene.outputs.resend()
-    assert scene.said == [OutputRequest(1, ONE, 1)] * 2

@@ -108,12 +108,12 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"one cluster has --each {arguments.each} workers, more than --max {arguments.max}")
     bounds = Bounds(arguments.min, arguments.max, arguments.each, arguments.down_idle, arguments.start_timeout)
     try:
-        address = check_address(arguments.address).address
+        endpoint = check_address(arguments.address)
         amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
         pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
-        owner = Owner(address)
-        clusters = Clusters(arguments.up, address, arguments.each, owner)
-        subscriber = Subscriber(arguments.monitor_address or address, TOPICS)
+        owner = Owner(endpoint)
+        clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
+        subscriber = Subscriber(arguments.monitor_address or endpoint.address, TOPICS)
     except ConfigError as error:
         parser.error(str(error))
     try:

@@ -263,7 +263,7 @@ class Client(Caller):
             ConfigError: if the client has `processes=False`; it is a `ValueError`.
             OSError: if the file cannot be written.
         """
-        return tracing(self._core.link.address, path)
+        return tracing(self._core.link.endpoint, path)
 
     def clear(self) -> None:
         """Cancel all futures of this client and forget its objects: using a reference raises `MissingObjects` from now

@@ -89,7 +89,7 @@ def new_link(address: str, seconds: Seconds) -> LinkThread:
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
-    return LinkThread(check_address(address).address, ClientId(random_id()), *seconds)
+    return LinkThread(check_address(address), ClientId(random_id()), *seconds)
 
 
 def shared_link(address: str, seconds: Seconds) -> LinkThread:

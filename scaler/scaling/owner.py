@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from scaler.client.insight.presence import leave
 from scaler.client.link.thread import LinkThread
+from scaler.endpoint import Endpoint
 from scaler.ids import ClientId, random_id
 
 TIMEOUT_SECONDS, HEARTBEAT_SECONDS = 60.0, 2.0
@@ -23,17 +24,17 @@ class Owner:
     """This `scaler_scale`, as the scheduler knows it.
 
     Args:
-        address: of the scheduler.
+        endpoint: of the scheduler.
     """
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
         self.name = f"scale-{uuid.uuid4().hex[:8]}"
         self._link = self._new_link()
 
     def _new_link(self) -> LinkThread:
         client_id = ClientId(random_id())
-        return LinkThread(self._address, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
+        return LinkThread(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
 
     def send_away(self, workers: Iterable[str]) -> None:
         """Have the clusters of these workers leave when what they run has ended. Must be said again until they do."""

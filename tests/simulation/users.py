@@ -16,6 +16,7 @@ from scaler.client.future import Arrival, ScalerFuture
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
+from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, NoWorkerError, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
@@ -235,7 +236,7 @@ class User:
         self.record = record
         self.client_id = ClientId(random_id())
         record.clients[self.client_id] = name
-        self.link = LinkThread(address, self.client_id, timeout_seconds, beat)
+        self.link = LinkThread(Endpoint.parse(address), self.client_id, timeout_seconds, beat)
         self.core = Core(self.link, (timeout_seconds, beat), DEFAULT_SERIALIZER, profiling=False, is_shared=False)
         self.client = Client.__new__(Client)
         self.client._core = self.core

@@ -88,7 +88,7 @@ async def wait_for_workers(link: AsyncLink, n_workers: int, timeout: float | Non
 @contextlib.asynccontextmanager
 async def traced(link: AsyncLink, path: str | os.PathLike[str]) -> AsyncIterator[None]:
     """Record what the scheduler does until the block ends, and write it: in threads, since both wait."""
-    recording = tracing(link.address, path)
+    recording = tracing(link.endpoint, path)
     await link.loop.run_in_executor(None, recording.__enter__)
     try:
         yield

@@ -153,10 +153,10 @@ class AsyncClient(AsyncCaller):
         if core is None:
             if self._address is None:
                 raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
-            address = check_address(self._address).address
+            endpoint = check_address(self._address)
             check_working_directory()
             loop = asyncio.get_running_loop()
-            link = AsyncLink(address, self._identity, *self._seconds, loop)
+            link = AsyncLink(endpoint, self._identity, *self._seconds, loop)
             if self._stream_output and not link.is_nested:
                 OutputPrinter(link.follow_output)
             core = self._core = AsyncCore(link, self._serializer, self._profiling, self._shipped)

@@ -51,7 +51,7 @@ class AsyncLink:
     """The connection of one client.
 
     Args:
-        address: where the scheduler listens.
+        endpoint: where the scheduler listens.
         client_id: the same on each connection.
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
@@ -60,23 +60,24 @@ class AsyncLink:
 
     def __init__(
         self,
-        address: str,
+        endpoint: Endpoint,
         client_id: ClientId,
         timeout_seconds: float,
         heartbeat_seconds: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.address = address
+        self.endpoint = endpoint
+        self.address = endpoint.address
         self.client_id = client_id
         self.loop = loop
-        self.is_nested = address == task_context.current.address
+        self.is_nested = self.address == task_context.current.address
         self.loose_ends = LooseEnds("await or asyncio.wait(futures)", self.is_nested)
         self._thread = threading.get_ident()
         self._closed_because = ""
         self._ending: MakeError = self._disconnected
-        self.limit = ValueLimit(address)
+        self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
-        self._connection = Connection(open_transport(Endpoint.parse(address)))
+        self._connection = Connection(open_transport(endpoint))
         self._protocol = ClientProtocol(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
             self._connection,

@@ -73,9 +73,9 @@ def shared(frames: Frames) -> Sequence[Any]:
     return frozen(frames)
 
 
-def freeze_for(address: str) -> Freeze:
-    """Return the function with which a client of the scheduler at `address` copies values."""
-    return shared if Endpoint.parse(address).is_near and can_share() else frozen
+def freeze_for(endpoint: Endpoint) -> Freeze:
+    """Return the function with which a client of the scheduler there copies values."""
+    return shared if endpoint.is_near and can_share() else frozen
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:

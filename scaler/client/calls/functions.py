@@ -338,26 +338,26 @@ class Functions:
     """The functions of one client. Safe to use from several threads.
 
     Args:
-        address: of the scheduler whose tasks run them.
+        endpoint: of the scheduler whose tasks run them.
         packer: packs their arguments.
         shipped: the modules that travel with them.
     """
 
     def __init__(
-        self, serializer: Serializer, address: str, packer: ArgumentPacker, shipped: Shipped | None = None
+        self, serializer: Serializer, endpoint: Endpoint, packer: ArgumentPacker, shipped: Shipped | None = None
     ) -> None:
         self._shipped = shipped or Shipped()
         self._serializer = serializer
         self._packer = packer
-        self._address = address
+        self._address = endpoint.address
         # Another serializer may behave differently from one call to the next.
         self._may_remember = type(serializer) is DefaultSerializer
         self._remembered: dict[int, Function] = {}
         self._named: dict[str, NamedFunction] = {}
-        self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address, limit=packer.limit)
+        self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, self._address, limit=packer.limit)
         self._stale_modules = StaleModules(self._shipped)
         self._watch: Watch | None = None
-        if not (Endpoint.parse(address).is_in_process or task_context.current.address):  # tasks load nothing anew
+        if not (endpoint.is_in_process or task_context.current.address):  # tasks load nothing anew
             self._watch = Watch(self._look)
 
     def named(self, name: str) -> NamedFunction:

@@ -17,6 +17,7 @@ from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference
+from scaler.endpoint import Endpoint
 from scaler.errors import NoWorkerError, SerializeObjectError
 from scaler.ids import IdSource, ObjectId
 from scaler.pickling.pickled_functions import pickle_main_by_value
@@ -34,6 +35,7 @@ _FIRST = TaskOptions(priority=MOST)
 class CallsLink(Protocol):
     """The part of a link that is used here."""
 
+    endpoint: Endpoint
     address: str
     is_nested: bool
     limit: ValueLimit
@@ -61,9 +63,9 @@ class CallMaker(Generic[L]):
         self.stored_ids: set[ObjectId] = set()
         """the objects that the client holds"""
         self.new_id = IdSource()
-        self._freeze = freeze_for(link.address)
+        self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
-        self.functions = Functions(serializer, link.address, self.packer, shipped)
+        self.functions = Functions(serializer, link.endpoint, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "") -> Terms:
         """Return the terms of tasks with `options` that are submitted now. `name` overrides that of the options."""

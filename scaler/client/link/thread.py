@@ -77,7 +77,7 @@ class LinkThread:
     """The connection of one client. Its methods may be called from any thread, also by a garbage collection: no locks.
 
     Args:
-        address: where the scheduler listens.
+        endpoint: where the scheduler listens.
         client_id: the same on each connection.
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
@@ -87,14 +87,15 @@ class LinkThread:
 
     def __init__(
         self,
-        address: str,
+        endpoint: Endpoint,
         client_id: ClientId,
         timeout_seconds: float,
         heartbeat_seconds: float,
         silence_seconds: float | None = None,
         label: str = "",
     ) -> None:
-        self.address = address
+        self.endpoint = endpoint
+        self.address = endpoint.address
         self.client_id = client_id
         self.callbacks = Callbacks()
         self._is_left = False
@@ -110,11 +111,11 @@ class LinkThread:
         """whether a lone submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
-        self.limit = ValueLimit(address)
+        self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
-        self.is_nested = address == task_context.current.address
+        self.is_nested = self.address == task_context.current.address
         self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
-        self._connection = Connection(open_transport(Endpoint.parse(address)), self._inbox.descriptor)
+        self._connection = Connection(open_transport(endpoint), self._inbox.descriptor)
         self._protocol = ClientProtocol(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label),
             self._connection,

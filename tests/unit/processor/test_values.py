@@ -11,6 +11,7 @@ import pytest
 
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import Functions
+from scaler.endpoint import Endpoint
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
@@ -99,7 +100,9 @@ def in_main() -> Any:
 def submitted(function: Any, serializer: Serializer = DEFAULT, shipped: Shipped | None = None) -> ObjectId:
     """Return the id under which a task that submits this function sends it."""
     packer = ArgumentPacker(serializer, "tcp://127.0.0.1:1")
-    return Functions(serializer, "tcp://127.0.0.1:1", packer, shipped).get(function).instruction.object_id
+    return (
+        Functions(serializer, Endpoint.parse("tcp://127.0.0.1:1"), packer, shipped).get(function).instruction.object_id
+    )
 
 
 def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path) -> None:

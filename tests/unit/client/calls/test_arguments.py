@@ -7,6 +7,7 @@ import pytest
 
 from scaler.client.calls.arguments import ArgumentPacker, freeze_for, frozen, shared
 from scaler.client.object_reference import ObjectReference
+from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, SerializeObjectError
 from scaler.ids import ObjectId, split_ids
 from scaler.pickling.serialization import (
@@ -187,9 +188,9 @@ def test_without_room_for_another_block_it_works_without() -> None:
     ],
 )
 def test_memory_is_shared_with_a_scheduler_on_this_machine(address: str, is_near: bool) -> None:
-    assert freeze_for(address) is (shared if is_near else frozen)
+    assert freeze_for(Endpoint.parse(address)) is (shared if is_near else frozen)
 
 
 def test_memory_is_not_shared_when_that_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SHARING_VARIABLE, "0")
-    assert freeze_for("tcp://127.0.0.1:5000") is frozen
+    assert freeze_for(Endpoint.parse("tcp://127.0.0.1:5000")) is frozen

@@ -10,6 +10,7 @@ import pytest
 from scaler.client.calls import functions as module
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import NO_OBJECTS, Function, Functions
+from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.ids import NO_ID, TaskId
 from scaler.pickling.serialization import (
@@ -29,7 +30,7 @@ TASK_ID = TaskId(b"t" * 16)
 
 def functions(serializer: Serializer | None = None) -> Functions:
     serializer = serializer or DefaultSerializer()
-    return Functions(serializer, ADDRESS, ArgumentPacker(serializer, ADDRESS))
+    return Functions(serializer, Endpoint.parse(ADDRESS), ArgumentPacker(serializer, ADDRESS))
 
 
 @pytest.fixture

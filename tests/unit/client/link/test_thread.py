@@ -13,6 +13,7 @@ from scaler.client.client import Client
 from scaler.client.link import thread
 from scaler.client.link.connection import Connection
 from scaler.client.link.thread import LinkThread
+from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
 from scaler.pickling.serialization import DefaultSerializer
@@ -33,7 +34,7 @@ NOBODY = "tcp://127.0.0.1:1"
 class TestThread:
     def entry(self, sink: Any) -> Any:
         serializer = DefaultSerializer()
-        functions = Functions(serializer, NOBODY, ArgumentPacker(serializer, NOBODY))
+        functions = Functions(serializer, Endpoint.parse(NOBODY), ArgumentPacker(serializer, NOBODY))
         return functions.get(abs).entry(TaskId(IdSource()()), sink, (-1,))
 
     def test_a_lone_submit_wakes_nobody(
@@ -163,7 +164,7 @@ class TestThread:
             assert scheduler.message_count < 500
 
     def test_what_is_queued_after_the_end_is_refused(self) -> None:
-        link = LinkThread(NOBODY, ClientId(random_id()), 60, 2)
+        link = LinkThread(Endpoint.parse(NOBODY), ClientId(random_id()), 60, 2)
         link.close()
         failed: Future[None] = Future()
 

@@ -169,10 +169,12 @@ MAPS = Kind(
 CHOPPY = Kind(
     "choppy",
     (
-        *(*WORK, "submit_lazy", "submit_first", "submit_first", "submit_gpu", "submit_unfit", "drop_object", "garbage"),
+        *(*WORK, "submit_lazy", "submit_first", "submit_first", "drop_object", "garbage"),
+        *("submit_gpu", "submit_gpu", "submit_gpu", "submit_unfit", "reset", "half_reset", "agent_drains"),
         *("reset", "hole", "restart_scheduler", "pause_agent", "pause_program", "kill_processor", "kill_agent"),
         *("kill_program", "program_joins", "agent_joins", "agent_leaves", "agent_drains"),
     ),
+    pauses=(0.0, 0.0, 0.1, 0.5, 2.0),
     policies=POLICIES,
     waiting=(-1, 3),
     is_choppy=True,

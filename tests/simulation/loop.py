@@ -22,12 +22,13 @@ class LoopModel:
         self._readers: dict[int, Callable[[], None]] = {}
         self._ready: set[int] = set()
         self.on_stop: Callable[[], None] = lambda: None
+        self.wake_most_seconds = WAKE_MOST_SECONDS
 
     def wake(self, descriptor: int) -> None:
         """The descriptor is readable."""
         if descriptor not in self._ready:
             self._ready.add(descriptor)
-            seconds = self._party.world.random.random() * WAKE_MOST_SECONDS
+            seconds = self._party.world.random.random() * self.wake_most_seconds
             self._party.soon(partial(self._read, descriptor), seconds)
 
     def _read(self, descriptor: int) -> None:

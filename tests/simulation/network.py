@@ -367,6 +367,8 @@ class ListenerModel(_SocketModel):
         self._network = network
         self.silence_seconds = silence_seconds + sockets.GIVEN_UP_AFTER_MS / 1000
         self.endpoint = TransportModel.endpoint
+        self.news_seconds = 0.0
+        """how late it may say that a connection has ended"""
         self.lines: dict[Connection, Line] = {}
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()
@@ -380,7 +382,11 @@ class ListenerModel(_SocketModel):
     def note_cut(self, connection: Connection) -> None:
         self.lines.pop(connection, None)
         self._lost.append(connection)
-        self._wake(self.monitor_descriptor)
+        if self.news_seconds:
+            seconds = self.party.world.random.random() * self.news_seconds
+            self.party.soon(lambda: self._wake(self.monitor_descriptor), seconds)
+        else:
+            self._wake(self.monitor_descriptor)
 
     def lost(self) -> list[Connection]:
         lost, self._lost = self._lost, []
@@ -403,6 +409,9 @@ class ListenerModel(_SocketModel):
         line = self.lines.pop(connection, None)
         if line is not None:
             line.close_down()
+
+    def has_mail(self) -> bool:
+        return bool(self._incoming)
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         return self._incoming.popleft() if self._incoming else None

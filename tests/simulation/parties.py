@@ -36,7 +36,7 @@ from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGE
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
 from tests.simulation.loop import LoopModel
-from tests.simulation.network import Network, TransportModel
+from tests.simulation.network import ListenerModel, Network, TransportModel
 from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of
 from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.users import User
@@ -77,6 +77,8 @@ class SchedulerParty(_Shelled):
     ) -> None:
         super().__init__(world, SCHEDULER, SCHEDULER)
         self.is_choppy = is_choppy
+        self.is_calm = False
+        """whether it reads all at once nevertheless: a goodbye that is read after its connection has ended is lost"""
         self.failures = 0
         """of its parts, which were made to fail"""
         self.network = network
@@ -90,11 +92,11 @@ class SchedulerParty(_Shelled):
         limits = self.limits
         clock = WakefulClock(self.world.monotonic, LOOK_SECONDS)
         self.shell = shell = Shell("builtin", clock)
-        if self.is_choppy:
-            run, draw = shell.dispatcher.run, self.world.random.randint
-            shell.dispatcher.run = lambda **options: run(draw(1, 20), **options)  # type: ignore[method-assign]
         silence = max(limits.client_timeout_seconds, limits.worker_timeout_seconds)
-        self.listener = listener = TransportModel(self.network, self).listen(silence)
+        listener = TransportModel(self.network, self).listen(silence)
+        self.listener = listener
+        if self.is_choppy:
+            self._be_choppy(shell, listener)
         self.tree = SchedulerTree(
             shell.dispatcher,
             SchedulerId(random_id()),
@@ -118,6 +120,23 @@ class SchedulerParty(_Shelled):
         process._config = SchedulerConfig(ADDRESS, value_bytes=2**40)  # whatever memory this machine has
         shell.watch(listener.monitor_descriptor, lambda: process._connections_changed(self.edge))
         process._look_regularly()
+
+    def _be_choppy(self, shell: Shell, listener: ListenerModel) -> None:
+        """Wake up late, read and do little at a time, and hear late of the ends of connections."""
+        draw = self.world.random.randint
+        run, receive = shell.dispatcher.run, listener.receive
+
+        def receive_few() -> Any:
+            if self.is_calm or draw(0, 3):
+                return receive()
+            if listener.has_mail():
+                self.wake(listener.descriptor)
+            return None
+
+        listener.receive = receive_few  # type: ignore[method-assign]
+        listener.news_seconds = 0.3
+        shell.dispatcher.run = lambda **options: run(draw(1, 20), **options)  # type: ignore[method-assign]
+        self._loop.wake_most_seconds = self.world.random.choice((0.0005, 0.05))
 
     def _listen_in(self) -> None:
         """Note when each run got its number, and what is lost with a session that begins anew."""

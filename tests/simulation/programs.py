@@ -10,6 +10,8 @@ from typing import Any
 VALUE, RAISE, NEST = "value", "raise", "nest"
 GPUS = 2
 """How many each node has, where tasks ask for some."""
+MANY_GPUS = 8
+"""The same where some tasks ask for more than any node has."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from tests.simulation.kinds import OPTIONS, kind_of
 from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
-from tests.simulation.programs import GPUS, NEST, RAISE, VALUE, Script
+from tests.simulation.programs import GPUS, MANY_GPUS, NEST, RAISE, VALUE, Script
 from tests.simulation.stand_ins import installed
 from tests.simulation.system import System
 from tests.simulation.users import Call, User
@@ -60,7 +60,7 @@ class Story:
         self.system.is_choppy = kind.is_choppy
         self.system.record.is_alone, self.system.record.counts_deaths = kind.is_alone, kind.counts_deaths
         if kind is OPTIONS or kind.is_choppy:
-            self.system.capabilities = f"gpu={GPUS}"
+            self.system.capabilities = f"gpu={MANY_GPUS if kind.is_choppy else GPUS}"
         self._tokens = 0
         self.world.log(f"{kind.name}: {limits}")
 
@@ -178,7 +178,7 @@ class Story:
 
     def submit_unfit(self) -> None:
         """No node has what it asks for."""
-        script = self.script(gpus=GPUS + 1)
+        script = self.script(gpus=MANY_GPUS + 1)
         self._have(lambda user: user.submit(script))
 
     def submit_first(self) -> None:

@@ -21,7 +21,7 @@ from scaler.errors import MissingObjects, NoWorkerError, ProcessorDiedError, Tas
 from scaler.ids import ClientId, ObjectId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from tests.simulation.loop import RESOLUTION_SECONDS
-from tests.simulation.programs import GPUS, Script, value_of, work
+from tests.simulation.programs import MANY_GPUS, Script, value_of, work
 from tests.simulation.record import Record
 from tests.simulation.world import Event, Party, ViolationError
 
@@ -199,7 +199,7 @@ class Call:
         except (ProcessorDiedError, WorkerDiedError, MissingObjects, TaskNotFoundError, TimeoutError) as error:
             self._excuse(error)
         except NoWorkerError as error:
-            record.excuse_refused(key, self.script.gpus > GPUS, error)
+            record.excuse_refused(key, self.script.gpus > MANY_GPUS, error)
         except ValueError as error:
             if self.expected is not ValueError and key not in record.excused:
                 raise ViolationError(f"task {key} raised {error!r}") from error
@@ -269,7 +269,7 @@ class User:
             options["timeout"] = script.limit
         if script.gpus:
             options["capabilities"] = {"gpu": script.gpus}
-        if script.gpus > GPUS:
+        if script.gpus > MANY_GPUS:
             options["no_worker_timeout"] = 1.0
         if script.priority:
             options["priority"] = script.priority

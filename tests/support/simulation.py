@@ -6,12 +6,11 @@
           +----------- SimulatedRouter <------------+
 
 The real edge is used, so every message is really encoded and decoded, both ways. Time moves only by `advance`.
-Whatever is random comes from the seed: the same seed and the same calls give the same log, byte by byte.
+Nothing is random: a test says what happens. Random schedules of real clients and agents: `tests/simulation`.
 """
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -184,8 +183,6 @@ class Simulation(Inside):
 
     Args:
         limits: the scheduler's settings.
-        seed: for whatever a test wants to be random, and for the interleaving.
-        choppy: run the actors in small, random shares, so that messages go out in between.
         audited: check all invariants all the time, which takes long with thousands of tasks.
         board: where a monitor shows what it builds; None: there is no monitor.
     """
@@ -193,15 +190,12 @@ class Simulation(Inside):
     def __init__(
         self,
         limits: SchedulerConfig | None = None,
-        seed: int = 0,
-        choppy: bool = False,
         audited: bool = True,
         board: Board | None = None,
         value_bytes: Callable[[], int] = int,
     ) -> None:
         self._board = board
         self._value_bytes = value_bytes
-        self.random = random.Random(seed)
         self.clock = VirtualClock(1000.0)
         self.escalations: list[BaseException] = []
         self.shut_downs = 0
@@ -210,8 +204,6 @@ class Simulation(Inside):
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
         self.limits = limits or scheduler_config()
         self._lives = 0
-        self.failures = 0
-        """failures of actors of former schedulers"""
         self.paused_seconds = 0.0
         """for how long the scheduler was stopped just now"""
         self.tree = self._new_tree()
@@ -220,7 +212,6 @@ class Simulation(Inside):
         self.peers: list[SimulatedPeer] = []
         self._by_connection: dict[Connection, SimulatedPeer] = {}
         self._ids = 0
-        self._choppy = choppy
         self._audited = audited
         self._checked: tuple[Dispatcher, int] | None = None
         """the scheduler, and how much it had done, when its invariants were checked last"""
@@ -237,7 +228,6 @@ class Simulation(Inside):
 
     def restart(self) -> None:
         """Kill the scheduler, and start another one. Its peers find out when they connect again."""
-        self.failures += self.dispatcher.failures
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
         self.router = SimulatedRouter(self.clock)
         self._by_connection.clear()
@@ -305,7 +295,7 @@ class Simulation(Inside):
         """Let everything happen that can happen now; check all invariants whenever the actors are idle."""
         for _ in range(MOST_ROUNDS):
             self.edge.receive()
-            idle = self.dispatcher.run(self.random.randint(1, 20) if self._choppy else 8192, self.edge.flush)
+            idle = self.dispatcher.run(flush=self.edge.flush)
             if idle and self._audited and not self.escalations and not self._is_due():
                 self._check_what_is_new()
             sent = self.edge.flush()

@@ -203,7 +203,7 @@ def test_every_screen_says_what_explain_says(
             node = client.get({"path": gates("node"), "a": (hold, "path"), "b": (follow, "a")}, ["b"], block=False)["b"]
             crowd = [client.submit(abs, number) for number in range(8)]
             same_everywhere(screens, crowd[-1], vocabulary.NO_ROOM, "abs", "", "workers")
-            assert "which is not there: " in same_on_its_page(screens, node, vocabulary.NO_ROOM).sentence
+            assert "which waits: " in same_on_its_page(screens, node, vocabulary.NO_ROOM).sentence
             assert screens.json()["tasks"]["waiting_for"][vocabulary.INPUTS] == 1
             many = [client.submit(abs, number) for number in range(CLIENT_TASKS)]
             explained(many[-1], vocabulary.WINDOW)

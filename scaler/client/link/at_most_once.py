@@ -1,6 +1,6 @@
 """Once: what a client does about calls with the option `at_most_once`, which must not be started a second time.
 
-Used by the open work. Only a call that no scheduler can have heard of is said as a new one. Must never: send.
+Used by the open work. Only a call that no scheduler can have received is sent as a new one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Callbacks: runs the callbacks of futures in a thread of their own.
 
-Filled by futures, in the link's thread; ended by the link. A callback is user code: it may compute for a minute or wait
-for another task, and must not silence the client. Must never let a callback that raises stop the others.
+Filled by futures, in the link's thread; ended by the link. A callback is user code: it may compute for a minute, wait
+for another task, or raise, and neither the client nor the next callback may suffer.
 """
 
 from __future__ import annotations

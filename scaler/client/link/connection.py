@@ -1,7 +1,7 @@
 """Connection: the current socket of a client, if any, and its session; items in, batches out.
 
 Used by the link, by one thread at a time. A lost connection is replaced by a new socket, on which the session
-goes on or begins anew. Must never: know what the items mean, or wait for anything but its descriptors.
+goes on or begins anew. What the items mean is unknown here.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ class Connection:
         self._is_gone = False
         """whether the other end is known to be closed"""
         self.is_drained = True
-        """whether nothing can have come since the last look: sending looks too, and takes what the descriptor had to
-        say
-        """
+        """whether nothing can have come since the last look: sending looks too, and clears the descriptor's signal"""
         self._poller = self._new_poller()
 
     @property
@@ -153,7 +151,7 @@ class Connection:
         self._send([self.session.pipe.unnumbered([item])])
 
     def resume(self, heard: int) -> None:
-        """Go on with the session: say again what the other side has not heard.
+        """Go on with the session: send again what the other side has not received.
 
         Raises:
             ProtocolError: if that is impossible. Then the session cannot go on.

@@ -111,7 +111,7 @@ class Dependents:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
-        """the graphs that were not said, and the tasks for which they wait because these were not said either"""
+        """the graphs that were not sent, and the tasks that they wait for because these were not sent either"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """the same by task"""
         self._to_send: deque[GraphEntry] = deque()
@@ -122,29 +122,29 @@ class Dependents:
         return bool(self._held)
 
     def clear(self) -> None:
-        """Hold no graph any more: all are said again, or have failed."""
+        """Hold no graph any more: all are sent again, or have failed."""
         self._held, self._by_task = {}, {}
 
-    def say(self, graph: GraphEntry) -> None:
-        """Say a graph now, or when the tasks are said whose results it needs."""
+    def send(self, graph: GraphEntry) -> None:
+        """Send a graph: now, or as soon as the tasks are sent whose results it needs."""
         self._to_send.append(graph)
         if len(self._to_send) > 1:
             return  # the loop below will come to it
         while self._to_send:
-            self._say(self._to_send[0])
+            self._send(self._to_send[0])
             self._to_send.popleft()
 
-    def _say(self, graph: GraphEntry) -> None:
+    def _send(self, graph: GraphEntry) -> None:
         graph_id = graph.spec.graph_id
         for needed in graph.inputs:
             self._inputs[needed.task_id] = needed
             needed.users[graph_id] = None
-        unsaid = {each.task_id for each in graph.inputs if each.is_open and self._is_unsent(each.task_id)}
-        if not unsaid:
+        unsent = {each.task_id for each in graph.inputs if each.is_open and self._is_unsent(each.task_id)}
+        if not unsent:
             self._send_now(graph)
             return
-        self._held[graph_id] = unsaid
-        for task_id in unsaid:
+        self._held[graph_id] = unsent
+        for task_id in unsent:
             self._by_task.setdefault(task_id, []).append(graph)
 
     def _is_unsent(self, task_id: TaskId) -> bool:
@@ -157,19 +157,19 @@ class Dependents:
             self.on_sent(task_id)
 
     def on_sent(self, task_id: TaskId) -> None:
-        """A task was said: so can be what waited for that, unless it waits for others too."""
+        """A task was sent: send the graphs that waited for it alone."""
         for graph in self._by_task.pop(task_id, ()):
-            unsaid = self._held.get(graph.spec.graph_id)
-            if unsaid is None:
+            unsent = self._held.get(graph.spec.graph_id)
+            if unsent is None:
                 continue
-            unsaid.discard(task_id)
-            if not unsaid:
+            unsent.discard(task_id)
+            if not unsent:
                 del self._held[graph.spec.graph_id]
                 if graph in self._work.graphs:  # else it was cancelled
-                    self.say(graph)
+                    self.send(graph)
 
     def on_dropped(self, task_ids: Iterable[TaskId]) -> None:
-        """Tasks that were not said are not open any more: what is held for them never runs either."""
+        """Tasks were cancelled before they were sent: the graphs that wait for them never run either."""
         dropped = deque(task_ids)
         while dropped:
             for graph in self._by_task.pop(dropped.popleft(), ()):
@@ -194,7 +194,7 @@ class Dependents:
     # What is known of a result
 
     def _item(self, graph: GraphEntry, position: int, needed: Input) -> GraphInput:
-        """Return an input of a graph as it is said now."""
+        """Return an input of a graph as it is sent now."""
         result = self._result(needed)
         source = self._work.graphs.of(needed.task_id) if result is None else None
         where = None if source is None else (source.spec.graph_id, source.position_of(needed.task_id))

@@ -44,7 +44,7 @@ class State(Enum):
     AGAIN = auto()
     """its task runs again, or has run and has no large result this time"""
     CANCELED = auto()
-    """its graph was cancelled while its task ran again: that runs for nobody but who asks for this very result"""
+    """its graph was cancelled while its task ran again: it runs only for a request for this very result"""
 
 
 class UnreadResult:
@@ -251,7 +251,7 @@ class LargeResults:
             unread.state = State.LOST  # to ask whether it is there would take as long as most tasks
         if unread is not None and unread.state in (State.LOST, State.CANCELED):
             lost = self._with_its_graph(unread)
-            self._take_over(lost)  # what a request on its way is answered says nothing of the result that comes
+            self._take_over(lost)  # an answer to a request on its way is not about the result that comes
             self._make_again(lost)
         return self.unread.get(object_id)
 
@@ -316,7 +316,7 @@ class LargeResults:
     def on_new_session(self) -> None:
         """The scheduler may have deleted what was not read.
 
-        Open graphs are said again anyway, so all of that is wanted again: it is said once more, or made once.
+        Open graphs are sent again anyway, so their results are wanted again.
         """
         self.unread.doubt()
         of_open_graphs = [each for each in self.unread.in_state(State.DOUBTED) if self._may_want_again(each)]

@@ -1,7 +1,7 @@
-"""LooseEnds: what nobody would hear of when a client ends: open tasks, and errors of futures that nobody has read.
+"""LooseEnds: what a client warns of when it ends: tasks that it cancels, and errors that were never read.
 
-Told by futures of errors, and by the link of what it cancels at its end; says it in one line each. Must never: keep a
-future or a value alive, or cost a task anything that has not failed.
+Futures report their errors, and the link what it cancels; each is one line of the log. Must never keep a future or a
+value alive, or cost a task that has not failed anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class LooseEnds:
 
     Args:
         advice: what the client calls to wait for its futures.
-        is_nested: whether the client is inside a task: then nothing is said, because the task has an end of its own.
+        is_nested: whether the client is inside a task: then there is no warning: the task has an end of its own.
     """
 
     def __init__(self, advice: str, is_nested: bool) -> None:
@@ -37,7 +37,7 @@ class LooseEnds:
 
         Args:
             key: of the task; or of its graph, whose nodes fail together.
-            describe: says in one line what failed.
+            describe: returns in one line what failed.
         """
         unread = self._unread
         if not (self._is_quiet or len(unread) >= COUNTED_MOST or key in unread or key in self._read_graphs):
@@ -50,7 +50,7 @@ class LooseEnds:
             self._read_graphs.add(key)
 
     def say_nothing(self) -> None:
-        """The client ends because of an exception, which says enough."""
+        """Warn of nothing: the client ends because of an exception."""
         self._is_quiet = True
 
     def note_exit(self, error: BaseException | None) -> None:
@@ -59,7 +59,7 @@ class LooseEnds:
             self.say_nothing()
 
     def say(self) -> None:
-        """Say what there is to say, once."""
+        """Log the warnings, once."""
         cancelled, self.cancelled = self.cancelled, 0
         unread, self._unread = self._unread, {}
         if self._is_quiet:
@@ -83,5 +83,5 @@ def _about(unread: Mapping[bytes, str]) -> str:
 
 
 def ends_by_exception() -> bool:
-    """Return whether the program ends now because of an exception that nobody has caught, which was printed."""
+    """Return whether the program ends now because of an exception that nobody has caught, and that was printed."""
     return hasattr(sys, "last_value") and not hasattr(sys, "ps1")

@@ -1,7 +1,7 @@
 """OpenWork: the open tasks and stored objects of a client; no socket, no thread, no clock.
 
 Used by the link's thread only, which takes `out` and sends it. Everything that a lost connection may lose is kept here,
-to be sent again on the next one. Each table drops an entry when its answer arrives. Must never block.
+to be sent again on the next one. Each table drops an entry when its answer arrives.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class OpenWork:
         self.out.append(task)
 
     def _send_waiting(self) -> None:
-        """Others have ended: say as many of the tasks that wait as there is room for."""
+        """Send as many of the waiting tasks as there is room for."""
         for task_id in self.window.admit():
             self._send_task(self._tasks[task_id])
             if self._dependents:
@@ -196,12 +196,12 @@ class OpenWork:
 
     def _send_graph(self, graph: GraphEntry) -> None:
         if graph.inputs:
-            self._dependents.say(graph)
+            self._dependents.send(graph)
         else:
             self.send_nodes(graph)
 
     def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
-        """Say a graph whose inputs are known, or whose tasks were said."""
+        """Send a graph whose inputs are known or come from tasks that were sent."""
         self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
@@ -378,7 +378,7 @@ class OpenWork:
             self.out.append(instruction)
 
     def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
-        """Another scheduler answers. All is said again but for values of which several have died.
+        """Another scheduler answers. All is sent again, but for values that several schedulers have died of.
 
         Args:
             on_their_way: the items that had left for the last one, wholly or in part.
@@ -448,7 +448,7 @@ class OpenWork:
         The scheduler ignores what it knows. Cancels and deletes go first: they concern earlier work.
 
         Args:
-            unheard: what was said before and may not have arrived.
+            unheard: what was sent before and may not have arrived.
         """
         self.large.on_new_session()
         self._drop_refused()
@@ -459,13 +459,13 @@ class OpenWork:
         self.window.clear()
         self._dependents.clear()
         enter = self.window.enter
-        said = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
-        for entry in said:
+        admitted = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
+        for entry in admitted:
             self._functions.keep(entry[2])
         for function in self.graphs.functions():
             self._functions.keep(function)
         self.out.extend(self._functions.values())
-        for task, _, _, objects, _ in said:
+        for task, _, _, objects, _ in admitted:
             self.out.extend(map(as_sent, objects))
             self.out.append(task)
         for graph in list(self.graphs):

@@ -7,7 +7,7 @@ Driven by the link, by one thread at a time, without threads or locks of its own
 says, which is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is
 impossible, all open work is sent again, because any of it may have been lost.
 
-Must never: run user code, or block on anything but the descriptors that it waits for.
+Must never run user code or block.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class ClientProtocol:
     # The conversation
 
     def lose(self, reason: str) -> None:
-        """Replace the connection, if there is one, and begin anew: it is not certain what was said."""
+        """Replace the connection, if there is one, and begin anew: what was sent is uncertain."""
         self._connection.session.spoil()
         self._happened(states.CUT, reason)
 
@@ -170,7 +170,7 @@ class ClientProtocol:
                 logger.debug("%s: %s", self._connection.endpoint, reason)
             self._actions[action]()
 
-    # What it says to do
+    # Its actions
 
     def _open(self) -> None:
         try:
@@ -208,8 +208,8 @@ class ClientProtocol:
         self._begin()
 
     def _beat(self) -> None:
-        has_unsaid = self._work.out or self._connection.session.pipe.has_unsaid
-        self._connection.send_unnumbered(ClientHeartbeat(time.monotonic_ns(), int(bool(has_unsaid))))
+        has_unsent = self._work.out or self._connection.session.pipe.has_unsaid
+        self._connection.send_unnumbered(ClientHeartbeat(time.monotonic_ns(), int(bool(has_unsent))))
 
     def _hang_up(self) -> None:
         self._connection.close()
@@ -251,12 +251,14 @@ class ClientProtocol:
         try:
             self._connection.flush()
         except ProtocolError as error:
-            self._happened(states.UNREADABLE, f"what it has to say cannot be written: {error}")
-            self._work.on_unreadable(partial(self._unwritable, str(error)))  # any open call may be the one
+            self._happened(states.UNREADABLE, f"its items cannot be written: {error}")
+            what = "what the client had to send could not be written"
+            check = "the memory of this machine, and that no argument changes while it is sent"
+            self._work.on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the one
 
     def send_at_once(self) -> bool:
         """Send a task while the link's thread sleeps. Return whether that has to look: there is an answer already, or
-        it is to be said again that the process only waits.
+        the scheduler must hear again that the process only waits.
         """
         self._conversation.began_to_wait(time.monotonic())
         self.send()
@@ -269,7 +271,7 @@ class ClientProtocol:
         self._questions.ask(task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < COME_SECONDS)
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task if it has not begun. What `on_answer` hears says only that this may be decided."""
+        """Cancel a task if it has not begun. `on_answer` is called when that may be decided."""
         self.send()  # so that it is known what is on its way
         if self.is_welcome:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
@@ -314,7 +316,9 @@ class ClientProtocol:
                     self._is_rest_sent = False
         except ProtocolError as error:
             self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
-            self._work.on_unreadable(partial(self._unreadable, str(error)))  # it may have held any answer
+            what = f"what came from {self._connection.endpoint} could not be read"
+            check = "that a scheduler of the same version listens there, and what is in between"
+            self._work.on_unreadable(partial(self._hopeless, what, str(error), check))  # it may have held any answer
             return True
         return count > 0
 
@@ -372,7 +376,7 @@ class ClientProtocol:
         return max(0.0, min(self._conversation.next_at, self.watch.next_at) - now)
 
     def act(self, now: float) -> None:
-        """Do what is due: give up, open a new connection, send a heartbeat. Then say what there is to say."""
+        """Do what is due: give up, open a new connection, send a heartbeat. Then send what is queued."""
         while (action := self._conversation.look(now)) is not states.NOTHING:
             self._actions[action]()
         if now >= self.watch.look_at:
@@ -381,17 +385,9 @@ class ClientProtocol:
         if self._wait:
             self._send_rest()
 
-    def _unreadable(self, text: str) -> BaseException:
-        endpoint = self._connection.endpoint
+    def _hopeless(self, what: str, reason: str, check: str) -> BaseException:
         return ProtocolError(
-            f"{TRIES_MOST} times while this was open, what came from {endpoint} could not be read, the last time "
-            f"because of this: {text}; check that a scheduler of the same version listens there, and what is in between"
-        )
-
-    def _unwritable(self, text: str) -> BaseException:
-        return ProtocolError(
-            f"{TRIES_MOST} times while this was open, what the client had to say could not be written, the last time "
-            f"because of this: {text}; check the memory of this machine, and that no argument changes while it is sent"
+            f"{TRIES_MOST} times while this was open, {what}, the last time because of this: {reason}; check {check}"
         )
 
 

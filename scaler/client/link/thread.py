@@ -7,7 +7,7 @@ Written to by the client, futures, maps and references (any thread, by appending
 and maps. One thread at a time touches the protocol: its own, or, while that sleeps and little is open, a thread
 that submits.
 
-Must never: run user code, block on anything but its own descriptors, or leave a future without an end.
+Must never run user code, block on anything but its own descriptors, or leave a future without an end.
 """
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ class LinkThread:
             self._protocol.lose("a submit was interrupted")
 
     def _act(self) -> None:
-        """Handle all messages; do what others have asked for and what is due; say what there is to say."""
+        """Handle all messages, run the commands of other threads, do what is due, and send."""
         connection, protocol = self._connection, self._protocol
         is_new = True
         if not connection.is_drained:

@@ -24,7 +24,7 @@ logger = logging.getLogger("scaler.client")
 
 
 class Advice:
-    """What a client says of a scheduler that does not answer.
+    """What to tell users of a scheduler that does not answer.
 
     Args:
         endpoint: where it should be.
@@ -151,7 +151,7 @@ class Watch:
     Args:
         work: the open work.
         ask: asks what a task waits for.
-        is_off: whether it never looks: in a task, whose client outside says it.
+        is_off: whether it never looks: in a task: the client outside watches.
     """
 
     def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:
@@ -164,7 +164,7 @@ class Watch:
         self._work = work
         self._ask = ask
         self._told = ""
-        """the reason that the log has said, which the concern is about"""
+        """the reason of the concern, which the log has"""
         self._oldest: TaskId | None = None
         self._pause_seconds = WARN_SECONDS
 

@@ -1,7 +1,7 @@
 """Window: which open tasks of a client the scheduler has, and which ones wait here for others to end.
 
 Used by the open work only. The scheduler says in its reply to a hello how much it takes from one client, since it is
-the scheduler's memory that is bounded; what is more stays here, in its order. Must never: block, or reorder.
+the scheduler's memory that is bounded; what is more stays here, in its order. Must never reorder.
 """
 
 from __future__ import annotations

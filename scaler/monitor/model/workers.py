@@ -25,7 +25,6 @@ QUIET_PERMILLE = 10
 SEEN_SECONDS = 5.0
 """A worker that was last seen before this time is shown as such."""
 _BUCKETS = 32
-_NO_FUNCTION = bytes(8)
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,11 @@ class Worker:
     agent: StateAgent
     free: int | None = None
     cpu_permille: int | None = None
-    rss_bytes: int | None = None
     sent: int | None = None
     queued: int | None = None
     suspended: int | None = None
     flags: int | None = None
+    rss_bytes: int | None = None
     function: bytes = b""
     running_ms: int = 0
     ended: int | None = None
@@ -82,8 +81,8 @@ class Processor:
     """A process of a worker."""
 
     agent: bytes
-    position: int
     pid: int
+    position: int
     flags: int
     cpu_permille: int
     running_ms: int
@@ -104,42 +103,17 @@ def workers_of(agent: StateAgent, queue_size: int) -> Iterator[Worker]:
             yield Worker(key, name, agent.host, agent)
             continue
         cpu, sent, queued, suspended, flags, rss, function, running_ms, ended = rows[position]
-        yield Worker(
-            key,
-            name,
-            agent.host,
-            agent,
-            max(0, queue_size - sent) if queue_size else None,
-            cpu,
-            rss,
-            sent,
-            queued,
-            suspended,
-            flags,
-            b"" if function == _NO_FUNCTION else function,
-            running_ms,
-            ended,
-        )
+        free = max(0, queue_size - sent) if queue_size else None
+        load = (free, cpu, sent, queued, suspended, flags, rss)
+        yield Worker(key, name, agent.host, agent, *load, function if any(function) else b"", running_ms, ended)
 
 
 def processors_of(state: StateProcessors) -> Iterator[Processor]:
     """Yield the processes of an agent's workers."""
     whole = len(state.processors) // PROCESSOR_ROW.size * PROCESSOR_ROW.size
-    for pid, position, flags, cpu, running_ms, rss, peak, task, function in PROCESSOR_ROW.iter_unpack(
-        state.processors[:whole]
-    ):
-        yield Processor(
-            state.agent,
-            position,
-            pid,
-            flags,
-            cpu,
-            running_ms,
-            rss,
-            peak,
-            task if any(task) else b"",
-            function if any(function) else b"",
-        )
+    for *numbers, task, function in PROCESSOR_ROW.iter_unpack(state.processors[:whole]):
+        ids = (each if any(each) else b"" for each in (task, function))
+        yield Processor(state.agent, *numbers, *ids)
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:

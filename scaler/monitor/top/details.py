@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scaler.monitor import units
 from scaler.monitor.model.model import Model
@@ -38,7 +39,7 @@ def topic_of(target: Target) -> str:
     """Return the topic that its details need beside those that are always heard; empty for none."""
     if target.kind == "worker":
         return "processors"
-    return f"task/{target.key.hex()}" if target.kind == "task" and isinstance(target.key, bytes) else ""
+    return f"task/{target.key.hex()}" if target.kind == "task" else ""
 
 
 def details_of(model: Model, target: Target) -> Details:
@@ -46,7 +47,7 @@ def details_of(model: Model, target: Target) -> Details:
     return _MAKERS[target.kind](model, target.key)
 
 
-def _worker(model: Model, key: object) -> Details:
+def _worker(model: Model, key: Any) -> Details:
     worker = next((each for each in model.workers if each.key == key), None)
     if worker is None:
         return Details("worker", [DetailLine("This worker is not there any more.")])
@@ -96,8 +97,8 @@ def _processors(model: Model, worker: Worker) -> list[DetailLine]:
     return lines
 
 
-def _function(model: Model, key: object) -> Details:
-    each = model.functions.get(key) if isinstance(key, bytes) else None
+def _function(model: Model, key: Any) -> Details:
+    each = model.functions.get(key)
     if each is None:
         return Details("function", [DetailLine("This function has no tasks any more.")])
     halves = [units.duration(percentile_us(each.durations, part)) for part in (0.5, 0.95, 0.99)]
@@ -133,8 +134,8 @@ def _function(model: Model, key: object) -> Details:
     return Details(f"function {each.name or 'all others'}", lines)
 
 
-def _client(model: Model, key: object) -> Details:
-    each = model.clients.get(key) if isinstance(key, bytes) else None
+def _client(model: Model, key: Any) -> Details:
+    each = model.clients.get(key)
     if each is None:
         return Details("client", [DetailLine("This client is not there any more.")])
     lines = [
@@ -150,8 +151,8 @@ def _client(model: Model, key: object) -> Details:
     return Details(f"client {each.label}", lines)
 
 
-def _failure(model: Model, key: object) -> Details:
-    each = model.failures.get(key) if isinstance(key, bytes) else None
+def _failure(model: Model, key: Any) -> Details:
+    each = model.failures.get(key)
     if each is None:
         return Details("failure", [DetailLine("This failure is not kept any more.")])
     lines = [
@@ -179,10 +180,9 @@ def _target(kind: str, key: bytes) -> Target | None:
     return Target(kind, key) if key else None
 
 
-def _task(model: Model, key: object) -> Details:
-    task = model.tasks.get(key) if isinstance(key, bytes) else None
-    moves = model.moves.get(key, ()) if isinstance(key, bytes) else ()
-    title = f"task #{key.hex()}" if isinstance(key, bytes) else "task"
+def _task(model: Model, key: Any) -> Details:
+    task = model.tasks.get(key)
+    moves = model.moves.get(key, ())
     lines = _facts_of(model, task) if task else [DetailLine(_NOTHING_OF_IT)]
     if moves:
         lines += [DetailLine(""), DetailLine("history, since it is watched", grid.BOLD)]
@@ -193,12 +193,12 @@ def _task(model: Model, key: object) -> Details:
         )
         for move in moves
     ]
-    return Details(title, [*lines, *_output_of(model, key), *_traceback_of(model, key, task)])
+    return Details(f"task #{key.hex()}", [*lines, *_output_of(model, key), *_traceback_of(model, key, task)])
 
 
-def _output_of(model: Model, key: object) -> list[DetailLine]:
+def _output_of(model: Model, key: Any) -> list[DetailLine]:
     """What the task has written."""
-    written = model.output.get(key, ()) if isinstance(key, bytes) else ()
+    written = model.output.get(key, ())
     lines = [DetailLine(""), DetailLine("output", grid.BOLD)] if written else []
     for line in written:
         if line.dropped:
@@ -208,9 +208,9 @@ def _output_of(model: Model, key: object) -> list[DetailLine]:
     return lines
 
 
-def _traceback_of(model: Model, key: object, task: StateTask | None) -> list[DetailLine]:
+def _traceback_of(model: Model, key: Any, task: StateTask | None) -> list[DetailLine]:
     """The traceback is kept of the last failure of each kind only."""
-    failure = model.failure_of(task or StateTask(key if isinstance(key, bytes) else b""))
+    failure = model.failure_of(task or StateTask(key))
     if failure is None:
         return []
     heading = "traceback" if failure.task == key else "traceback of the last failure of this kind"
@@ -243,7 +243,7 @@ def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
     ]
 
 
-def _host(model: Model, key: object) -> Details:
+def _host(model: Model, key: Any) -> Details:
     mine = [worker for worker in model.workers if worker.host == key]
     agents = {worker.agent.agent: worker.agent for worker in mine}
     lines = [
@@ -264,7 +264,7 @@ def _host(model: Model, key: object) -> Details:
     return Details(f"host {key}", lines)
 
 
-def _event(model: Model, key: object) -> Details:
+def _event(model: Model, key: Any) -> Details:
     each = next((event for event in model.events if (event.time_us, event.kind, event.subject) == key), None)
     if each is None:
         return Details("event", [DetailLine("This event is not kept any more.")])
@@ -276,7 +276,7 @@ def _event(model: Model, key: object) -> Details:
     return Details(f"event {each.kind}", [DetailLine(text) for text in texts])
 
 
-_MAKERS: dict[str, Callable[[Model, object], Details]] = {
+_MAKERS: dict[str, Callable[[Model, Any], Details]] = {
     "worker": _worker,
     "function": _function,
     "client": _client,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 VIEWS = ("workers", "functions", "clients", "failures", "hosts", "events")
 WORKERS, FUNCTIONS, CLIENTS, FAILURES, HOSTS, EVENTS = VIEWS
@@ -15,7 +16,7 @@ class Target:
 
     kind: str
     """worker, function, client, failure, host, event or task"""
-    key: object
+    key: Any
     """what the model knows it by"""
 
 

@@ -11,6 +11,7 @@ import argparse
 import random
 import struct
 import time
+from dataclasses import replace
 from typing import Any
 
 from scaler.wire.messages.monitor import (
@@ -98,6 +99,7 @@ class Cluster:
         waiting = self.rate * 120
         ended = {"success": self.success, "failed": self.failed, "canceled": self.canceled}
         total = self.success + self.failed
+        full = f"all {self.workers} workers are full; it starts when some of their tasks have ended"
         items = [
             scheduler(
                 workers=self.workers,
@@ -120,7 +122,7 @@ class Cluster:
                 sent={"RunTask": total, "TaskResult": total, "WorkerHeartbeatEcho": 2210},
                 received={"Task": total + waiting, "RunResult": total, "WorkerHeartbeat": 2212},
             ),
-            waiting_for(waiting * 9 // 10, places=self.workers),
+            replace(waiting_for(waiting * 9 // 10, places=self.workers, mean_us=MEANS_US[0]), sentence=full),
             waiting_for(waiting // 10, "inputs", places=0),
         ]
         self._publish("scheduler", items, at)

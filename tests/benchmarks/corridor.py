@@ -4,7 +4,11 @@
 
 Client, scheduler, agent and worker are threads of one process (`Client(processes=False)`), warm. The trips follow each
 other, so what a trip leaves for later is counted with the next one. Threads meet in more than one way: the median of
-some rounds is told, with the least and the most. Functions and files are those of at least every second trip.
+some rounds is told, with the least and the most. Functions and files are those of at least every second trip. On
+CPython 3.11, before and after the client's link had 14 files instead of 23:
+
+    413 calls (412 to 416) of 226 functions in 63 files
+    409 calls (409 to 411) of 222 functions in 60 files
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Rooms stay easy to read: no long function, no circle of files."""
+"""Rooms stay easy to read: no long function, no circle of files, and a page for each folder."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import scaler
 from tests.support.trees import nodes
@@ -78,3 +81,20 @@ def test_one_place_knows_which_schemes_of_addresses_there_are() -> None:
         if isinstance(node, ast.Constant) and node.value in prefixes
     ]
     assert [place for place in found if not place.startswith("scaler.endpoint: ")] == []
+
+
+FOLDER_FILES_MOST = 15
+"""Beside `__init__.py`."""
+LARGE_FOLDERS = {"scaler.processor": "the parts of one process, and of what forks it"}
+
+
+def test_a_folder_has_about_a_dozen_files() -> None:
+    packages = [path.parent for path in FILES if path.name == "__init__.py"]
+    large = [name_of(each) for each in packages if len([*each.glob("*.py")]) - 1 > FOLDER_FILES_MOST]
+    assert large == list(LARGE_FOLDERS), "move what belongs together into a folder, or say why not"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=name_of)
+def test_a_folder_says_what_is_in_it_who_calls_it_and_what_never_belongs_there(path: Path) -> None:
+    page = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert len(re.findall(r"\.(?=\s|$)", page)) >= 3

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scaler.executors.engines.host_proxy import DropObjects, DropRun, HandRun
-from scaler.executors.inline.thread import PreparedTask, Runner, TaskGoesOn, TaskWaits
+from scaler.executors.inline.thread import PreparedTask, TaskGoesOn, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef, handles
@@ -58,10 +58,7 @@ class EngineWorker(InlineWorker):
     """
 
     def __init__(self, link: ActorRef, objects: ActorRef, host: ActorRef, is_deeper_first: bool) -> None:
-        def new_runner(worker: ActorRef) -> Runner:
-            return EngineRunner(worker, host)
-
-        super().__init__(link, objects, new_runner)
+        super().__init__(link, objects, lambda worker: EngineRunner(worker, host))
         self._host = host
         self._is_deeper_first = is_deeper_first
 

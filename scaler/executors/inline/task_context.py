@@ -2,7 +2,7 @@
 
     user's thread ----+                 +--> what was there before
     thread of a task -+--> ByThread ----+
-                                        +--> InlineTaskContext of that thread
+                                        +--> ProcessorTaskContext of that thread
 
 Asked by clients, in any thread. A thread that a task has started itself cannot be told from the user's own. When such a
 thread waits with the client of a task, it is not known which task it belongs to, so all that run here give up their
@@ -21,9 +21,6 @@ from typing import Any
 from scaler import task_context
 from scaler.processor.task_context import ProcessorTaskContext
 from scaler.task_context import TaskContext, WaitReporter
-
-InlineTaskContext = ProcessorTaskContext
-"""Of one thread: it is to a worker here what a processor is to another."""
 
 
 class _OfThread(threading.local):
@@ -45,16 +42,16 @@ class ByThread(TaskContext):
     def __init__(self, others: TaskContext) -> None:
         self._others = others
         self._mine = _OfThread()
-        self._inline: set[InlineTaskContext] = set()
+        self._inline: set[ProcessorTaskContext] = set()
 
     # For threads of tasks
 
-    def enter(self, context: InlineTaskContext) -> None:
+    def enter(self, context: ProcessorTaskContext) -> None:
         """This thread runs tasks from now on."""
         self._mine.context = context
         self._inline.add(context)
 
-    def leave(self, context: InlineTaskContext) -> None:
+    def leave(self, context: ProcessorTaskContext) -> None:
         """This thread runs no more tasks."""
         self._mine.context = None
         self._inline.discard(context)
@@ -101,7 +98,7 @@ class ByThread(TaskContext):
             expecting.callback(context.expect())
         return expecting.close
 
-    def _concerned(self, reporter: WaitReporter | None) -> list[InlineTaskContext] | None:
+    def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
         """Return the contexts whose tasks may wait, if this is an unknown thread with a client that only tasks have."""
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
@@ -110,7 +107,7 @@ class ByThread(TaskContext):
 
 
 @contextmanager
-def _expecting(contexts: list[InlineTaskContext]) -> Iterator[None]:
+def _expecting(contexts: list[ProcessorTaskContext]) -> Iterator[None]:
     """A wait that may be that of any of some tasks."""
     ends = [context.expect() for context in contexts]
     try:

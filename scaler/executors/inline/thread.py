@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol
 
 import pykka
 
-from scaler.executors.inline.task_context import ByThread, InlineTaskContext
+from scaler.executors.inline.task_context import ByThread
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.processor.one_call import run_call
-from scaler.processor.task_context import ProcessorSpec
+from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.values import Values
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunResult, RunTask
@@ -126,7 +126,7 @@ class TaskThread:
         self._prepared: SimpleQueue[PreparedTask | None] = SimpleQueue()
         self._permissions: SimpleQueue[int] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"scaler-task-{name}", daemon=True)
-        self.context = InlineTaskContext(
+        self.context = ProcessorTaskContext(
             spec, address, self._words, self._say, self._await_permission, thread=self._thread
         )
         self.context.say_report = self._report

@@ -7,14 +7,7 @@ from scaler.executors.messages import RunsNotHere
 from scaler.executors.task_queue import run_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import (
-    RecallRequest,
-    RecallResponse,
-    RunBlocked,
-    RunCancel,
-    RunResult,
-    RunUnblocked,
-)
+from scaler.wire.messages.worker import RecallRequest, RecallResponse, RunBlocked, RunCancel, RunResult, RunUnblocked
 from tests.support.room_bench import RoomBench
 
 

@@ -64,13 +64,7 @@ from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import (
-    ProcessorNews,
-    RecallRequest,
-    RunCancel,
-    RunResult,
-    RunTask,
-)
+from scaler.wire.messages.worker import ProcessorNews, RecallRequest, RunCancel, RunResult, RunTask
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +90,7 @@ class Slot(Actor):
         self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
         self._recall = Recall(processors, self.schedule, self._take_back)
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
-        self._time_limit = TimeLimit(
-            limit_seconds, name, processors, now=self.now, schedule=self.schedule, end=self._end_held
-        )
+        self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_held)
         self._suspension = Suspension(processors, self.now, self.schedule)
         self._turns = Turns(
             processors,
@@ -109,14 +101,8 @@ class Slot(Actor):
             recall=self._recall,
             suspension=self._suspension,
         )
-        self._rooms = (
-            self._supplies,
-            self._reserve,
-            self._recall,
-            self._cancellation,
-            self._time_limit,
-            self._suspension,
-        )
+        ending = self._cancellation, self._time_limit, self._suspension
+        self._rooms = (self._supplies, self._reserve, self._recall, *ending)
         self._readers: Mail = dict(self._turns.mail)
         for room in self._rooms:
             self._readers.update(room.mail)

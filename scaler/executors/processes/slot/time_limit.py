@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from scaler.executors.answers import End
 from scaler.executors.processes.slot.processor_states import KILLED
@@ -19,6 +20,7 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 
+EndRuns: TypeAlias = Callable[[ProcessorRecord, dict[RunKey, End]], None]
 LOOK_LEAST_SECONDS = 0.01
 """The shortest time between two looks at one processor."""
 
@@ -41,14 +43,7 @@ class TimeLimit:
     """
 
     def __init__(
-        self,
-        limit_seconds: float,
-        name: str,
-        processors: Processors,
-        *,
-        now: Now,
-        schedule: Schedule,
-        end: Callable[[ProcessorRecord, dict[RunKey, End]], None],
+        self, limit_seconds: float, name: str, processors: Processors, now: Now, schedule: Schedule, end: EndRuns
     ) -> None:
         self._limit_seconds = limit_seconds
         self._name = name

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from scaler import task_context
-from scaler.executors.inline.task_context import ByThread, InlineTaskContext, by_thread
+from scaler.executors.inline.task_context import ByThread, by_thread
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.processor.task_context import ProcessorSpec
+from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.task_context import TaskContext
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
@@ -48,7 +48,7 @@ class Bench:
         self.said: list[Any] = []
         self.words = [3]
         self.thread = threading.Thread(target=self._serve)
-        self.context = InlineTaskContext(
+        self.context = ProcessorTaskContext(
             ProcessorSpec(1, TOKEN), ADDRESS, self.words, self.said.extend, lambda _number: None, thread=self.thread
         )
         self.context.run = RunTask(TaskId(b"t" * 16), 0, 1, ObjectId(b"f" * 32), b"", b"", priority=4, account=8)

@@ -100,9 +100,9 @@ def test_a_session_that_fails_gives_its_tasks_back_and_another_is_opened(
         return "done"
 
     gate = tmp_path / "gate"
-    connects, sessions = grid.log().count("connect"), grid.log().count("session")
     futures = [client.submit(wait_for, str(gate)) for _ in range(2)]
     wait_until(lambda: (tmp_path / "gate.log").exists() and (tmp_path / "gate.log").read_text() == "xx", "they run")
+    connects, sessions = grid.log().count("connect"), grid.log().count("session")
     grid.set("refuse")
     grid.set("fail")
     wait_until(lambda: grid.log().count("connect") >= connects + 2, "it is tried again")

@@ -68,7 +68,7 @@ class ConversationState:
         self.state, action = next_step(before, event)
         if self.state is not before:
             self._moved(now)
-        elif event is HEARTBEAT_DUE:
+        elif event is HEARTBEAT_DUE and before is UP:
             self._times.beaten(now)
         elif event is TIMED_OUT:
             self._times.set_waiting(False, now)

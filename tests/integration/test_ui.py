@@ -75,7 +75,9 @@ def test_the_dashboard_of_a_client_shows_its_cluster_and_ends_with_it(capfd: pyt
         assert url in capfd.readouterr().err
         assert client.submit(pow, 2, 10).result() == 1024
         assert status(url) == 200
-        wait_until(lambda: strip_of(url)["success"] == 1, "the page shows the task")
+        with pytest.raises(ValueError, match="invalid literal"):
+            client.submit(int, "three").result()
+        wait_until(lambda: strip_of(url)["failed"] == 1, "the page shows the task that has failed")
         summary = client._repr_html_()
         assert f'href="{url}"' in summary
         assert "1 client, 0 waiting tasks" in summary

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import inf
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scaler.peer import states
@@ -74,6 +74,7 @@ class Peer:
 
 
 @given(a_patience, st.lists(a_step, max_size=60))
+@example(Patience(1.0, 1.0, None), [states.LEAVE, states.HEARTBEAT_DUE])
 def test_one_hello_first_and_never_without_an_end(
     patience: Patience, steps: list[Event | tuple[bytes, bool] | float | None]
 ) -> None:

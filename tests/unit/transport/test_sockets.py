@@ -503,6 +503,7 @@ def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent
 
 ROUTER_THAT_DOES_NOT_READ = """
 import sys, zmq
+from scaler.endpoint import Endpoint
 from scaler.transport.sockets import RouterSocket
 with zmq.Context() as context:
     router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), silence_seconds=60)

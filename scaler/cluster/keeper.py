@@ -21,7 +21,7 @@ from scaler.client.link.thread import fail_links
 from scaler.cluster.child_process import Running
 from scaler.errors import WorkerDiedError
 from scaler.executors.processes.pool.deaths import how_it_ended
-from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig, SchedulerConfig
 
 logger = logging.getLogger(__name__)

@@ -40,18 +40,18 @@ from scaler.pickling.serialization import (
 )
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
-from scaler.processor import signals
 from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
-from scaler.processor.ending import end_forked
-from scaler.processor.failure import describe_failure, describe_stack
-from scaler.processor.limits import ProcessLimits, check_room
-from scaler.processor.meter import Meter
-from scaler.processor.outputs import TaskOutputs
-from scaler.processor.preparation import finder
+from scaler.processor.execution.failure import describe_failure, describe_stack
+from scaler.processor.execution.meter import Meter
+from scaler.processor.execution.outputs import TaskOutputs
+from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
+from scaler.processor.execution.values import Values
+from scaler.processor.lifecycle import signals
+from scaler.processor.lifecycle.ending import end_forked
+from scaler.processor.lifecycle.limits import ProcessLimits, check_room
+from scaler.processor.lifecycle.preparation import finder
 from scaler.processor.progress_page import Progress
-from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.uplink import Uplink
-from scaler.processor.values import Values
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.columns import Batch

@@ -40,9 +40,9 @@ from scaler.executors.processes.messages import (
 from scaler.ids import ObjectId, split_ids
 from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
 from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
-from scaler.processor.failure import describe_failure
+from scaler.processor.execution.failure import describe_failure
+from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.progress_page import Progress
-from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked

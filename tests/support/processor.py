@@ -23,8 +23,8 @@ from scaler.pickling.serialization import (
     to_frames,
 )
 from scaler.processor.channel import Channel
+from scaler.processor.lifecycle.signals import INTERRUPT_SIGNAL
 from scaler.processor.progress_page import Progress, new_progress_page
-from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.settings import ClusterConfig, LoggingConfig
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.codec.structs import TaskFailure
@@ -39,8 +39,8 @@ DEFAULT = DefaultSerializer()
 PROGRAM = """
 import socket, sys
 from scaler.settings import ClusterConfig
-from scaler.processor.bootstrap import Bootstrap
-from scaler.processor.task_context import ProcessorSpec
+from scaler.processor.lifecycle.bootstrap import Bootstrap
+from scaler.processor.execution.task_context import ProcessorSpec
 spec = ProcessorSpec(7, bytes(16), worker="w")
 bootstrap = Bootstrap(ClusterConfig.from_json(sys.argv[3]))
 bootstrap.run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), spec)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from scaler.executors.inline.task_context import by_thread
 from scaler.ids import ObjectId
-from scaler.processor.one_call import run_call
-from scaler.processor.values import Values
+from scaler.processor.execution.one_call import run_call
+from scaler.processor.execution.values import Values
 from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus

@@ -33,7 +33,7 @@ from scaler.executors.task_queue import RunKey, run_of
 from scaler.ids import ObjectId
 from scaler.process.interpreter import part_of_node
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.failure import describe_failure
+from scaler.processor.execution.failure import describe_failure
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus

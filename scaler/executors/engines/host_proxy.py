@@ -35,7 +35,7 @@ from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
-from scaler.processor.values import Values
+from scaler.processor.execution.values import Values
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus

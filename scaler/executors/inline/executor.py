@@ -15,8 +15,8 @@ from scaler.executors.inline.task_context import by_thread
 from scaler.executors.inline.thread import TaskThread
 from scaler.executors.inline.worker import InlineWorker
 from scaler.kit import ActorRef, ChildSpec, Peers
-from scaler.processor.preparation import finder
-from scaler.processor.task_context import ProcessorSpec
+from scaler.processor.execution.task_context import ProcessorSpec
+from scaler.processor.lifecycle.preparation import finder
 
 AGENT_PROCESS = 1
 """The number of the process where all tasks of the node are: it is never gone before its agent."""

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from scaler import task_context
-from scaler.processor.task_context import ProcessorTaskContext
+from scaler.processor.execution.task_context import ProcessorTaskContext
 from scaler.task_context import TaskContext, WaitReporter
 
 

@@ -20,9 +20,9 @@ import pykka
 from scaler.executors.inline.task_context import ByThread
 from scaler.kit import ActorRef
 from scaler.message import message
-from scaler.processor.one_call import run_call
-from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
-from scaler.processor.values import Values
+from scaler.processor.execution.one_call import run_call
+from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
+from scaler.processor.execution.values import Values
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunResult, RunTask
 

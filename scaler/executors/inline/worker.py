@@ -46,7 +46,7 @@ from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.pickling.serialization import Named, serves_nothing
-from scaler.processor.values import Values
+from scaler.processor.execution.values import Values
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus

@@ -32,8 +32,8 @@ from scaler.pickling.serialization import (
     result_to_frames,
     size_of,
 )
-from scaler.processor.failure import describe_failure
-from scaler.processor.values import KnownFunction, Values
+from scaler.processor.execution.failure import describe_failure
+from scaler.processor.execution.values import KnownFunction, Values
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask

@@ -32,10 +32,10 @@ from scaler.pickling.serialization import (
     to_frames,
 )
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.limits import LOOK_BYTES
+from scaler.processor.execution.task_context import ProcessorSpec
+from scaler.processor.lifecycle.limits import LOOK_BYTES
 from scaler.processor.processor import VARIABLE, Processor, VisibleDevices, numbers_of
 from scaler.processor.progress_page import Progress, new_progress_page
-from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode
 from scaler.wire.codec.structs import RunOptions

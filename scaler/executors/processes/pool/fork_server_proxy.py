@@ -1,9 +1,9 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
-Processor proxies write to it (`StartProcess`, `SignalProcess`); it sends to each
-what became of its process. What is asked and reported is defined in `processor/fork_server.py`. When the fork server is
-lost, so are all processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of
-them again. If a node's first fork server cannot preload a module, no other one will: the agent ends at once.
+Processor proxies write to it (`StartProcess`, `SignalProcess`); it sends to each what became of its process. What is
+asked and reported is defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, so are all
+processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of them again. If a
+node's first fork server cannot preload a module, no other one will: the agent ends at once.
 
 Must never: fork, or block on a processor or on a fork server that is stopped.
 """
@@ -33,13 +33,13 @@ from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
-from scaler.processor.fork_server import END, ENDED, REPORT, REQUEST, START, STARTED
-from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.processor.lifecycle.fork_server import END, ENDED, REPORT, REQUEST, START, STARTED
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
-PROGRAM = "scaler.processor.fork_server"
+PROGRAM = "scaler.processor.lifecycle.fork_server"
 THREADS_OF_ALL = "OMP_NUM_THREADS"
 """Libraries with their own variable obey this one as well, so a user who sets it sets all."""
 THREAD_VARIABLES = (

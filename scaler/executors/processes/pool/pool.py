@@ -29,7 +29,7 @@ from scaler.executors.processes.pool.fork_server_proxy import ForkServerProxy
 from scaler.executors.processes.pool.processor_proxy import ProcessorProxy
 from scaler.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.process.shell import Shell
-from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)

@@ -58,8 +58,8 @@ from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
-from scaler.processor.fork_server import CONTINUE, INTERRUPT, KILL, STOP
-from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
+from scaler.processor.lifecycle.fork_server import CONTINUE, INTERRUPT, KILL, STOP
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode, encode

@@ -11,7 +11,7 @@ import pytest
 from scaler import task_context
 from scaler.executors.inline.task_context import ByThread, by_thread
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
+from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.task_context import TaskContext
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked

@@ -15,8 +15,8 @@ from scaler.executors.inline.task_context import ByThread
 from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.ids import TaskId, content_id
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
-from scaler.processor.task_context import ProcessorSpec
-from scaler.processor.values import Values
+from scaler.processor.execution.task_context import ProcessorSpec
+from scaler.processor.execution.values import Values
 from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import PROFILE, TaskStatus

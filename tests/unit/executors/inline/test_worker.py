@@ -12,7 +12,7 @@ from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, 
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.pickling.serialization import DefaultSerializer, to_frames
-from scaler.processor.values import Values
+from scaler.processor.execution.values import Values
 from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

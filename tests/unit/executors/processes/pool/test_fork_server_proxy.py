@@ -19,7 +19,7 @@ from scaler.executors.processes.messages import AddProcessor, InterruptProcessor
 from scaler.executors.processes.pool import fork_server_proxy
 from scaler.executors.processes.pool.fork_server_proxy import THREAD_VARIABLES, thread_limits
 from scaler.process import interpreter, strays
-from scaler.processor.fork_server import OUT_OF_MEMORY_SCORE
+from scaler.processor.lifecycle.fork_server import OUT_OF_MEMORY_SCORE
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel

@@ -13,7 +13,7 @@ import pytest
 
 from scaler.executors.processes.messages import AddProcessor, ProcessorUp
 from scaler.executors.processes.pool import fork_server_proxy
-from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings.functions import initializer_text
 from scaler.wire.messages.common import TaskStatus
 from tests.support.node import Node

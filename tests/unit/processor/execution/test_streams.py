@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scaler.process.logs import TASK_OUTPUT, set_up_logging
-from scaler.processor.streams import LINE_BYTES, TaskStreams
+from scaler.processor.execution.streams import LINE_BYTES, TaskStreams
 from scaler.settings import LoggingConfig
 from tests.support.processor import Driver, value_of
 

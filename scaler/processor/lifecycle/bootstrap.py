@@ -24,15 +24,15 @@ from time import sleep
 from scaler import task_context
 from scaler.pickling import pickled_classes
 from scaler.process.logs import have_one_place, set_up_logging
-from scaler.processor import signals
 from scaler.processor.channel import Channel
-from scaler.processor.ending import LEAVE_SECONDS, leave
-from scaler.processor.outputs import OutputHandler
-from scaler.processor.preparation import initialize
+from scaler.processor.execution.outputs import OutputHandler
+from scaler.processor.execution.streams import TaskStreams
+from scaler.processor.execution.task_context import ProcessorSpec
+from scaler.processor.lifecycle import signals
+from scaler.processor.lifecycle.ending import LEAVE_SECONDS, leave
+from scaler.processor.lifecycle.preparation import initialize
 from scaler.processor.processor import Processor
 from scaler.processor.progress_page import Progress
-from scaler.processor.streams import TaskStreams
-from scaler.processor.task_context import ProcessorSpec
 from scaler.settings import ClusterConfig
 
 

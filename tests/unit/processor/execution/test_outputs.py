@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scaler.kit import VirtualClock
-from scaler.processor.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, TaskOutputs
+from scaler.processor.execution.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, TaskOutputs
 from scaler.wire.codec.columns import LINE_CHARACTERS
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput

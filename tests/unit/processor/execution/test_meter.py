@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scaler.processor import meter as module
-from scaler.processor.meter import KernelWatch, Meter, SampledWatch
+from scaler.processor.execution import meter as module
+from scaler.processor.execution.meter import KernelWatch, Meter, SampledWatch
 from scaler.wire.messages.common import PROFILE
 
 MB = 1_000_000

@@ -31,10 +31,10 @@ from scaler import starters
 from scaler.process import strays
 from scaler.process.interpreter import no_collections, part_of_node
 from scaler.process.logs import set_up_logging
-from scaler.processor.bootstrap import Bootstrap
-from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
-from scaler.processor.signals import INTERRUPT_SIGNAL
-from scaler.processor.task_context import ProcessorSpec
+from scaler.processor.execution.task_context import ProcessorSpec
+from scaler.processor.lifecycle.bootstrap import Bootstrap
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, PreloadError, preload
+from scaler.processor.lifecycle.signals import INTERRUPT_SIGNAL
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import prepare
 from scaler.wire.codec.stencil_warmup import OF_PROCESSORS, preparing

@@ -11,10 +11,10 @@ from functools import partial
 from time import perf_counter_ns
 
 from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
-from scaler.processor.ending import end_forked
-from scaler.processor.failure import describe_failure
-from scaler.processor.meter import Meter
-from scaler.processor.values import Values
+from scaler.processor.execution.failure import describe_failure
+from scaler.processor.execution.meter import Meter
+from scaler.processor.execution.values import Values
+from scaler.processor.lifecycle.ending import end_forked
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.processor import preparation
-from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE, PreloadError, initialize, preload
+from scaler.processor.lifecycle import preparation
+from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE, PreloadError, initialize, preload
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import initializer_text
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from scaler.errors import ObjectTooLargeError
-from scaler.processor.limits import LOOK_BYTES, ProcessLimits, check_room, own_bytes
+from scaler.processor.lifecycle.limits import LOOK_BYTES, ProcessLimits, check_room, own_bytes
 from scaler.settings import ClusterConfig
 from tests.support.processes import run_script
 
@@ -83,7 +83,7 @@ def test_a_result_for_whose_copy_there_is_no_memory_is_refused_and_small_ones_co
         looks.append(1)
         return 80_000_000
 
-    monkeypatch.setattr("scaler.processor.limits.room_for_a_value", room)
+    monkeypatch.setattr("scaler.processor.lifecycle.limits.room_for_a_value", room)
     check_room([bytes(LOOK_BYTES - 1)], "w")
     assert looks == []
     check_room([bytes(40_000_000), bytes(40_000_000)], "w")

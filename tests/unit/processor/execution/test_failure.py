@@ -21,9 +21,9 @@ from scaler.pickling.serialization import (
     function_to_frames,
     to_frames,
 )
-from scaler.processor.failure import describe_failure, describe_stack
-from scaler.processor.one_call import run_call
-from scaler.processor.values import Values
+from scaler.processor.execution.failure import describe_failure, describe_stack
+from scaler.processor.execution.one_call import run_call
+from scaler.processor.execution.values import Values
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.worker import RunTask
 

@@ -16,7 +16,7 @@ from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
 from scaler.pickling.shipped import Shipped
-from scaler.processor.values import Values
+from scaler.processor.execution.values import Values
 from scaler.shared_memory import SharedBlock
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)

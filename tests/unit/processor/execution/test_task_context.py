@@ -10,7 +10,7 @@ import pytest
 
 from scaler import task_context
 from scaler.ids import ObjectId, TaskId
-from scaler.processor.task_context import ProcessorSpec, ProcessorTaskContext
+from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.task_context import CurrentTask, current_task
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import of_child, with_wish

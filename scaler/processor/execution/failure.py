@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
 from scaler.pickling import pickled_classes
 from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
-from scaler.processor.values import Values
+from scaler.processor.execution.values import Values
 from scaler.wire.codec.structs import TaskFailure
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ BASES_MOST = 32
 """The most classes that an exception is derived from that travel."""
 
 _OWN_FILES = {
-    *(str(Path(__file__).with_name(f"{name}.py")) for name in ("processor", "meter", "values", "one_call")),
+    str(Path(__file__).parents[1] / "processor.py"),
+    *(str(Path(__file__).with_name(f"{name}.py")) for name in ("meter", "values", "one_call")),
     *map(str, Path(pickled_classes.__file__).parent.glob("*.py")),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 NAME_CHARACTERS = 256
 """Longer names are cut where they arrive."""
@@ -36,3 +37,16 @@ def signature(message: str, worker: str = "") -> str:
 def counted(number: int, noun: str) -> str:
     """Return so many of something: `1 task`, `2,000 tasks`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def did_you_mean(name: str, known: Iterable[str], least: float = 0.6, text: str = "; did you mean {!r}?") -> str:
+    """Return the end of a sentence about an unknown name: the known one that is most similar; empty if none is.
+
+    Args:
+        least: how similar it must be, from 0 to 1.
+        text: with a place for it.
+    """
+    import difflib  # noqa: PLC0415 - for an error only
+
+    names = difflib.get_close_matches(name, list(known), 1, least)
+    return text.format(names[0]) if names else ""

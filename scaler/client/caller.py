@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client.calls.items import several_iterables
+from scaler.client.calls.items import not_of_map
 from scaler.client.calls.maker import results_of
 from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
+from scaler.client.foreign_words import OF_CLIENTS, answers
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
@@ -26,6 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@answers(OF_CLIENTS)
 @named_as("Client")
 class Caller(TakesOptions["ClientWithOptions"]):
     """Runs functions and graphs with some options."""
@@ -191,6 +193,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = False,
         timeout: float | None = None,
         return_exceptions: bool = False,
+        **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
@@ -214,8 +217,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
-        if others:
-            raise several_iterables()
+        if others or unknown:
+            raise not_of_map("map", unknown)
         _, core, options = self._caller
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions)
 
@@ -252,6 +255,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = None,
         return_exceptions: bool = False,
         window: int = 1024,
+        **unknown: Any,
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come.
 
@@ -270,6 +274,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             ConfigError: if `timeout` or `window` is not a number in range; it is a `ValueError`.
             BaseException: as `map` does.
         """
+        if unknown:
+            raise not_of_map("map_unordered", unknown)
         _, core, options = self._caller
         return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window)
 

@@ -97,9 +97,9 @@ class Client(Caller):
         dashboard: bool = False,
         stream_output: bool = False,
     ) -> None:
+        lifetime.check_client(address, serializer, n_workers, dashboard, processes)
         # It refuses bad values.
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
-        lifetime.check_client(address, serializer, n_workers, dashboard, processes)
         shipped = Shipped(modules)
         here = task_context.current.address
         if here is not None and processes and address in (None, here):

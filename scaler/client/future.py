@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
+from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
 from scaler.client.insight import task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
@@ -172,6 +173,7 @@ _INTERNAL = frozenset(
 )
 
 
+@answers(OF_FUTURES)
 class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
@@ -212,7 +214,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
     def __dir__(self) -> list[str]:
         """Leave out what is for the link, for other calls and for progress bars."""
-        return [name for name in super().__dir__() if name not in _INTERNAL]
+        return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
     def __repr__(self) -> str:
         state = "open"
@@ -230,7 +232,10 @@ class ScalerFuture(Future[T], ResultArgument):
             ScalerError: if the task, the connection or the value failed; see `scaler.errors`.
             BaseException: the exception of the task.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            deadline = None if timeout is None else time.monotonic() + timeout
+        except TypeError:
+            raise _no_seconds(timeout) from None
         self._wait(timeout)
         outcome = self._read(deadline)
         if outcome[1] is None:
@@ -496,6 +501,10 @@ class ScalerFuture(Future[T], ResultArgument):
                 super().exception(timeout)
         except CancelledError:
             raise cancelled(blamed(self.name, self.needs), bool(self.keys), self._why_cancelled) from None
+        except TypeError:
+            if timeout is None or isinstance(timeout, (int, float)):
+                raise
+            raise _no_seconds(timeout) from None
         except FutureTimeoutError:
             if timeout is None or self.done():  # the task's own
                 raise
@@ -555,6 +564,10 @@ class ScalerFuture(Future[T], ResultArgument):
                 if self._outcome is None:
                     self._raw = arrival.refusal
         return frames
+
+
+def _no_seconds(timeout: object) -> TypeError:
+    return TypeError(f"timeout must be a number of seconds, not {timeout!r}")
 
 
 def _call_outside(link: LinkThread, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:

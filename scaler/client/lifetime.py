@@ -37,13 +37,18 @@ share one"""
 
 
 def check_client(
-    address: str | None, serializer: object, n_workers: int | None, dashboard: object, processes: object = True
+    address: object, serializer: object, n_workers: int | None, dashboard: object, processes: object = True
 ) -> None:
     """Refuse arguments of a client that cannot work.
 
     Raises:
         ConfigError: if one has a wrong value, or two of them contradict each other.
     """
+    if type(address) is int:
+        raise ConfigError(
+            f"the first argument is the address of a scheduler, not {address!r}; for a cluster on this machine with "
+            f"that many workers, write n_workers={address!r}"
+        )
     if not isinstance(serializer, Serializer):
         raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
     for name, value in ("processes", processes), ("dashboard", dashboard):

@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from scaler.config import ConfigError
 from scaler.settings import PROCESSES, Settings
 from scaler.settings.variables import is_of_kubernetes, warn_of_unknown_variables
+from scaler.texts import did_you_mean
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
@@ -166,7 +167,9 @@ def _bound(
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        raise TypeError(f"{init.__qualname__.rpartition('.')[0]}: {error}") from None
+        unknown = [name for name in kwargs if name not in signature.parameters]
+        meant = did_you_mean(unknown[0], signature.parameters.keys() - {"self"}) if unknown else ""
+        raise TypeError(f"{init.__qualname__.rpartition('.')[0]}: {error}{meant}") from None
 
 
 def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
@@ -193,20 +196,13 @@ def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
     rows = {row.name: row for row in kind.rows()} if table else {}
     for key in table:
         if key not in rows:
-            raise ConfigError(f"{where}: unknown setting {key!r}{_similar(key, kind)}")
+            raise ConfigError(f"{where}: unknown setting {key!r}{did_you_mean(key, rows)}")
         if not rows[key].may_be_in_file:
             raise ConfigError(
                 f"{where}: {key} is not taken from a file that is found in the working directory, because what it "
                 f"names can run code; say it as an argument, with {rows[key].flags[-1]}, or as {rows[key].variable}"
             )
     return where, table
-
-
-def _similar(key: str, kind: type[Settings]) -> str:
-    import difflib  # noqa: PLC0415 - for an error only
-
-    names = difflib.get_close_matches(key, [row.name for row in kind.rows()], 1)
-    return f"; did you mean {names[0]!r}?" if names else ""
 
 
 def _file() -> tuple[str, str, dict[str, Any]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from scaler.endpoint import TCP, Endpoint
 from scaler.settings import PROCESSES
+from scaler.texts import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,4 @@ def _known() -> set[str]:
 
 
 def _with_similar(name: str) -> str:
-    import difflib  # noqa: PLC0415 - for a warning only
-
-    similar = difflib.get_close_matches(name, sorted(_known()), 1, cutoff=0.8)
-    return f"{name} (did you mean {similar[0]}?)" if similar else name
+    return name + did_you_mean(name, sorted(_known()), 0.8, " (did you mean {}?)")

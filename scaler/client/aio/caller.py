@@ -15,9 +15,10 @@ from scaler.client.aio import asking
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.stream import Items, TaskStream
-from scaler.client.calls.items import several_iterables
+from scaler.client.calls.items import not_of_map
 from scaler.client.calls.maker import results_of
 from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
+from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
@@ -30,6 +31,7 @@ WINDOW = 1024
 """How many tasks of a map are open at once, unless the user says otherwise."""
 
 
+@answers(OF_ASYNC_CLIENTS)
 @named_as("AsyncClient")
 class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     """The calls of an asyncio client, with some options."""
@@ -144,7 +146,13 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> list[T | BaseException]: ...
 
     async def map(
-        self, fn: Callable[..., Any], items: Items, *others: Any, return_exceptions: bool = False, window: int = WINDOW
+        self,
+        fn: Callable[..., Any],
+        items: Items,
+        *others: Any,
+        return_exceptions: bool = False,
+        window: int = WINDOW,
+        **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
@@ -161,8 +169,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             ConfigError: if `window` is not a number in range; it is a `ValueError`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
-        if others:
-            raise several_iterables()
+        if others or unknown:
+            raise not_of_map("map", unknown)
         results: dict[int, Any] = {}
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for index, future in ended:
@@ -182,7 +190,13 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncIterator[T | BaseException]: ...
 
     async def map_unordered(
-        self, fn: Callable[..., Any], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
+        self,
+        fn: Callable[..., Any],
+        items: Items,
+        *,
+        return_exceptions: bool = False,
+        window: int = WINDOW,
+        **unknown: Any,
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
 
@@ -190,6 +204,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         wait at the scheduler. To stop reading cancels what is open.
         Arguments and errors are those of `map`.
         """
+        if unknown:
+            raise not_of_map("map_unordered", unknown)
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for _, future in ended:
                 yield _outcome(future, return_exceptions)

@@ -81,9 +81,9 @@ class AsyncClient(AsyncCaller):
         dashboard: bool = False,
         stream_output: bool = False,
     ) -> None:
+        lifetime.check_client(address, serializer, n_workers, dashboard)
         # It refuses bad values.
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
-        lifetime.check_client(address, serializer, n_workers, dashboard)
         self._has_dashboard = dashboard and task_context.current.address is None
         self._dashboard: page.Dashboard | None = None
         self._n_workers = n_workers

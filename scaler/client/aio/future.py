@@ -21,6 +21,7 @@ from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
+from scaler.client.foreign_words import OF_ASYNC_FUTURES, answers, without_foreign_words
 from scaler.client.insight.explanation import Story
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.large_values import LargeValues
@@ -53,6 +54,7 @@ LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
 
 
+@answers(OF_ASYNC_FUTURES)
 class AsyncFuture(asyncio.Future[T], ResultArgument):
     """The result or the exception of a task: an `asyncio.Future`. Await it in the loop of its client.
 
@@ -84,7 +86,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     def __dir__(self) -> list[str]:
         """Leave out what is for the link and for other calls. (The base class shows no attributes of instances.)"""
-        return sorted({*super().__dir__(), "name", "task_id"} - _INTERNAL)
+        return sorted({*without_foreign_words(type(self), super().__dir__()), "name", "task_id"} - _INTERNAL)
 
     def __repr__(self) -> str:
         state = "open"

@@ -24,6 +24,7 @@ from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
+from scaler.client.foreign_words import of_keyword
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
@@ -221,8 +222,8 @@ class Function:
             signature.bind(*arguments, **keywords)
         except TypeError as error:
             hint, unknown = "", [name for name in keywords if not self._may_take(name)]
-            if options := [name for name in unknown if name in OPTIONS]:
-                hint = f"; as an option of the task: client.options({options[0]}=...).submit(...)"
+            if ours := [text for name in unknown if (text := of_keyword(name, (), OPTIONS, "submit"))]:
+                hint = ours[0]
             elif unknown and repr(unknown[0]) not in str(error):
                 hint = f"; it takes no argument {unknown[0]!r}"
             raise TypeError(f"{self.instruction.name}: {error}{hint}") from None

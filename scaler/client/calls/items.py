@@ -5,10 +5,12 @@ Used by the maps of both clients. Must never: raise because of the `repr` of a u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from reprlib import Repr
 from typing import Any
 
+from scaler.client.calls.options import OPTIONS
+from scaler.client.foreign_words import of_keyword
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
@@ -50,8 +52,18 @@ def _shown(item: Sequence[Any]) -> str:
         return ""
 
 
-def several_iterables() -> TypeError:
-    """Return the error of a map that was given several iterables, as the built-in one takes them."""
+def not_of_map(call: str, unknown: Iterable[str]) -> TypeError:
+    """Return the error of a map that was given several iterables, as the built-in one takes them, or keyword arguments
+    that it does not take.
+
+    Args:
+        call: the name of the method.
+        unknown: the keyword arguments.
+    """
+    for name in unknown:
+        ours = of_keyword(name, ("progress", "return_exceptions", "timeout", "window"), OPTIONS, call)
+        same = f"; for the function: client.{call}(functools.partial(fn, {name}=...), ...)"
+        return TypeError(f"{call} got an unexpected keyword argument {name!r}{ours or same}")
     return TypeError(
         "map takes one iterable, of the arguments of each task, and the rest by keyword: "
         "client.map(fn, zip(xs, ys)) for two arguments"

@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
+from scaler.client.foreign_words import of_keyword, without_foreign_words
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
 from scaler.wire.codec.structs import RunOptions
@@ -20,6 +22,7 @@ from scaler.wire.messages.priority import LEAST, MOST
 
 WithOptions = TypeVar("WithOptions")
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1
@@ -156,6 +159,23 @@ def named_as(name: str) -> Callable[[C], C]:
     return decorate
 
 
+def _names_what_was_meant(method: F) -> F:
+    """Have the error about an unknown option say which one was meant."""
+
+    @wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except TypeError:
+            unknown = [name for name in kwargs if name not in OPTIONS]
+            if not unknown:
+                raise
+            text = f"{called.__qualname__}() got an unexpected keyword argument {unknown[0]!r}"
+            raise TypeError(text + of_keyword(unknown[0], OPTIONS)) from None
+
+    return called  # type: ignore[return-value]
+
+
 @named_as("Client")
 class TakesOptions(ABC, Generic[WithOptions]):
     """What makes a client with options of another one."""
@@ -166,6 +186,10 @@ class TakesOptions(ABC, Generic[WithOptions]):
     def _with_options(self, options: TaskOptions) -> WithOptions:
         """Return a client with these options, completed with those that are known."""
 
+    def __dir__(self) -> list[str]:
+        return without_foreign_words(type(self), super().__dir__())
+
+    @_names_what_was_meant
     def options(
         self,
         options: TaskOptions | None = None,

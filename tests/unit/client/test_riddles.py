@@ -311,7 +311,9 @@ def test_the_package_shows_what_is_for_users() -> None:
 def test_a_class_that_does_not_take_an_argument_is_named() -> None:
     with pytest.raises(TypeError, match=r"^Client: too many positional arguments$"):
         Client(None, False, 60, 2, scaler.DefaultSerializer(), 4)  # type: ignore[misc]
-    with pytest.raises(TypeError, match=r"^SchedulerClusterCombo: got an unexpected keyword argument 'adress'$"):
+    with pytest.raises(
+        TypeError, match=r"^SchedulerClusterCombo: got an unexpected keyword argument 'adress'; did you mean"
+    ):
         scaler.SchedulerClusterCombo(2, adress="")  # type: ignore[call-arg]
 
 

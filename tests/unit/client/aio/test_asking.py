@@ -31,7 +31,7 @@ ARGUMENTS = {
 
 def names(of: type) -> set[str]:
     hidden = getattr(inspect.getmodule(of), "_INTERNAL", frozenset())
-    return {name for name in dir(of) if not name.startswith("_")} - hidden
+    return {name for name in dir(of) if not name.startswith("_") and hasattr(of, name)} - hidden
 
 
 def arguments(method: Any) -> set[str]:

@@ -1,0 +1,104 @@
+"""Foreign words: names that users of other systems type, and what to write here instead.
+
+Given to the classes that users hold, and asked where keyword arguments are refused. A foreign word is no attribute: to
+read it raises an `AttributeError` that says ours, so `hasattr` stays False, and neither `dir` nor type checkers know
+it. Must never: do what the word does elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from scaler.texts import did_you_mean
+
+C = TypeVar("C", bound=type)
+
+_OF_BOTH_CLIENTS = {
+    **dict.fromkeys(("apply", "apply_async", "remote"), "submit(fn, *args)"),
+    **dict.fromkeys(("close", "terminate"), "disconnect(); shutdown() ends the scheduler and all workers, too"),
+    **dict.fromkeys(
+        ("compute", "persist"),
+        "dask.config.set(scheduler=scaler.integrations.dask.get(client)) for what Dask computes, and submit(fn, *args) "
+        "for a call",
+    ),
+    **dict.fromkeys(("put", "scatter"), "send_object(data), and pass what it returns to the tasks"),
+    "cancel": "future.cancel(), or clear() for all tasks",
+    "imap": "map(fn, [(x,) for x in xs]), or map_unordered for results as they come",
+    "imap_unordered": "map_unordered(fn, [(x,) for x in xs])",
+    "restart": "restart_workers()",
+    "run": "run_on_all(fn)",
+    "scheduler_info": "info(), or workers()",
+    "upload_file": "upload(path)",
+    "who_has": "story(future).worker while the task runs",
+}
+OF_CLIENTS = {
+    **_OF_BOTH_CLIENTS,
+    "as_completed": "concurrent.futures.as_completed(futures), or map_unordered",
+    "gather": "[future.result() for future in futures]",
+    "wait": "concurrent.futures.wait(futures)",
+}
+OF_ASYNC_CLIENTS = {
+    **_OF_BOTH_CLIENTS,
+    "as_completed": "asyncio.as_completed(futures), or map_unordered",
+    "gather": "await asyncio.gather(*futures)",
+    "wait": "await asyncio.wait(futures)",
+}
+_OF_BOTH_FUTURES = {
+    "key": "name, or task_id",
+    "ready": "done()",
+    "status": "done(), or story().state",
+    "worker": "scaler.current_task().worker in the task, or story().worker while it runs",
+}
+OF_FUTURES = {**_OF_BOTH_FUTURES, "get": "result()", "wait": "result(timeout), or concurrent.futures.wait([future])"}
+OF_ASYNC_FUTURES = {**_OF_BOTH_FUTURES, "get": "await future", "wait": "await asyncio.wait([future], timeout=seconds)"}
+
+_KEYWORDS = {
+    **dict.fromkeys(("batch_size", "chunksize"), "leave it out, since small tasks travel together by themselves"),
+    **dict.fromkeys(("num_gpus", "resources"), 'write client.options(capabilities={"gpu": 1})'),
+}
+_SIMILAR = 0.75
+"""How much a keyword argument of a user's function must resemble an option, to be taken for it."""
+
+
+class _ForeignWord:
+    """Raises when it is read. As one attribute each, and not by `__getattr__`, which would slow down all others."""
+
+    def __init__(self, word: str, ours: str) -> None:
+        self._word, self._ours = word, ours
+
+    def __get__(self, _instance: object, owner: type) -> object:
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self._word!r}: write {self._ours}")
+
+
+def answers(words: Mapping[str, str]) -> Callable[[C], C]:
+    """Return a decorator for a class whose users may type these words."""
+
+    def decorate(cls: C) -> C:
+        for word, ours in words.items():
+            setattr(cls, word, _ForeignWord(word, ours))
+        return cls
+
+    return decorate
+
+
+def without_foreign_words(cls: type, names: Iterable[str]) -> list[str]:
+    """Return those of the attributes of a class that are no foreign words."""
+    return [name for name in names if not any(type(vars(each).get(name)) is _ForeignWord for each in cls.__mro__)]
+
+
+def of_keyword(name: str, own: Iterable[str], options: Iterable[str] = (), call: str = "") -> str:
+    """Return what to write instead of a keyword argument that a call does not take, as the end of its sentence.
+
+    Args:
+        own: the keyword arguments of the call.
+        options: those that are options of the task there.
+        call: what the user calls, such as `submit`.
+    """
+    if name in _KEYWORDS:
+        return f"; {_KEYWORDS[name]}"
+    meant = did_you_mean(name, own)
+    option = (
+        "" if meant else did_you_mean(name, options, _SIMILAR, "; as an option of the task: client.options({}=...)")
+    )
+    return meant or (f"{option}.{call}(...)" if option else "")

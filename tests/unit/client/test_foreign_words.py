@@ -1,0 +1,129 @@
+"""Foreign words: what users of other systems type is answered with ours, and is no attribute."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import scaler
+from scaler import AsyncClient, Client, ConfigError
+from scaler.client.foreign_words import OF_ASYNC_CLIENTS, OF_ASYNC_FUTURES, OF_CLIENTS, OF_FUTURES
+from tests.support.fake_scheduler import FakeScheduler
+
+
+def check(answering: object, words: dict[str, str]) -> None:
+    for word, ours in words.items():
+        assert not hasattr(answering, word)
+        assert not hasattr(type(answering), word)
+        assert word not in dir(answering)
+        with pytest.raises(AttributeError) as caught:
+            getattr(answering, word)
+        assert str(caught.value) == f"'{type(answering).__name__}' object has no attribute '{word}': write {ours}"
+
+
+def test_a_word_of_another_system_names_ours_and_is_no_attribute(client: Client) -> None:
+    check(client, OF_CLIENTS)
+    check(client.options(priority=1), OF_CLIENTS)
+    check(client.submit(abs, -1), OF_FUTURES)
+    with pytest.raises(AttributeError, match=r"write \[future\.result\(\) for future in futures\]$"):
+        client.gather([])  # type: ignore[attr-defined]  # type checkers do not know it, either
+
+
+def test_so_do_those_of_asyncio(scheduler: FakeScheduler) -> None:
+    async def look() -> None:
+        async with AsyncClient(scheduler.address) as client:
+            check(client, OF_ASYNC_CLIENTS)
+            check(client.options(priority=1), OF_ASYNC_CLIENTS)
+            check(client.submit(abs, -1), OF_ASYNC_FUTURES)
+
+    asyncio.run(look())
+
+
+def test_a_word_that_nobody_uses_is_refused_by_python(client: Client) -> None:
+    with pytest.raises(AttributeError, match=r"^'Client' object has no attribute 'fetch'$"):
+        client.fetch()  # type: ignore[attr-defined]
+
+
+def test_a_class_derived_from_a_client_may_have_such_a_method(scheduler: FakeScheduler) -> None:
+    class Gathering(Client):
+        def gather(self) -> int:
+            return 3
+
+    with Gathering(scheduler.address) as client:
+        assert client.gather() == 3
+
+
+def test_a_number_in_the_place_of_the_address_is_that_of_workers() -> None:
+    wrong: Any = 8
+    for make in (Client, AsyncClient):
+        with pytest.raises(ConfigError, match=r"the address of a scheduler, not 8; .* write n_workers=8$"):
+            make(wrong)
+
+
+def test_a_misspelt_argument_of_a_constructor_has_a_suggestion() -> None:
+    for make in (Client, AsyncClient):
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'n_worker'; did you mean 'n_workers'\?$"):
+            make(n_worker=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"keyword argument 'max_workers'; did you mean 'n_workers'\?$"):
+        Client(max_workers=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"; did you mean 'address'\?$"):
+        scaler.SchedulerClusterCombo(2, adress="")  # type: ignore[call-arg]
+
+
+def test_a_misspelt_option_has_a_suggestion(client: Client, scheduler: FakeScheduler) -> None:
+    async def of_asyncio() -> None:
+        async with AsyncClient(scheduler.address) as other:
+            other.options(priorities=3)  # type: ignore[call-arg]
+
+    for name, meant in (("max_retries", "retries"), ("timeouts", "timeout")):
+        with pytest.raises(TypeError, match=rf"^Client\.options\(\) got an .* '{name}'; did you mean '{meant}'\?$"):
+            client.options(**{name: 3})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r'write client\.options\(capabilities={"gpu": 1}\)$'):
+        client.options(num_gpus=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'priorities'; did you mean 'priority'\?$"):
+        asyncio.run(of_asyncio())
+
+
+def test_a_keyword_argument_of_a_map_says_where_it_belongs(client: Client, scheduler: FakeScheduler) -> None:
+    wrong: Any = client
+
+    async def of_asyncio(method: str) -> None:
+        async with AsyncClient(scheduler.address) as other:
+            if method == "map":
+                await other.map(abs, [(1,)], chunksize=3)  # type: ignore[call-overload]
+            async for _ in other.map_unordered(abs, [(1,)], chunksize=3):  # type: ignore[call-overload]
+                pass
+
+    for call, text in (
+        (lambda: wrong.map(abs, [(1,)], chunksize=3), "leave it out, since small tasks travel together by themselves"),
+        (
+            lambda: wrong.map(abs, [(1,)], retries=3),
+            r"as an option of the task: client\.options\(retries=\.\.\.\)\.map",
+        ),
+        (lambda: wrong.map(abs, [(1,)], time_out=3), r"did you mean 'timeout'\?"),
+        (
+            lambda: wrong.map(round, [(1,)], ndigits=3),
+            r"client\.map\(functools\.partial\(fn, ndigits=\.\.\.\), \.\.\.\)",
+        ),
+        (lambda: wrong.map_unordered(abs, [(1,)], max_retries=3), r"client\.options\(retries=\.\.\.\)\.map_unordered"),
+        (lambda: asyncio.run(of_asyncio("map")), "leave it out"),
+        (lambda: asyncio.run(of_asyncio("map_unordered")), "leave it out"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+def test_a_misspelt_option_among_the_arguments_of_a_task_is_said_to_be_one(client: Client) -> None:
+    text = r"'max_retries'; as an option of the task: client\.options\(retries=\.\.\.\)\.submit"
+    with pytest.raises(TypeError, match=text):
+        client.submit(abs, -1, max_retries=3)  # type: ignore[call-arg]
+
+
+def test_a_timeout_that_is_no_number_is_said(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future, wrong = client.submit(abs, -1), "3"
+    for method in (future.result, future.exception):
+        with pytest.raises(TypeError, match=r"^timeout must be a number of seconds, not '3'$"):
+            method(wrong)  # type: ignore[operator]

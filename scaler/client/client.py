@@ -174,7 +174,8 @@ class Client(Caller):
     ) -> ScalerFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker.
 
-        Arguments are serialised before this returns. An argument that is an `ObjectReference` arrives as its object.
+        Arguments are serialised before this returns. An `ObjectReference` arrives as its object, also one in a list,
+        tuple, set or dict; its `as_is()` arrives as a reference.
 
         The task has the name of the function, in messages and logs. `name="…"` gives it another name. If the
         function accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), it is passed on instead.

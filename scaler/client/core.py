@@ -70,7 +70,7 @@ class Core(CallMaker[LinkThread]):
         try:
             entry = function.entry(task_id, future, args, kwargs, terms)
         except FutureArgumentError:
-            graph, future.needs = function.waiting_call(task_id, future, args, kwargs, terms, link, self.functions.get)
+            graph, future.needs = function.waiting_call(task_id, future, args, kwargs, terms, link)
             link.submit_graph(graph)
         else:
             link.submit(entry)

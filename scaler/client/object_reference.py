@@ -1,8 +1,8 @@
 """ObjectReference: the user's handle of an object that `Client.send_object` sent.
 
-Made by the client; read by the client when the reference is an argument of a task. The scheduler keeps the object as
-long as the reference lives or a task uses it, and no longer than the client. Must never be pickled: only its id
-travels.
+Made by the client; read by the client when the reference is an argument of a task, or in a container there: the task
+gets the object. `as_is` makes what the task gets as a reference. The scheduler keeps the object as long as the
+reference lives or a task uses it, and no longer than the client. Must never be pickled: only its id travels.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from scaler.client.calls.client_pickling import held_by_call
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
@@ -17,8 +18,12 @@ _Anything: Any = Any if TYPE_CHECKING else object
 """A reference stands for its object, so type checkers take it for a value of any type."""
 
 
+class NestedReferenceError(TypeError):
+    """A reference is a part of a value that is being pickled."""
+
+
 class ObjectReference(_Anything):  # type: ignore[misc]
-    """An object at the scheduler, for use as an argument of any number of tasks.
+    """An object at the scheduler, for use in the arguments of any number of tasks, also in a list, tuple, set or dict.
 
     Attributes:
         name: given by the user, or made up.
@@ -34,6 +39,16 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         self.size = size
         self._stored = stored
 
+    def as_is(self) -> ReferenceAsIs:
+        """Return what stands for this reference itself in the arguments of a call: the task gets an `ObjectReference`
+        instead of the object, and can pass it on to tasks of its own. The object is stored at least until it ends.
+
+        It may be an argument or a part of one. A function, an object of `send_object` and the result of a task cannot
+        have it: the call fails with `SerializeObjectError`. If the object is not stored any more, the call or the task
+        fails with `MissingObjects`.
+        """
+        return ReferenceAsIs(self)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectReference) and self.object_id == other.object_id
 
@@ -44,10 +59,32 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         return f"ObjectReference(name={self.name!r}, object_id={self.object_id.hex()}, size={self.size})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
+        raise NestedReferenceError(
             f"the reference {self.name!r} is nested in another value, where it cannot be replaced by its object; "
-            "pass it as an argument of its own"
+            "make it an argument of submit or map, on its own or in a list, tuple, set or dict, or pass its as_is()"
         )
+
+
+class ReferenceAsIs(_Anything):  # type: ignore[misc]
+    """Stands for a reference that a task is to have: it arrives as an `ObjectReference`."""
+
+    __slots__ = ("_reference",)
+
+    def __init__(self, reference: ObjectReference) -> None:
+        self._reference = reference
+
+    def __repr__(self) -> str:
+        return f"{self._reference!r}.as_is()"
+
+    def __reduce__(self) -> tuple[type[ObjectReference], tuple[str, ObjectId, int]]:
+        reference, held = self._reference, held_by_call()
+        if held is None:
+            raise TypeError(
+                f"the reference {reference.name!r} as it is can be a part of the arguments of a call, and not of this "
+                "value: nothing would keep its object stored"
+            )
+        held.append(reference)
+        return ObjectReference, (reference.name, reference.object_id, reference.size)
 
 
 class OwnReference(ObjectReference):

@@ -1,13 +1,13 @@
-"""Gathering: calls with futures inside of lists, tuples, sets and dictionaries: taken out of them, and put back.
+"""Gathering: calls with futures and references inside of lists, tuples, sets and dictionaries: taken out, and put back.
 
-The client takes them out; each becomes an argument of its own. On the worker, `Gathering` puts their results where the
-futures were, and calls the user's function. Must never: change a container of the user.
+The client takes them out; each becomes an argument of its own. On the worker, `Gathering` puts their values where they
+were, and calls the user's function. Must never: change a container of the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Hole(int):
@@ -52,12 +52,25 @@ class Apart(NamedTuple):
         """Whether anything was inside of a container."""
         return any(type(each) is not Hole for each in (*self.positional, *self.keywords.values()))
 
+    @property
+    def sent(self) -> list[Any]:
+        """The arguments with which `Gathering` is called."""
+        return [self.positional, self.keywords, *self.arguments]
 
-def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: type) -> Apart:
-    """Take all values of a class out of the lists, tuples, sets and dictionaries among the arguments of a call.
+    @property
+    def labels_sent(self) -> list[str]:
+        """What to call these."""
+        return ["the arguments", "the arguments", *self.labels]
+
+
+Wanted: TypeAlias = type | tuple[type, ...]
+
+
+def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> Apart:
+    """Take all values of some classes out of the lists, tuples, sets and dictionaries among the arguments of a call.
 
     Args:
-        wanted: the class of the values. Those in containers of other types, and keys of dictionaries, stay.
+        wanted: the class of the values, or several. Those in containers of other types, and keys of dictionaries, stay.
     """
     apart = Apart([], {}, [], [])
     for number, argument in enumerate(args, start=1):
@@ -67,7 +80,7 @@ def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: type) -> 
     return apart
 
 
-def _argument(value: Any, label: str, wanted: type, apart: Apart) -> Any:
+def _argument(value: Any, label: str, wanted: Wanted, apart: Apart) -> Any:
     if isinstance(value, wanted) or not has_inside(value, wanted):
         return _hole(value, label, apart)
     return _with_holes(value, label, wanted, apart)
@@ -79,7 +92,7 @@ def _hole(value: Any, label: str, apart: Apart) -> Hole:
     return Hole(len(apart.arguments) - 1)
 
 
-def _with_holes(value: Any, label: str, wanted: type, apart: Apart) -> Any:
+def _with_holes(value: Any, label: str, wanted: Wanted, apart: Apart) -> Any:
     if isinstance(value, wanted):
         return _hole(value, label, apart)
     if type(value) is dict:
@@ -94,12 +107,12 @@ def all_inside(values: Sequence[Any], wanted: type) -> list[Any]:
     return list(_inside(values, wanted, frozenset()))
 
 
-def has_inside(value: Any, wanted: type) -> bool:
+def has_inside(value: Any, wanted: Wanted) -> bool:
     """Return whether a container, or one inside of it, holds a value of this class."""
     return next(_inside(value, wanted, frozenset()), None) is not None
 
 
-def _inside(value: Any, wanted: type, outer: frozenset[int]) -> Iterator[Any]:
+def _inside(value: Any, wanted: Wanted, outer: frozenset[int]) -> Iterator[Any]:
     if id(value) in outer:  # a list that holds itself
         return
     members = value.values() if type(value) is dict else value if type(value) in _ROWS else ()

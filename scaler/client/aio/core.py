@@ -53,7 +53,7 @@ class AsyncCore(CallMaker[AsyncLink]):
             with contextlib.suppress(FutureArgumentError):
                 link.submit(function.entry(task_id, future, args, kwargs, terms))
                 return future
-        call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link, self.functions.get)
+        call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link)
         if not is_large or any(isinstance(each, ResultArgument) for each in values):
             _submit_waiting(link, future, call, all_inside(values, AsyncFuture))
             return future

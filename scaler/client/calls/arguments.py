@@ -56,8 +56,8 @@ class PackedArguments(NamedTuple):
     references: Sequence[ObjectReference] = ()
 
 
-Pack: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], PackedArguments]
-"""Packs positional and keyword arguments."""
+Pack: TypeAlias = Callable[..., PackedArguments]
+"""Packs positional and keyword arguments, and may be told what to call them: see `ArgumentPacker.pack_values`."""
 
 Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
 """Copies large values: later changes by the caller have no effect."""
@@ -112,7 +112,7 @@ class ArgumentPacker:
     ) -> None:
         self.limit = limit or ValueLimit(address)
         self._serializer = serializer
-        self._address = address
+        self.address = address
         self._freeze = freeze
         self._new_id = IdSource()
         self.plain_block: Callable[[Sequence[Any]], bytes | None] = _no_block
@@ -133,13 +133,19 @@ class ArgumentPacker:
             return PackedArguments(block)
         return self.pack_values(arguments, keywords)
 
-    def pack_values(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
-        """Return the same for arguments that may need a pickler."""
+    def pack_values(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> PackedArguments:
+        """Return the same for arguments that may need a pickler.
+
+        Args:
+            labels: what to call the arguments, where their numbers or names do not say it.
+        """
         named = _named(arguments, keywords)
         if any(isinstance(argument, ResultArgument) for _, argument in named):
             raise FutureArgumentError(_NOT_OF_THIS_CALL)
         try:
-            return self._pack(named)
+            return self._pack(named, labels)
         except SerializeObjectError as error:
             if not isinstance(error.__cause__, FutureArgumentError):
                 raise
@@ -174,7 +180,7 @@ class ArgumentPacker:
             SerializeObjectError: if it cannot be serialised.
         """
         packed = self.pack((value,), {})
-        return packed._replace(block=argument_block(OBJECT, packed.object_ids)) if packed.objects else packed
+        return packed._replace(block=argument_block(OBJECT, packed.object_ids[:ID_BYTES])) if packed.objects else packed
 
     def as_object(self, packed: PackedArguments) -> PackedArguments:
         """Move the value of a block with one positional argument to an object. Return the new arguments."""
@@ -201,12 +207,13 @@ class ArgumentPacker:
 
     def _pack(self, named: list[tuple[str, Any]], labels: Sequence[str] = ()) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
-        for reference in references:
-            check_stored(reference)
-        with in_a_task_for(self._address):
+        held: list[ObjectReference] = []
+        with in_a_task_for(self.address, held):
             packed = self._all(named, labels)
+        for reference in (*references, *held):
+            check_stored(reference)
         block = _small_block(named, packed)
-        if block is not None:
+        if block is not None and not held:
             return PackedArguments(block)
         objects, own = [], {reference.object_id for reference in references if type(reference) is OwnReference}
         for index, frames in _too_large(packed):
@@ -218,6 +225,9 @@ class ArgumentPacker:
             own.add(object_id)
         block = b"".join(_in_block(part, name, own) for (name, _), part in zip(named, packed, strict=True))
         object_ids = b"".join(part for part in packed if isinstance(part, bytes))
+        if held:
+            object_ids += b"".join(reference.object_id for reference in held)
+            references += held
         check_needed(len(object_ids) // ID_BYTES)
         return PackedArguments(block, object_ids, objects, references)
 

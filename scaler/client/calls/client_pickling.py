@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scaler import task_context
 from scaler.config import ConfigError
@@ -72,20 +72,29 @@ def pickled(serializer: Serializer) -> bytes:
     return b"" if type(serializer) is DefaultSerializer else bytes(to_frames(DefaultSerializer(), serializer)[0])
 
 
-_task_address = ContextVar("task_address", default="")
-"""of the scheduler whose tasks will unpickle values that are pickled now"""
+_task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
+"""the address of the scheduler whose tasks will unpickle values that are pickled now, and what one of them holds"""
 
 
 @contextmanager
-def in_a_task_for(address: str) -> Iterator[None]:
-    """Context manager: tasks of the scheduler at `address` will unpickle values that are pickled inside."""
-    token = _task_address.set(address)
+def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]:
+    """Context manager: tasks of the scheduler at `address` will unpickle values that are pickled inside.
+
+    Args:
+        held: takes the references that one task gets as they are; None: it is no call that is pickled.
+    """
+    token = _task.set((address, held))
     try:
         yield
     finally:
-        _task_address.reset(token)
+        _task.reset(token)
+
+
+def held_by_call() -> list[Any] | None:
+    """Return the list for the references that the call which is pickled now passes as they are; None: it is no call."""
+    return _task.get()[1]
 
 
 def address_to_take(address: str) -> str:
     """Return the address to pickle for a client of the scheduler at `address`."""
-    return HERE if _task_address.get() == address else address
+    return HERE if _task.get()[0] == address else address

@@ -12,7 +12,7 @@ import reprlib
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +25,7 @@ from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
 from scaler.client.foreign_words import of_keyword
-from scaler.client.object_reference import ObjectReference
+from scaler.client.object_reference import NestedReferenceError, ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
@@ -76,10 +76,13 @@ class Function:
     __slots__ = (
         "_code",
         "_function",
+        "_gathering",
+        "_modules",
         "_object_id",
         "_pack_values",
         "_packer",
         "_plain_block",
+        "_serializer",
         "_state",
         "instruction",
         "least",
@@ -108,7 +111,8 @@ class Function:
         self._code = getattr(function, "__code__", None)
         self._state = state
         self._object_id = self.instruction.object_id
-        self._packer = packer
+        self._packer, self._serializer, self._modules = packer, serializer, modules
+        self._gathering: Function | None = None
         self._plain_block, self._pack_values = packer.plain_block, packer.pack_values
         self.least, self.most = _positional_counts(function)
 
@@ -141,7 +145,11 @@ class Function:
             try:
                 block, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
             except SerializeObjectError as error:
-                raise SerializeObjectError(self.about(str(error))) from error.__cause__
+                apart = take_apart(arguments, keywords, ObjectReference) if _has_nested_reference(error) else None
+                if apart is None or not apart.is_needed:
+                    raise SerializeObjectError(self.about(str(error))) from error.__cause__
+                pack = partial(pack or self._pack_values, labels=apart.labels_sent)
+                return self._gather().entry(task_id, sink, apart.sent, NO_KEYWORDS, terms, coalesce_result, pack)
             except ObjectTooLargeError as error:
                 raise error.said_of(self.about(f"{error.value}:")[:-1]) from None
         else:
@@ -158,7 +166,6 @@ class Function:
         keywords: Mapping[str, Any],
         terms: Terms,
         link: object,
-        get: Callable[[Callable[..., Any]], Function],
         labels: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
         """Return the same for arguments that are futures or contain some, and which argument is the result of which
@@ -166,19 +173,15 @@ class Function:
 
         Args:
             link: of the client that submits.
-            get: makes a function ready: the one that puts results into lists and other containers.
             labels: what to call the arguments, where their numbers or names do not say it.
 
         Raises:
             TypeError: also if a future is of another client.
         """
         self.check(arguments, keywords)
-        apart = take_apart(arguments, keywords, ResultArgument)
+        apart = take_apart(arguments, keywords, (ResultArgument, ObjectReference))
         if apart.is_needed:
-            gathering = get(Gathering(self._function, self.instruction.name))
-            taken = [apart.positional, apart.keywords, *apart.arguments]
-            names = ["the arguments", "the arguments", *apart.labels]
-            return gathering.waiting_call(task_id, sink, taken, NO_KEYWORDS, terms, link, get, names)
+            return self._gather().waiting_call(task_id, sink, apart.sent, NO_KEYWORDS, terms, link, apart.labels_sent)
         try:
             packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, labels)
         except SerializeObjectError as error:
@@ -197,13 +200,24 @@ class Function:
         entry.keepers = [each for each in (*arguments, *keywords.values()) if isinstance(each, ResultArgument)]
         return entry, arguments_awaited
 
+    def _gather(self) -> Function:
+        """Return the function that puts results and objects into containers, and calls this one with them."""
+        if self._gathering is None:
+            gathering = Gathering(self._function, self.instruction.name)
+            with in_a_task_for(self._packer.address):
+                self._gathering = Function(gathering, None, self._serializer, self._packer, self._modules)
+        return self._gathering
+
     def about(self, problem: str) -> str:
         """Return a problem of "argument 2" with the names of the function and of that parameter."""
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:
         number = problem.removeprefix("argument ").partition(":")[0]
-        parameters = list(getattr(_signature(getattr(self, "_function", None)), "parameters", {}).values())
+        function = getattr(self, "_function", None)
+        if type(function) is Gathering:
+            function = function.function
+        parameters = list(getattr(_signature(function), "parameters", {}).values())
         if not number.isdigit() or not 0 < int(number) <= len(parameters):
             return problem
         parameter = parameters[int(number) - 1]
@@ -259,6 +273,10 @@ class Function:
             and self._code is getattr(function, "__code__", None)
             and self._state == what_pickle_depends_on(function)
         )
+
+
+def _has_nested_reference(error: SerializeObjectError) -> bool:
+    return isinstance(error.__cause__, NestedReferenceError)
 
 
 def _refuse_coroutines(function: Callable[..., Any]) -> None:

@@ -47,13 +47,18 @@ class Repeated:
         self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
         self._sent_bytes = 0
 
-    def pack(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
+    def pack(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> PackedArguments:
         """Return the arguments, serialised."""
         if not any(map(self._is_large, arguments)):
-            return self._pack(arguments, keywords)
+            return self._pack(arguments, keywords, labels)
         if self._values is None:
             self._values = self._find()
-        packed = self._pack([self._in_place_of(argument) for argument in arguments], keywords)
+        packed = self._pack([self._in_place_of(argument) for argument in arguments], keywords, labels)
+        for argument in arguments:
+            if id(argument) in self._kept:
+                self._left[id(argument)] -= 1
         self._let_go(len(arguments))
         return packed
 
@@ -79,7 +84,6 @@ class Repeated:
         key = id(value)
         if self._values is None or key not in self._values:
             return value
-        self._left[key] -= 1
         reference = self._kept.pop(key, None)
         if reference is None:
             # Nobody can change bytes: all tasks of a worker process may have the same ones.

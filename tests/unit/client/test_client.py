@@ -483,10 +483,12 @@ class TestObjects:
         assert client.submit(abs, -1).result(10) == 1
         assert client.submit(len, client.send_object("xyz")).result(10) == 3
 
-    def test_a_nested_reference_is_refused_with_a_clear_sentence(self, client: Client) -> None:
+    def test_a_reference_inside_of_anything_but_a_container_is_refused(self, client: Client) -> None:
         reference = client.send_object(1)
-        with pytest.raises(SerializeObjectError, match="argument of its own"):
-            client.submit(len, [reference])
+        with pytest.raises(
+            SerializeObjectError, match="on its own or in a list, tuple, set or dict, or pass its as_is"
+        ):
+            client.submit(len, [functools.partial(print, reference)])
 
 
 class TestEnd:

@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 from scaler.client import ObjectReference
-from scaler.client.object_reference import check_stored
+from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.object_reference import NestedReferenceError, check_stored
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
@@ -26,8 +27,24 @@ def test_it_says_what_it_is() -> None:
 
 
 def test_it_does_not_travel() -> None:
-    with pytest.raises(TypeError, match="argument of its own"):
+    with pytest.raises(NestedReferenceError, match=r"the reference 'numbers' is nested in another value, .* its as_is"):
         pickle.dumps([ObjectReference("numbers", ONE, 7)])
+
+
+def test_as_it_is_it_travels_in_the_arguments_of_a_call() -> None:
+    reference = ObjectReference("numbers", ONE, 7, {ONE})
+    assert repr(reference.as_is()) == f"{reference!r}.as_is()"
+    for value in (reference.as_is(), [reference.as_is()]):
+        with pytest.raises(
+            TypeError, match="the reference 'numbers' as it is can be a part of the arguments of a call"
+        ):
+            pickle.dumps(value)
+    held: list[ObjectReference] = []
+    with in_a_task_for("", held):
+        arrived = pickle.loads(pickle.dumps({"key": reference.as_is()}))["key"]
+    assert held == [reference]
+    assert type(arrived) is ObjectReference
+    assert (arrived.name, arrived.object_id, arrived.size) == ("numbers", ONE, 7)
 
 
 def test_it_knows_whether_its_object_is_stored() -> None:
@@ -40,4 +57,4 @@ def test_it_knows_whether_its_object_is_stored() -> None:
 
 def test_a_user_sees_only_what_is_for_users() -> None:
     shown = [name for name in dir(ObjectReference("a", ONE, 1)) if not name.startswith("_")]
-    assert shown == ["name", "object_id", "size"]
+    assert shown == ["as_is", "name", "object_id", "size"]

@@ -108,6 +108,23 @@ def test_a_reference_travels_as_its_id_and_is_kept(packer: ArgumentPacker) -> No
     assert packed.objects == []
 
 
+def test_a_reference_as_it_is_is_a_value_whose_object_the_task_uses(packer: ArgumentPacker) -> None:
+    table = reference()
+    for arguments, expected in (([table.as_is()], [table]), ([1, [table.as_is(), {"a": table.as_is()}]], None)):
+        packed = packer.pack(arguments, {})
+        values, _ = read(packed.block)
+        assert values == (expected or [1, [table, {"a": table}]])
+        n_mentions = repr(arguments).count("as_is")
+        assert packed.object_ids == STORED * n_mentions
+        assert (packed.references, packed.objects) == ([table] * n_mentions, [])
+    shared_value = packer.pack_shared((table.as_is(), bytearray(OUT_OF_BAND_BYTES)))
+    (made,) = shared_value.objects
+    assert read(shared_value.block) == ([made.object_id], {})
+    assert shared_value.object_ids == made.object_id + STORED
+    with pytest.raises(MissingObjects):
+        packer.pack([[reference(ObjectId(b"?" * 16)).as_is()]], {})
+
+
 def test_only_what_was_made_for_the_task_is_its_own(packer: ArgumentPacker) -> None:
     packed = packer.pack([reference(), bytearray(OUT_OF_BAND_BYTES)], {})
     owned, _ = read_arguments(packed.block, DefaultSerializer().deserialize, lambda _object_id, is_own: is_own)

@@ -10,9 +10,10 @@ import pytest
 from scaler.client.calls import functions as module
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import NO_OBJECTS, Function, Functions
+from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
-from scaler.ids import NO_ID, TaskId
+from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.pickling.serialization import (
     DefaultSerializer,
     Serializer,
@@ -90,6 +91,29 @@ class TestEntry:
     ) -> None:
         with pytest.raises(TypeError, match=f"^{function.__name__}: "):
             get(function).entry(TASK_ID, SINK, arguments, keywords)
+
+    def test_references_inside_of_containers_are_put_there_by_the_worker(self, get: Callable[[Any], Function]) -> None:
+        reference = ObjectReference("table", ObjectId(b"s" * 16), 5)
+        task, _, function, _, references = get(anything).entry(
+            TASK_ID, SINK, ([1, reference],), {"key": {2: reference}}
+        )
+        assert task.object_ids == reference.object_id * 2
+        assert references == [reference] * 2
+        call = function_from_frames(function.frames)[1]
+        read = read_arguments(task.payload, DefaultSerializer().deserialize, lambda _object_id, _is_own: "value")
+        assert call(*read[0], **read[1]) == (([1, "value"],), {"key": {2: "value"}})
+        assert function.name == get(anything).instruction.name
+        again = get(anything).entry(TASK_ID, SINK, ((reference,),))
+        assert again[2] is function
+
+    def test_an_error_beside_such_a_reference_names_the_argument(self, get: Callable[[Any], Function]) -> None:
+        reference = ObjectReference("table", ObjectId(b"s" * 16), 5)
+        with pytest.raises(SerializeObjectError, match=r"^plain: argument 2 \('b'\): a value of type generator"):
+            get(plain).entry(TASK_ID, SINK, ([reference], (n for n in ())))
+        with pytest.raises(
+            SerializeObjectError, match=r"^plain: argument 1 \('a'\): .* the reference 'table' is nested"
+        ):
+            get(plain).entry(TASK_ID, SINK, (functools.partial(print, reference), [reference]))
 
     def test_a_serializer_of_the_users_own_is_always_asked(self) -> None:
         task = functions(Own()).get(plain).entry(TASK_ID, SINK, (1,))[0]

@@ -109,6 +109,15 @@ def test_a_reference_is_an_object_as_data_and_as_a_literal_and_lives_as_long_as_
     assert set(graph.references) == {reference}
 
 
+def test_a_reference_as_it_is_is_a_value_and_its_object_lives_as_long_as_the_graph() -> None:
+    reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
+    graph = packed({"r": [reference.as_is()], "b": (len, "r"), "c": (max, "b", reference.as_is())}, "c")
+    assert [node.object_ids for node in graph.nodes] == [reference.object_id] * 2
+    assert arguments(graph.nodes[0]) == [[reference]]
+    assert arguments(graph.nodes[1], {0: 3}) == [3, reference]
+    assert set(graph.references) == {reference}
+
+
 def test_a_reference_that_is_asked_for_is_fetched_by_a_node() -> None:
     reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
     graph = packed({"r": reference, "b": (len, "r")}, "r", "b")

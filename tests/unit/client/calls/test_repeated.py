@@ -30,8 +30,11 @@ class Scene:
         self.sent.append(value)
         return kind("value", ObjectId(next(self._ids).to_bytes(16, "big")), memoryview(value).nbytes)
 
-    def _pack(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
+    def _pack(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> PackedArguments:
         assert not keywords
+        assert not labels
         self.packed.append(arguments)
         return PackedArguments(b"")
 
@@ -50,6 +53,19 @@ def test_a_value_of_several_calls_is_sent_once() -> None:
     assert scene.repeated.take_bytes() == SIZE
     assert scene.repeated.take_bytes() == 0
     assert not scene.repeated._kept, "no further call has it"
+
+
+def test_a_call_that_is_packed_again_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = b"1" * SIZE
+    scene = Scene([(value,)] * 3)
+    pack = scene.repeated._pack
+    for _ in range(2):
+        monkeypatch.setattr(scene.repeated, "_pack", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            scene.repeated.pack((value,), {})
+    monkeypatch.setattr(scene.repeated, "_pack", pack)
+    scene.run()
+    assert scene.sent == [value]
 
 
 class Bytes(bytes):

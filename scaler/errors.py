@@ -7,6 +7,8 @@ An exception that a task raises is not in this tree: it arrives as the user's ow
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def class_name(kind: type) -> str:
     """Return the name of a class with its module, but for a builtin one."""
@@ -147,6 +149,11 @@ class TaskInterrupt(BaseException):
     """Raised inside a cancelled task, wherever it is: its `finally` and `with` blocks run, then it ends. It is a
     `BaseException` so that `except Exception` in a task does not catch it.
     """
+
+
+def has_ended_a_task(info: Any) -> bool:
+    """Return whether the exception that pytest shows is one of a task: then frames of ours say nothing about it."""
+    return isinstance(info.value.__cause__, RemoteTraceback)
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught

@@ -21,7 +21,10 @@ from scaler.client.foreign_words import OF_CLIENTS, answers
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module
+
+__tracebackhide__ = has_ended_a_task
 
 P = ParamSpec("P")
 T = TypeVar("T")

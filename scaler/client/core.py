@@ -15,7 +15,7 @@ from scaler import task_context
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
-from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.graph import explain_lists, pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
@@ -26,9 +26,12 @@ from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun, MapStream
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number
+from scaler.errors import has_ended_a_task
 from scaler.ids import TaskId
 from scaler.pickling.serialization import JSON_SERIALIZER, DefaultSerializer, Serializer
 from scaler.pickling.shipped import Shipped
+
+__tracebackhide__ = has_ended_a_task
 
 T = TypeVar("T")
 
@@ -157,6 +160,9 @@ class Core(CallMaker[LinkThread]):
                 return futures
             with task_context.current.wait(self.link, partial(_all_done, futures)):
                 return {key: future.result() for key, future in futures.items()}
+        except Exception as error:
+            explain_lists(graph, error)
+            raise
         except (KeyboardInterrupt, SystemExit):  # the futures are lost, so their results are too
             for future in futures.values():
                 future.cancel()

@@ -25,9 +25,12 @@ from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
+from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, random_id
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
+
+__tracebackhide__ = has_ended_a_task
 
 WINDOW_TASKS = 16384
 """The most tasks of one map that are open at once."""

@@ -1,7 +1,7 @@
-"""Notebook hint: says that a notebook still keeps a client with a local cluster, when another one starts.
+"""Notebook hint: says that a notebook still keeps a client with a local cluster, when a cell has started another one.
 
-Called by clients when their local cluster has started, in the thread of the user. Must never: keep a client alive, or
-import IPython.
+Called by clients when their local cluster has started, in the thread of the user, and by IPython after that cell. Must
+never: keep a client alive, or import IPython.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 logger = logging.getLogger("scaler.client")
@@ -18,13 +18,35 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Remember a client that has a local cluster, until `finalizer` was called; say which others a notebook keeps.
+    """Remember a client that has a local cluster, until `finalizer` was called. Have the notebook say after this cell
+    which of those before it nothing but its outputs keeps.
 
     A cell that is run again, `client = Client()`, makes another client. Nothing refers to the one before it, and so it
     ends; but where it was shown, the notebook's list of outputs does.
     """
-    kept = [f"Out[{number}]" for number, value in _outputs().items() if _has_cluster(value)]
+    find = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = find() if find is not None else None
+    if shell is not None:
+        before = weakref.WeakSet(_alive())
+
+        def look(*_result: object) -> None:
+            shell.events.unregister("post_run_cell", look)
+            _say(shell.user_ns, before)
+
+        if before:
+            shell.events.register("post_run_cell", look)
     _with_cluster[client] = finalizer
+
+
+def _alive() -> list[object]:
+    return [client for client, finalizer in list(_with_cluster.items()) if finalizer.alive]
+
+
+def _say(names: dict[str, Any], before: Iterable[object]) -> None:
+    # By identity: values may be of any type, and compare in their own ways.
+    older = {id(client) for client in _alive()} & set(map(id, before))
+    used = {id(value) for name, value in names.items() if not name.startswith("_")}
+    kept = [f"Out[{number}]" for number, value in names.get("Out", {}).items() if id(value) in older - used]
     if kept:
         logger.warning(
             "another local cluster started, and the one of %s is still there, because the notebook keeps that client: "
@@ -32,16 +54,3 @@ def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
             " and ".join(kept),
             kept[-1],
         )
-
-
-def _has_cluster(value: object) -> bool:
-    # By identity: outputs may be of any type, and compare in their own ways.
-    return any(client is value and finalizer.alive for client, finalizer in list(_with_cluster.items()))
-
-
-def _outputs() -> Mapping[int, object]:
-    """Return what IPython keeps of the outputs of cells; empty outside of it."""
-    find = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = find() if find is not None else None
-    outputs = shell.user_ns.get("Out", {}) if shell is not None else {}
-    return outputs if isinstance(outputs, dict) else {}

@@ -8,7 +8,7 @@ All mistakes in a graph are found here, before anything is sent. Must never call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -39,6 +39,14 @@ class Description(NamedTuple):
 def is_call(value: Any) -> bool:
     """Return whether a value of a graph is a call: a tuple that begins with a callable."""
     return type(value) is tuple and len(value) > 0 and callable(value[0])
+
+
+def keys_in_lists(graph: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the key of each call with a list among its arguments that holds a key, and that one: it is only a text."""
+    for key, call in graph.items():
+        for argument in call[1:] if is_call(call) else ():
+            if type(argument) is list:
+                yield from ((key, item) for item in argument if isinstance(item, str) and item in graph)
 
 
 def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:

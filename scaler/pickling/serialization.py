@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 import json
 import pickle
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -153,7 +154,7 @@ def _reason(error: BaseException) -> str:
 def _described(obj: Any) -> str:
     """Return an object that cannot be serialised, in words, with the part inside that is to blame."""
     what = f"the function {obj.__qualname__}" if type(obj) is FunctionType else f"a value of type {type(obj).__name__}"
-    culprit = culprit_in(obj)
+    culprit = re.sub("^(its|an?) ", "", culprit_in(obj))
     return f"{what}, because of its {culprit}," if culprit else what
 
 

@@ -22,7 +22,10 @@ from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
+from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module
+
+__tracebackhide__ = has_ended_a_task
 
 P = ParamSpec("P")
 T = TypeVar("T")

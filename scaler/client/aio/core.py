@@ -17,14 +17,17 @@ from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.functions import NAME, Terms
-from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.graph import explain_lists, pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
 from scaler.client.object_reference import ObjectReference
+from scaler.errors import has_ended_a_task
 from scaler.graph.gathering import all_inside
 from scaler.ids import TaskId
 from scaler.pickling.serialization import JSON_SERIALIZER
+
+__tracebackhide__ = has_ended_a_task
 
 T = TypeVar("T")
 
@@ -90,6 +93,9 @@ class AsyncCore(CallMaker[AsyncLink]):
             if entry.sinks:
                 link.submit_graph(entry)
             return {key: await future for key, future in futures.items()}
+        except Exception as error:
+            explain_lists(graph, error)
+            raise
         finally:
             for future in futures.values():
                 future.cancel()

@@ -37,10 +37,13 @@ from scaler.client.outcome import (
     read_value,
     unread_result,
 )
+from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
+
+__tracebackhide__ = has_ended_a_task
 
 T = TypeVar("T")
 A = TypeVar("A")

@@ -16,6 +16,9 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.items import UNFIT, check_item, of_item
 from scaler.client.large_values import LargeValues
 from scaler.client.map_run import WINDOW_TASKS
+from scaler.errors import has_ended_a_task
+
+__tracebackhide__ = has_ended_a_task
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
 

@@ -15,8 +15,8 @@ from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check
 from scaler.client.calls.entry import GraphEntry, node_id
 from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import ObjectTooLargeError, SerializeObjectError
-from scaler.graph.description import Call, read
+from scaler.errors import ObjectTooLargeError, RemoteTraceback, SerializeObjectError
+from scaler.graph.description import Call, keys_in_lists, read
 from scaler.graph.gathering import identity
 from scaler.graph.order import order
 from scaler.ids import ID_BYTES, GraphId, TaskId, random_id
@@ -53,6 +53,16 @@ def pack_graph(
     # The value of a stored object is not here: a call fetches it. This comes last, since calls take it for data.
     calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
     return _GraphPacker(graph, functions, packer, terms).pack(calls, description.asked)
+
+
+def explain_lists(graph: Mapping[str, Any], error: Exception) -> None:
+    """Say in the traceback of a task that a list of its graph holds a key, where Dask would have put its value."""
+    cause, found = error.__cause__, next(keys_in_lists(graph), None)
+    if isinstance(cause, RemoteTraceback) and found is not None:
+        cause.text += (
+            f"\nThe node {found[0]!r} has the key {found[1]!r} in a list, which is not replaced by its value: make it "
+            "an argument of the node, or use scaler.integrations.dask.get(client), which takes what Dask does."
+        )
 
 
 class _GraphPacker:

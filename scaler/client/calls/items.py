@@ -5,7 +5,7 @@ Used by the maps of both clients. Must never: raise because of the `repr` of a u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from reprlib import Repr
 from typing import Any
 
@@ -23,9 +23,10 @@ _SHORT.maxother = _SHORT.maxstring = 40
 def check_item(index: int, item: object) -> None:
     """Raise `TypeError` unless this can be the arguments of a task."""
     if not isinstance(item, (tuple, list)):
+        is_row = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
         raise TypeError(
-            f"each item must be a tuple or a list of arguments; item {index} is {item!r}: write ((x,) for x in items), "
-            "or zip(xs, ys) for two arguments"
+            f"each item must be a tuple or a list of arguments; item {index} is {_SHORT.repr(item)}: write ((x,) for x "
+            f"in items), or zip(xs, ys) for two arguments{', or map(tuple, items) if each item has these' * is_row}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,13 +27,35 @@ class Unwilling:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Shell:
+    """The part of IPython's shell that is used here."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[int, Any] = {1: Unwilling(), 2: "text"}
+        self.user_ns: dict[str, Any] = {"Out": self.outputs, "x": Unwilling()}
+        self.events = self
+        self.after: list[Callable[[object], None]] = []
+
+    def register(self, event: str, function: Callable[[object], None]) -> None:
+        assert event == "post_run_cell"
+        self.after.append(function)
+
+    def unregister(self, event: str, function: Callable[[object], None]) -> None:
+        assert event == "post_run_cell"
+        self.after.remove(function)
+
+    def end_cell(self) -> None:
+        for function in list(self.after):
+            function(None)
+
+
 @pytest.fixture
-def outputs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, Any]]:
-    values: dict[int, Any] = {1: Unwilling(), 2: "text"}
-    shell = SimpleNamespace(user_ns={"Out": values})
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
-    yield values
-    values.clear()
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    made = Shell()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: made))  # type: ignore[arg-type]
+    yield made
+    made.outputs.clear()
+    made.user_ns.clear()
 
 
 def noted() -> tuple[Owner, weakref.finalize[..., Any]]:
@@ -43,23 +65,53 @@ def noted() -> tuple[Owner, weakref.finalize[..., Any]]:
     return owner, finalizer
 
 
-def test_only_a_client_that_an_output_keeps_is_said(outputs: dict[int, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_client_that_an_output_keeps_is_said(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "scaler.client"):
         first, finalizer = noted()
         second, _ = noted()
+        shell.end_cell()
         assert caplog.messages == []
-        outputs[7] = first
+        shell.outputs[7] = first
         noted()
+        assert caplog.messages == []  # the cell may have given the variable another value before it ends
+        shell.end_cell()
         (said,) = caplog.messages
         assert "the one of Out[7] is still there" in said
         assert said.endswith("end it with Out[7].disconnect() if it is not needed")
         caplog.clear()
+        shell.end_cell()
+        assert caplog.messages == []
         finalizer()  # it was disconnected
         noted()
+        shell.end_cell()
         assert caplog.messages == []
-        outputs[8] = second
+        shell.outputs[8] = second
         noted()
+        shell.end_cell()
         assert "the one of Out[8]" in caplog.text
+
+
+def test_a_client_that_a_variable_holds_is_in_use(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "scaler.client"):
+        owner, _ = noted()
+        shell.outputs[3] = shell.user_ns["client"] = shell.user_ns["_3"] = owner
+        noted()
+        shell.end_cell()
+        assert caplog.messages == []
+        other = noted()
+        shell.user_ns["client"] = other[0]  # the cell that has made the first one was run again
+        shell.end_cell()
+        assert "the one of Out[3]" in caplog.text
+        del other
+
+
+def test_a_client_that_its_own_cell_shows_is_not_said(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    before = noted()
+    shown, _ = noted()
+    shell.outputs[4] = shown
+    shell.end_cell()
+    assert caplog.messages == []
+    assert before[1].alive
 
 
 def test_outside_of_notebooks_there_is_nothing_to_say(

@@ -25,6 +25,14 @@ from tests.unit.transport.test_lookup import UNKNOWN
 lock = threading.Lock()
 
 
+class HoldsALock:
+    def __init__(self) -> None:
+        self.lock = lock
+
+    def run(self) -> None:
+        """Never runs."""
+
+
 def uses_a_lock() -> None:
     with lock:
         pass
@@ -69,6 +77,8 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
         match=f"the function uses_a_lock, because of its global 'lock' \\(_thread.lock\\), {because}",
     ):
         client.submit(uses_a_lock)
+    with pytest.raises(SerializeObjectError, match=r", because of its object\.lock \(_thread\.lock\), cannot be"):
+        client.submit(HoldsALock().run)
     with pytest.raises(
         SerializeObjectError,
         match=f"^print: argument 2: a value of type dict, because of its \\['k'\\] \\(_thread.lock\\), {because}",
@@ -213,6 +223,8 @@ def test_a_map_of_several_iterables_says_what_to_write(client: Client) -> None:
 def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
     with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\), or zip\(xs, ys\)"):
         client.map(abs, [1, 2])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"for two arguments, or map\(tuple, items\) if each item has these$"):
+        client.map(pow, [range(2), range(2, 4)])
     with pytest.raises(KeyError, match="needs 'hello', which is not in the graph: a str is a key"):
         client.get({"a": (print, "hello")}, ["a"])
 

@@ -59,6 +59,14 @@ def test_contributors_find_every_folder_of_the_package() -> None:
     assert {folder for folder in folders if f"`scaler/{folder}/`" not in table} == set()
 
 
+def test_the_index_has_each_how_to_in_a_group_and_a_sentence_on_it() -> None:
+    index = (DOCS / "index.md").read_text().partition("\n## Look up\n")[0]
+    trees = re.findall(r"^:hidden:\n\n((?:[\w/-]+\n)+)```$", index, re.MULTILINE)
+    described = re.findall(r"^- \[[^\]]+\]\(([\w/-]+)\.md\): .+\.$", index, re.MULTILINE)
+    assert described == "".join(trees).split()
+    assert {f"howto/{page.stem}" for page in (DOCS / "howto").glob("*.md")} <= set(described)
+
+
 def test_the_documentation_has_the_version_of_the_package() -> None:
     assert run("conf.py").html_title == f"Scaler {scaler.__version__}"
 

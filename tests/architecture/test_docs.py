@@ -67,6 +67,12 @@ def test_the_index_has_each_how_to_in_a_group_and_a_sentence_on_it() -> None:
     assert {f"howto/{page.stem}" for page in (DOCS / "howto").glob("*.md")} <= set(described)
 
 
+def test_the_gallery_has_every_example() -> None:
+    shown = re.findall(r"^\[.+\]\(\.\./(examples/[\w/]+\.py)\): ", (DOCS / "gallery.md").read_text(), re.MULTILINE)
+    examples = (path.relative_to(CHECKOUT) for path in (CHECKOUT / "examples").rglob("*.py"))
+    assert set(shown) == {str(path) for path in examples if path.stem != "side_by_side"}
+
+
 def test_the_documentation_has_the_version_of_the_package() -> None:
     assert run("conf.py").html_title == f"Scaler {scaler.__version__}"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.hints import hints
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference, OwnReference, check_stored
@@ -217,6 +218,7 @@ class ArgumentPacker:
             return PackedArguments(block)
         objects, own = [], {reference.object_id for reference in references if type(reference) is OwnReference}
         for index, frames in _too_large(packed):
+            hints.look_at_argument(named[index][1], frames)
             object_id, copied = ObjectId(self._new_id()), self._freeze(frames)
             self.limit.check(labels[index] if labels else _label(index + 1, named[index][0]), copied)
             instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", copied)

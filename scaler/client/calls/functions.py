@@ -21,6 +21,7 @@ from scaler.amounts import call_of
 from scaler.client.calls.arguments import ArgumentPacker, Pack, check_needed, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
+from scaler.client.calls.hints import hints
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
@@ -99,6 +100,8 @@ class Function:
     ) -> None:
         _refuse_coroutines(function)
         known = None if modules else read_from(function, state)
+        if known is None:
+            hints.look_at_function(function)
         try:
             frames = known or frozen(function_to_frames(serializer, function, modules))
         except SerializeObjectError as error:

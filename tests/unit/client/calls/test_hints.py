@@ -1,0 +1,126 @@
+"""Hints: said once in a program, and only for what is worth it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scaler import Client
+from scaler.client.calls import arguments, functions
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.hints import TIMES, WORTH_A_HINT_BYTES, Hints
+from scaler.pickling.serialization import DefaultSerializer
+
+DRAWN = "carries a random generator along"
+SENT = "sends it once"
+
+chance = random.Random(1)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Hints:
+    caplog.set_level(logging.WARNING, "scaler.client")
+    hints = Hints()
+    for module in (arguments, functions):
+        monkeypatch.setattr(module, "hints", hints)
+    return hints
+
+
+def in_main(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function as if the main script had it."""
+    function.__module__, function.__qualname__ = "__main__", name
+    return function
+
+
+def holds(generator: Any) -> Callable[[], float]:
+    return lambda: generator.random() / 2
+
+
+def test_a_function_with_a_random_generator_is_said_once(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    functions_that_draw = (holds(chance), holds(np.random.default_rng(1)), random.random)
+    for function in functions_that_draw:
+        client.submit(function)
+    (said,) = caplog.messages
+    assert DRAWN in said
+    assert "give each task a seed" in said
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        random.random,
+        np.random.rand,
+        chance.randint,
+        holds(np.random.RandomState(1)),
+        partial(max, chance),
+        partial(holds(chance)),
+        in_main(lambda rng=chance: rng.random(), "draws_from_a_default"),
+        in_main(lambda: chance.random() / 2, "draws_from_a_global"),
+    ],
+)
+def test_wherever_the_function_has_it(
+    fresh: Hints, function: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    fresh.look_at_function(function)
+    assert DRAWN in caplog.text
+
+
+@pytest.mark.parametrize(
+    "function", [len, max, partial(max, 1), holds, holds(random), holds(random.SystemRandom()), fresh, [].append]
+)
+def test_other_functions_are_not_said(
+    fresh: Hints, function: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    fresh.look_at_function(function)
+    assert caplog.messages == []
+
+
+def test_a_function_whose_code_was_looked_at_is_not_looked_at_again(
+    fresh: Hints, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fresh.look_at_function(holds(1))
+    monkeypatch.delattr("scaler.client.calls.hints._carried")
+    fresh.look_at_function(holds(2))
+    assert caplog.messages == []
+
+
+@pytest.fixture
+def packer() -> ArgumentPacker:
+    return ArgumentPacker(DefaultSerializer(), "tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("value", [np.ones(WORTH_A_HINT_BYTES // 8), bytes(WORTH_A_HINT_BYTES), [0.5] * 200_000])
+def test_a_large_value_that_is_sent_again_and_again_is_said_once(
+    packer: ArgumentPacker, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(TIMES + 3):
+        assert len(caplog.messages) == (number >= TIMES)
+        packer.pack((number, value), {})
+    (said,) = caplog.messages
+    assert said.startswith(f"the same {type(value).__name__} of ")
+    assert SENT in said
+
+
+def test_other_values_are_not(packer: ArgumentPacker, caplog: pytest.LogCaptureFixture) -> None:
+    small = np.ones(WORTH_A_HINT_BYTES // 16)
+    kept = [np.full(WORTH_A_HINT_BYTES // 8, number) for number in range(6)]
+    for value in kept:
+        packer.pack((value, small), {})
+    assert caplog.messages == []
+
+
+def test_a_buffer_that_is_filled_anew_for_each_task_is_not(
+    packer: ArgumentPacker, fresh: Hints, caplog: pytest.LogCaptureFixture
+) -> None:
+    value = np.zeros(WORTH_A_HINT_BYTES // 8)
+    for number in range(10):
+        value[-1] = number
+        packer.pack((value,), {})
+    assert caplog.messages == []
+    assert fresh._sent is None  # no further checksums

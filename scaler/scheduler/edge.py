@@ -22,7 +22,7 @@ from scaler.ids import Connection
 from scaler.process.memory import resident_bytes
 from scaler.transport.interface import Listener, PeerGoneError
 from scaler.wire.codec.codec import decode, encode
-from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
+from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeatEcho, ClientHello
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest
 from scaler.wire.messages.directions import (
@@ -30,8 +30,16 @@ from scaler.wire.messages.directions import (
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
+    Direction,
 )
-from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, RunTask, WorkerHeartbeatEcho, WorkerHello
+from scaler.wire.messages.worker import (
+    HELD_MOST,
+    HELD_RUN,
+    DisconnectRequest,
+    RunTask,
+    WorkerHeartbeatEcho,
+    WorkerHello,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +50,7 @@ ITEMS_PER_RECEIVE = 8192
 """About the most items in these messages: the actors have as much to do as in one turn of theirs."""
 
 UNREAD_SECONDS = 0.25
-"""After so long, all that had arrived on a broken connection counts as read, however much others say."""
+"""After so long, all that had arrived on a broken connection counts as read, however much others say, but a goodbye."""
 FLOOD_SECONDS = 0.05
 """How often to look whether somebody sends far more than is read, while much comes."""
 DEAF_SECONDS = 10.0
@@ -50,6 +58,7 @@ DEAF_SECONDS = 10.0
 heartbeats should acknowledge what has come."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
+_GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
 REMEMBERED = 1024
@@ -198,7 +207,7 @@ class SchedulerEdge:
             is_hello = batches and type(batches[0]) in _HELLOS and len(batches[0]) == 1
             if is_hello and not self._directory.is_spent(connection):
                 self._hello(connection, batches[0])
-            elif count == 1:
+            elif not self._has_left(connection, incoming, batches) and count == 1:
                 self._outbox.put_to_stranger(connection, outgoing, HelloRequest("the scheduler does not know you"))
             return
         self.bad_messages += 1
@@ -209,6 +218,16 @@ class SchedulerEdge:
         for hello in batch:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello))
+
+    def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
+        """Give its session the goodbye of a peer that has lost this connection: it may be read long after that."""
+        peer = self._directory.former(connection)
+        goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
+        if peer is None or peer.incoming is not incoming:
+            return False
+        for goodbye in goodbyes:
+            peer.session.send(goodbye)
+        return bool(goodbyes)
 
     def _drop(self, peer: Peer, error: Exception) -> None:
         """The session of this peer cannot go on: the same message must not come again."""

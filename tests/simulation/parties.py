@@ -77,8 +77,6 @@ class SchedulerParty(_Shelled):
     ) -> None:
         super().__init__(world, SCHEDULER, SCHEDULER)
         self.is_choppy = is_choppy
-        self.is_calm = False
-        """whether it reads all at once nevertheless: a goodbye that is read after its connection has ended is lost"""
         self.failures = 0
         """of its parts, which were made to fail"""
         self.network = network
@@ -127,7 +125,7 @@ class SchedulerParty(_Shelled):
         run, receive = shell.dispatcher.run, listener.receive
 
         def receive_few() -> Any:
-            if self.is_calm or draw(0, 3):
+            if draw(0, 3):
                 return receive()
             if listener.has_mail():
                 self.wake(listener.descriptor)

@@ -139,7 +139,6 @@ class System:
         if not self.scheduler.is_alive:
             self.start_scheduler()
         self.wake_scheduler()
-        self.scheduler.is_calm = True
         for party in (*self.agents, *self.programs):
             party.go_on()
         for stranger in self.strangers:

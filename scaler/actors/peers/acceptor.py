@@ -133,7 +133,7 @@ class Acceptor(Actor):
         """
         hello = arrived.hello
         if 0 < hello.dial < peer.dial:
-            self._directory.spend(arrived.connection)
+            self._directory.spend(arrived.connection, peer)
             return
         peer.dial = hello.dial
         if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:

@@ -101,7 +101,7 @@ class Directory:
         """how many of them are connected"""
         self._by_session: dict[ActorRef, Peer] = {}
         self._outbox = outbox
-        self._spent: OrderedDict[Connection, None] = OrderedDict()
+        self._spent: OrderedDict[Connection, PeerKey] = OrderedDict()
 
     def add(self, peer: Peer, session: ActorRef, connection: Connection) -> None:
         """Add a peer whose session has just started."""
@@ -132,11 +132,11 @@ class Directory:
         peer.connection = NO_CONNECTION
         del self.connected[connection]
         self._count(peer, -1)
-        self.spend(connection)
+        self.spend(connection, peer)
 
-    def spend(self, connection: Connection) -> None:
-        """Note that a connection may not become a peer's any more."""
-        self._spent[connection] = None
+    def spend(self, connection: Connection, peer: Peer) -> None:
+        """Note that a connection, which was this peer's, may not become a peer's any more."""
+        self._spent[connection] = peer.key
         if len(self._spent) > SPENT_REMEMBERED:
             self._spent.popitem(last=False)
 
@@ -181,6 +181,12 @@ class Directory:
     def of_session(self, session: ActorRef) -> Peer | None:
         """Return the peer of a session, or None if it has been removed."""
         return self._by_session.get(session)
+
+    def former(self, connection: Connection) -> Peer | None:
+        """Return the peer that had this connection, if it has a session still and no other connection."""
+        key = self._spent.get(connection)
+        peer = None if key is None else self.peers.get(key)
+        return None if peer is None or peer.connection else peer
 
     def is_spent(self, connection: Connection) -> bool:
         """Return whether a connection belongs, or has belonged, to a peer: it may not become another one."""

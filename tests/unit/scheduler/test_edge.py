@@ -9,19 +9,31 @@ import pytest
 
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.ids import Connection, ObjectId
+from scaler.actors.sessions.nested_session import NestedSession
+from scaler.endpoint import Endpoint
+from scaler.ids import ClientId, Connection, ObjectId
 from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
-from scaler.scheduler.edge import FIRST_BYTES, MESSAGES_MOST, REMEMBERED, Strangers
-from scaler.wire.codec.codec import encode
+from scaler.scheduler.edge import FIRST_BYTES, MESSAGES_MOST, REMEMBERED, SchedulerEdge, Strangers
+from scaler.transport.zeromq import open_transport
+from scaler.wire.codec.codec import encode, encode_message
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
-from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
-from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
-from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.messages.common import (
+    PROTOCOL_VERSION,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, Direction
+from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
 from scaler.wire.session.pipe import Message
 from scaler.wire.session.transfer import WINDOW_BYTES
 from tests.support.configs import scheduler_config
+from tests.support.processes import wait_until
 from tests.support.simulation import SimulatedClient, Simulation
 
 
@@ -149,6 +161,58 @@ def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
     simulation.run()
     assert simulation.sessions(ClientSession) == []
     assert "its connection broke" not in caplog.text
+
+
+@pytest.mark.parametrize("direction", [CLIENT_TO_SCHEDULER, AGENT_TO_SCHEDULER])
+def test_so_it_does_when_it_is_read_long_after_that(simulation: Simulation, direction: Direction) -> None:
+    """Others have said so much that the scheduler had given the connection up."""
+    agent, busy = simulation.agent(), simulation.client()
+    nested = simulation.nested_client(agent)
+    is_client = direction is CLIENT_TO_SCHEDULER
+    gone = nested if is_client else agent
+    goodbye = ClientDisconnect(GoodbyeKind.DISCONNECT) if is_client else DisconnectRequest("end")
+    ((beat, _),), ((header, _),) = encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)]), encode(direction, [goodbye])
+    object_id = nested.create(b"content")
+    simulation.run()
+    simulation.close_connection(gone.connection)
+    for _ in range(2 * edge.MESSAGES_PER_RECEIVE):
+        simulation.router.deliver(busy.connection, beat, [])
+    simulation.router.deliver(gone.connection, header, [])
+    simulation.clock.advance(edge.UNREAD_SECONDS)
+    simulation.run()
+    assert simulation.sessions(NestedSession) == []
+    assert len(simulation.sessions(AgentSession)) == is_client
+    assert object_id not in simulation.tree.objects.objects
+
+
+def test_so_it_does_on_a_real_socket(simulation: Simulation) -> None:
+    """A client in a task says much at once, and leaves."""
+    token = simulation.agent().agent_token
+    transport = open_transport(Endpoint.parse("ipc://*"))
+    listener = transport.listen(60)
+    scheduler, peer = SchedulerEdge(listener, simulation.tree), open_transport(listener.endpoint)
+    dialer = peer.dial()
+
+    def turn() -> list[NestedSession]:
+        scheduler.receive()
+        simulation.dispatcher.run(flush=scheduler.flush)
+        return simulation.sessions(NestedSession)
+
+    hello = ClientHello(PROTOCOL_VERSION, "9.9.9", "3.11.1", "3.1.1", ClientId(b"c" * 16), token, 1)
+    dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [hello]))
+    wait_until(turn, "a session")
+    for number in range(edge.MESSAGES_PER_RECEIVE + 9):
+        dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [ObjectRequest(ObjectId(b"o" * 16))], number + 1))
+    dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)], number + 2))
+    dialer.close(10.0)
+    lost: list[Connection] = []
+    wait_until(lambda: lost.extend(listener.lost()) or lost, "the end of the connection")
+    wait_until(lambda: not scheduler.probe(lost), "a refusal to send there")
+    simulation.clock.advance(edge.UNREAD_SECONDS)
+    wait_until(lambda: not turn(), "the end of the session")
+    peer.close()
+    listener.close()
+    transport.close()
 
 
 def test_a_second_hello_ends_a_connection(simulation: Simulation) -> None:

@@ -376,6 +376,9 @@ class User:
             "held objects": work_._held,
             "unread results": work_.large.unread,
             "graphs": list(work_.graphs),
+            "tasks at the scheduler": work_.window._sent,
+            "bytes of tasks at the scheduler": range(abs(work_.window._sent_bytes)),
+            "tasks that wait": work_.window.waiting,
         }
         return [f"{self.name} has {len(table)} {name} left" for name, table in tables.items() if table]
 

@@ -1,13 +1,44 @@
 from __future__ import annotations
 
+import itertools
 import select
+import sys
 import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
+import pytest
+
+from scaler.client.link import inbox as module
 from scaler.client.link.inbox import Inbox
 
 
 def is_roused(inbox: Inbox[int]) -> bool:
     return bool(select.select([inbox.descriptor], [], [], 0)[0])
+
+
+def has_run_with(run: Callable[[], Any], meanwhile: Callable[[], Any], step: int) -> bool:
+    """Run something of the inbox, and at this instruction of it something else, as another thread may. Return whether
+    it has so many instructions.
+    """
+    steps = itertools.count()
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and next(steps) == step:
+            meanwhile()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return next(steps) > step
 
 
 def test_items_come_in_order() -> None:
@@ -65,3 +96,49 @@ def test_no_item_is_lost_between_many_threads_and_the_end() -> None:
         for thread in threads:
             thread.join()
         assert len(taken) + len(refused) == 400
+
+
+@pytest.mark.parametrize("is_put_meanwhile", [True, False])
+def test_nobody_sleeps_on_an_item_whenever_it_is_put(is_put_meanwhile: bool) -> None:
+    """At whichever instruction of the look for items and of the flag, or of the put, the other thread takes over."""
+    for step in itertools.count():
+        inbox: Inbox[int] = Inbox(lambda item: None)
+        sleeps: list[bool] = []
+
+        def put(inbox: Inbox[int] = inbox) -> None:
+            inbox.put(1)
+
+        def fall_asleep(inbox: Inbox[int] = inbox, sleeps: list[bool] = sleeps) -> None:
+            sleeps.append(inbox.fall_asleep())
+
+        run, meanwhile = (fall_asleep, put) if is_put_meanwhile else (put, fall_asleep)
+        is_there = has_run_with(run, meanwhile, step)
+        if is_there:
+            assert sleeps == [False] or is_roused(inbox), step
+            inbox.wake_up(is_roused(inbox))
+            assert (inbox.take(), inbox.is_asleep) == (1, False)
+        inbox.end()
+        if not is_there:
+            break
+    assert step > 5
+
+
+@pytest.mark.parametrize("is_put_meanwhile", [True, False])
+@pytest.mark.parametrize("is_asleep", [True, False])
+def test_no_item_stays_whenever_the_end_comes(is_put_meanwhile: bool, is_asleep: bool) -> None:
+    for step in itertools.count():
+        refused: list[int] = []
+        inbox: Inbox[int] = Inbox(refused.append)
+        inbox.is_asleep = is_asleep
+
+        def put(inbox: Inbox[int] = inbox) -> None:
+            inbox.put(1)
+
+        run, meanwhile = (inbox.end, put) if is_put_meanwhile else (put, inbox.end)
+        if not has_run_with(run, meanwhile, step):
+            inbox.end()
+            break
+        assert refused == [1], step
+        inbox.put(2)
+        assert refused == [1, 2], step
+    assert step > 5

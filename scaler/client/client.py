@@ -158,7 +158,7 @@ class Client(Caller):
 
     def __repr__(self) -> str:
         link = self._core.link
-        return f"<Client {link.client_id.hex()[:8]} of {link.address}{', disconnected' if link.is_closed else ''}>"
+        return f"<Client {link.client_id.hex()[:8]} of {link.address}{', disconnected' if link.closed_because else ''}>"
 
     @overload
     def submit(self, fn: Callable[..., T], /, *args: Any, profiling: bool | None, **kwargs: Any) -> ScalerFuture[T]: ...

@@ -64,7 +64,8 @@ class Core(CallMaker[LinkThread]):
     ) -> ScalerFuture[T]:
         """Submit one task. Its future keeps `owner` alive."""
         link = self.link
-        link.check_open()
+        if link.closed_because:  # a call less for each task
+            link.check_open()
         function = self.functions.get(fn)
         task_id = TaskId(self.new_id())
         future: ScalerFuture[T] = ScalerFuture(
@@ -190,11 +191,11 @@ def shared_core(settings: ClientSettings) -> Core:
     key = (task_context.current.processor, settings)
     with _lock:
         core = _shared_cores.get(key)
-        if core is None or core.link.is_closed:
+        if core is None or core.link.closed_because:
             seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
             link = lifetime.shared_link(settings.address, seconds)
             core = Core(link, seconds, settings.read_serializer(), settings.profiling, is_shared=True)
-            for ended in [known for known, other in _shared_cores.items() if other.link.is_closed]:
+            for ended in [known for known, other in _shared_cores.items() if other.link.closed_because]:
                 del _shared_cores[ended]
             _shared_cores[key] = core
         return core

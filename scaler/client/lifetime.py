@@ -108,7 +108,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
             raise DisconnectedError("the client that this task belongs to is disconnected")
         key = (address, seconds, task_context.current.processor)
         link, _ = _shared_links.get(key, (None, None))
-        if link is None or link.is_closed:
+        if link is None or link.closed_because:
             _forget_closed_links()
             link = new_link(address, seconds)
             end = ends_with(link, link)  # at the end of the program: it lives as long
@@ -117,7 +117,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
 
 
 def _forget_closed_links() -> None:
-    for key in [key for key, (link, _) in _shared_links.items() if link.is_closed]:
+    for key in [key for key, (link, _) in _shared_links.items() if link.closed_because]:
         _shared_links.pop(key)[1].detach()
 
 

@@ -43,7 +43,7 @@ class Owner:
 
     def look(self) -> None:
         """See to it that the client is there: a scheduler may have refused it, as after an upgrade."""
-        if self._link.is_closed:
+        if self._link.closed_because:
             self._link = self._new_link()
 
     def close(self) -> None:

@@ -65,11 +65,11 @@ def installed(world: World, network: Network) -> Iterator[None]:
         (link.connection, {"select": poll}),
         (link.protocol, {"time": clock}),
         (link.inbox, {"socket": SimpleNamespace(socketpair=socketpair)}),
+        (link.link, {"open_transport": lambda _address: TransportModel(network, party())}),
         (
             link.thread,
             {
                 "time": clock,
-                "open_transport": lambda _address: TransportModel(network, party()),
                 "threading": SimpleNamespace(Lock=Lock, Thread=_NoThread, current_thread=current_thread),
             },
         ),

@@ -115,7 +115,7 @@ class AsyncClient(AsyncCaller):
         return self._dashboard.url if self._dashboard else None
 
     def __repr__(self) -> str:
-        state = "" if self._core is None or not self._core.link.is_closed else ", disconnected"
+        state = "" if self._core is None or not self._core.link.closed_because else ", disconnected"
         return f"<AsyncClient {self._identity.hex()[:8]} of {self._address or 'a local cluster'}{state}>"
 
     async def __aenter__(self) -> Self:

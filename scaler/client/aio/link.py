@@ -16,38 +16,23 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TypeAlias
 
 from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply
-from scaler.client.calls.value_limit import ValueLimit
-from scaler.client.link.connection import Connection
-from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.link.open_work import OpenWork
-from scaler.client.link.protocol import ClientProtocol, make_hello
-from scaler.client.link.requests import Inquiry, OnOutput, Stream
-from scaler.client.link.waiting import OnAnswer
+from scaler.client.link.link import Command, Link
 from scaler.client.outcome import client_ended
 from scaler.endpoint import Endpoint
-from scaler.errors import DisconnectedError
-from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.ids import ClientId, ObjectId
 from scaler.peer.times import Patience
-from scaler.task_context import TaskContext
-from scaler.transport.zeromq import open_transport
-from scaler.wire.messages.common import ObjectInstruction
-
-Command: TypeAlias = Callable[[], None]
 
 COMMANDS_A_TURN = 128
 """More wait for the next turn, so that the loop is never held up for long."""
 
 
-class AsyncLink:
+class AsyncLink(Link):
     """The connection of one client.
 
     Args:
@@ -66,25 +51,9 @@ class AsyncLink:
         heartbeat_seconds: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.endpoint = endpoint
-        self.address = endpoint.address
-        self.client_id = client_id
         self.loop = loop
-        self.is_nested = self.address == task_context.current.address
-        self.loose_ends = LooseEnds("await or asyncio.wait(futures)", self.is_nested)
         self._thread = threading.get_ident()
-        self._closed_because = ""
         self._ending: MakeError = self._disconnected
-        self.limit = ValueLimit(self.address)
-        self._work = OpenWork(self.limit)
-        self._connection = Connection(open_transport(endpoint))
-        self._protocol = ClientProtocol(
-            make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
-            self._connection,
-            Patience(heartbeat_seconds, timeout_seconds),
-            self._work,
-        )
-        self.advice = self._protocol.advice
         self._watched: dict[int, int] = {}
         """our own copies of the descriptors of the connection: these are closed before anybody hears of it"""
         self._watched_dial = 0
@@ -92,26 +61,17 @@ class AsyncLink:
         self._commands: deque[Command] = deque()
         self._is_turn_due = False
         self._timer: asyncio.TimerHandle | None = None
+        patience = Patience(heartbeat_seconds, timeout_seconds)
+        super().__init__(endpoint, client_id, patience, "await or asyncio.wait(futures)")
         if self.is_nested:
             task_context.current.keep_while(self._work.is_waiting, self.abandon)
-        _links.add(self)
         self._turn_soon()
 
     # Calls
 
-    def check_open(self) -> None:
-        """Raise `DisconnectedError` if nothing can be sent any more."""
-        if self._closed_because:
-            raise DisconnectedError(self._closed_because)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return bool(self._closed_because)
-
     def submit(self, entry: Entry) -> None:
         """Send a task."""
-        if self._closed_because:
+        if self.closed_because:
             entry[1].fail(self._ending)
             return
         if self.is_nested:
@@ -120,7 +80,7 @@ class AsyncLink:
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""
-        if self._closed_because:
+        if self.closed_because:
             graph.fail(self._ending)
             return
         if self.is_nested:
@@ -128,54 +88,10 @@ class AsyncLink:
                 task_context.current.submitted(task_id, self.cancel)
         self._put(partial(self._work.add_graph, graph))
 
-    def cancel(self, task_id: TaskId) -> None:
-        """Cancel a task, or its whole graph. For all threads."""
-        self._put(partial(self._work.cancel, task_id))
-
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result."""
         self._work.large.request(object_id, receiver, keep)
         self._turn_soon()
-
-    def forget_result(self, object_id: ObjectId) -> None:
-        """Delete a large result whose future is gone. For all threads."""
-        self._put(partial(self._work.forget_result, object_id))
-
-    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Ask what an open task waits for. The answer comes in the loop, if one comes."""
-        self._put(partial(self._protocol.ask, task_id, on_answer))
-
-    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Ask what a task has written, or only what it has reported last. The answer comes in the loop, with nothing if
-        the client ends.
-        """
-        self.check_open()
-        self._put(partial(self._protocol.ask_output, task_id, on_output, report))
-
-    def follow_output(self, stream: Stream) -> None:
-        """Have each line that any task writes from now on go to `stream`."""
-        self._put(partial(self._protocol.follow_output, stream))
-
-    def inquire(self, inquiry: Inquiry) -> None:
-        """Ask who is there. The inquiry gets answers or an error, in the loop."""
-        self.check_open()
-        self._put(partial(self._work.inquire, inquiry))
-
-    def withdraw(self, inquiry: Inquiry) -> None:
-        self._put(partial(self._work.withdraw, inquiry))
-
-    def hold(self, instruction: ObjectInstruction) -> None:
-        """Store an object."""
-        self._put(partial(self._work.hold, instruction))
-
-    def release(self, object_id: ObjectId) -> None:
-        """Delete an object. For all threads."""
-        self._put(partial(self._work.release, object_id))
-
-    def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler that the process only waits, see `task_context.WaitReporter`. For all threads."""
-        if self.is_nested:
-            self._put(partial(self._protocol.set_wait, wait, is_over))
 
     def clear(self) -> None:
         """Cancel everything and delete all objects."""
@@ -192,7 +108,7 @@ class AsyncLink:
     # Turns
 
     def _put(self, command: Command) -> None:
-        if self._closed_because:
+        if self.closed_because:
             return
         self._commands.append(command)
         self._turn_soon()
@@ -209,7 +125,7 @@ class AsyncLink:
 
     def _turn(self) -> None:
         self._is_turn_due = False
-        if self._closed_because:
+        if self.closed_because:
             return
         try:
             self._act()
@@ -277,7 +193,7 @@ class AsyncLink:
 
     def leave(self) -> None:
         """Cancel what is open, and say goodbye. `close` must follow. Any number of times."""
-        if not self._closed_because:
+        if not self.closed_because:
             self._obey(len(self._commands))
             self._ending = client_ended
             self.loose_ends.cancelled = self._work.count_wanted()
@@ -298,7 +214,7 @@ class AsyncLink:
         self.close()
 
     def _end(self, reason: str) -> None:
-        self._closed_because = reason
+        self.closed_because = reason
         if self._timer is not None:
             self._timer.cancel()
         self._unwatch()
@@ -307,22 +223,3 @@ class AsyncLink:
         finally:  # even if this raises, each future must end
             self._work.give_up(self._ending, self._disconnected, tell=False)
             self._work.forget_everything()
-
-    def _disconnected(self) -> BaseException:
-        return DisconnectedError(self._closed_because)
-
-    def leave_to_parent(self) -> None:
-        """In a forked process, where its loop does not run: never touch the parent's socket."""
-        self._closed_because = "this client belongs to the process that this one was forked from; make a new one here"
-
-
-_links: weakref.WeakSet[AsyncLink] = weakref.WeakSet()
-
-
-def _leave_links_to_parent() -> None:
-    for link in list(_links):
-        link.leave_to_parent()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_links_to_parent)

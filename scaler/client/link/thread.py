@@ -13,38 +13,26 @@ Must never run user code, block on anything but its own descriptors, or leave a 
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Container, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
-from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.callbacks import Callbacks
-from scaler.client.link.connection import Connection
 from scaler.client.link.inbox import Inbox
-from scaler.client.link.loose_ends import LooseEnds
-from scaler.client.link.open_work import OpenWork
-from scaler.client.link.protocol import ClientProtocol, make_hello
-from scaler.client.link.requests import Inquiry, OnOutput, Stream
+from scaler.client.link.link import Command, Link, Reply, Request, links
+from scaler.client.link.requests import OnOutput
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
 from scaler.endpoint import Endpoint
-from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
-from scaler.task_context import TaskContext
-from scaler.transport.zeromq import open_transport
-from scaler.wire.messages.common import ObjectInstruction
 
 T = TypeVar("T")
-
-Command: TypeAlias = Callable[[], None]
 
 FEW_TASKS = 3
 """While no more are open, a further task is sent by the thread that submits it."""
@@ -53,27 +41,7 @@ LONE_SECONDS = 0.1
 """What follows a lone result may wait for so long."""
 
 
-class Request:
-    """A command with a reply."""
-
-    __slots__ = ("command", "receiver")
-
-    def __init__(self, command: Callable[[], None], receiver: Sink | GraphEntry | Inquiry | Reply) -> None:
-        self.command = command
-        self.receiver = receiver
-
-    def __call__(self) -> None:
-        self.command()
-
-
-class Reply(Future[None]):
-    """The reply to a command, or the error that it came too late."""
-
-    def fail(self, make_error: MakeError) -> None:
-        self.set_exception(make_error())
-
-
-class LinkThread:
+class LinkThread(Link):
     """The connection of one client. Its methods may be called from any thread, also by a garbage collection: no locks.
 
     Args:
@@ -85,6 +53,8 @@ class LinkThread:
         label: of a client that runs no tasks, for people who watch.
     """
 
+    _put: Callable[[Entry | Command], None]
+
     def __init__(
         self,
         endpoint: Endpoint,
@@ -94,13 +64,9 @@ class LinkThread:
         silence_seconds: float | None = None,
         label: str = "",
     ) -> None:
-        self.endpoint = endpoint
-        self.address = endpoint.address
-        self.client_id = client_id
         self.callbacks = Callbacks()
         self._is_left = False
         """whether nobody waits for the end of the thread"""
-        self._closed_because = ""
         self._ending: MakeError | None = None
         self._is_foreign = False
         self._turn = threading.Lock()
@@ -111,21 +77,11 @@ class LinkThread:
         """whether a lone submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
-        self.limit = ValueLimit(self.address)
-        self._work = OpenWork(self.limit)
-        self.is_nested = self.address == task_context.current.address
-        self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
-        self._connection = Connection(open_transport(endpoint), self._inbox.descriptor)
-        self._protocol = ClientProtocol(
-            make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label),
-            self._connection,
-            Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
-            self._work,
-        )
-        self.advice = self._protocol.advice
+        patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
+        advice = "future.result() or concurrent.futures.wait(futures)"
+        super().__init__(endpoint, client_id, patience, advice, label, (self._inbox.descriptor,))
         if self.is_nested:
             task_context.current.keep_while(self._is_needed, partial(self.close, 0))
-        _links.add(self)
         # Start the thread here so that the first submit does not pay for it.
         self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
         self._thread.start()
@@ -134,8 +90,8 @@ class LinkThread:
 
     def submit(self, entry: Entry) -> None:
         """Send a task."""
-        if self._closed_because:
-            raise DisconnectedError(self._closed_because)
+        if self.closed_because:
+            raise self._disconnected()
         if self.is_nested:
             task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._inbox.is_asleep and not self._turn.locked():
@@ -154,7 +110,7 @@ class LinkThread:
             with self._turn:
                 if self._has_sent(self._work.add_all, entries):
                     return
-        self._inbox.put(Request(partial(self._work.add_all, entries), sink))
+        self._put(Request(partial(self._work.add_all, entries), sink))
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""
@@ -162,7 +118,7 @@ class LinkThread:
         if self.is_nested:
             for task_id in graph.sinks:
                 task_context.current.submitted(task_id, self.cancel)
-        self._inbox.put(Request(partial(self._work.add_graph, graph), graph))
+        self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
         """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""
@@ -186,79 +142,28 @@ class LinkThread:
             raise
         return True
 
-    def check_open(self) -> None:
-        """Raise `DisconnectedError` if nothing can be sent any more."""
-        if self._closed_because:
-            raise DisconnectedError(self._closed_because)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return bool(self._closed_because)
-
     def check_process(self) -> None:
         """Raise `DisconnectedError` in a forked process: it has no thread that would end its futures."""
         if self._is_foreign:
-            raise DisconnectedError(self._closed_because)
+            raise self._disconnected()
 
     def is_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
-    def cancel(self, task_id: TaskId) -> None:
-        self._inbox.put(partial(self._work.cancel, task_id))
-
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Cancel a task if it has not begun. `on_answer` is called in the link's thread, when it may be decided."""
-        self._inbox.put(partial(self._protocol.cancel_waiting, task_id, on_answer))
+        self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
-        self._inbox.put(partial(self._work.abandon, sink))
-
-    def hold(self, instruction: ObjectInstruction) -> None:
-        self.check_open()
-        self._inbox.put(partial(self._work.hold, instruction))
-
-    def release(self, object_id: ObjectId) -> None:
-        self._inbox.put(partial(self._work.release, object_id))
-
-    def forget_result(self, object_id: ObjectId) -> None:
-        self._inbox.put(partial(self._work.forget_result, object_id))
+        self._put(partial(self._work.abandon, sink))
 
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result. The receiver gets its frames or an error."""
-        self._inbox.put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
-
-    def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler that the process only waits, see `task_context.WaitReporter`."""
-        if self.is_nested:
-            self._inbox.put(partial(self._protocol.set_wait, wait, is_over))
-
-    def inquire(self, inquiry: Inquiry) -> None:
-        """Ask who is there. The inquiry gets answers or an error."""
-        self.check_open()
-        self._inbox.put(Request(partial(self._work.inquire, inquiry), inquiry))
-
-    def withdraw(self, inquiry: Inquiry) -> None:
-        self._inbox.put(partial(self._work.withdraw, inquiry))
-
-    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Ask what an open task waits for. The answer comes in the link's thread, if one comes."""
-        self._inbox.put(partial(self._protocol.ask, task_id, on_answer))
-
-    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Ask what a task has written, or only what it has reported last. The answer comes in the link's thread, with
-        nothing if the client ends.
-        """
-        self.check_open()
-        self._inbox.put(partial(self._protocol.ask_output, task_id, on_output, report))
+        self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:
         """Ask what the oldest open task of this client has reported last, if there is one."""
-        self._inbox.put(partial(self._protocol.ask_oldest_report, on_output))
-
-    def follow_output(self, stream: Stream) -> None:
-        """Have each line that any task writes from now on go to `stream`."""
-        self._inbox.put(partial(self._protocol.follow_output, stream))
+        self._put(partial(self._protocol.ask_oldest_report, on_output))
 
     @property
     def concern(self) -> str:
@@ -269,7 +174,7 @@ class LinkThread:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
         reply = Reply()
-        self._inbox.put(Request(partial(self._clear, reply), reply))
+        self._put(Request(partial(self._clear, reply), reply))
         reply.result()
 
     def _clear(self, reply: Future[None]) -> None:
@@ -280,7 +185,7 @@ class LinkThread:
         """Ask the scheduler to end; the future has its answer."""
         self.check_open()
         reply = Reply()
-        self._inbox.put(Request(partial(self._work.shut_down, reply), reply))
+        self._put(Request(partial(self._work.shut_down, reply), reply))
         return reply
 
     def close(self, wait_seconds: float | None = None) -> None:
@@ -291,7 +196,7 @@ class LinkThread:
         """
         if self._is_foreign:
             return
-        self._closed_because = self._closed_because or "this client is disconnected; make a new one"
+        self.closed_because = self.closed_because or "this client is disconnected; make a new one"
         self._ending = self._ending or client_ended
         self._is_left = self._is_left or wait_seconds == 0 or self.is_own_thread()
         self._inbox.rouse()
@@ -301,7 +206,7 @@ class LinkThread:
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all open work for good, because its results will never come."""
-        self._closed_because = self._closed_because or str(make_error())
+        self.closed_because = self.closed_because or str(make_error())
         self._ending = self._ending or make_error
         self._inbox.rouse()
 
@@ -312,12 +217,9 @@ class LinkThread:
         elif isinstance(item, Request):
             item.receiver.fail(self._disconnected)
 
-    def _disconnected(self) -> BaseException:
-        return DisconnectedError(self._closed_because)
-
     def leave_to_parent(self) -> None:
         """In a forked process, where the thread does not exist: never touch the parent's socket."""
-        self._closed_because = "this client belongs to the process that this one was forked from; make a new one here"
+        super().leave_to_parent()
         self._is_foreign = True
         self._inbox.leave_to_parent()
 
@@ -336,9 +238,9 @@ class LinkThread:
                 self._end()
 
     def _end(self) -> None:
-        if not self._closed_because:
+        if not self.closed_because:
             bug = "the link to the scheduler failed, see the log; this is a bug"
-            self._closed_because = self._protocol.ended_because or bug
+            self.closed_because = self._protocol.ended_because or bug
         try:
             self._obey()
         finally:  # even if this raises, each future must end
@@ -413,20 +315,8 @@ class LinkThread:
             work.add_all(row)
 
 
-_links: weakref.WeakSet[LinkThread] = weakref.WeakSet()
-
-
 def fail_links(address: str, make_error: MakeError) -> None:
     """Fail all open work at the scheduler at `address`, for the clients of this process."""
-    for link in list(_links):
-        if link.address == address:
+    for link in list(links):
+        if isinstance(link, LinkThread) and link.address == address:
             link.fail(make_error)
-
-
-def _leave_links_to_parent() -> None:
-    for link in list(_links):
-        link.leave_to_parent()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_links_to_parent)

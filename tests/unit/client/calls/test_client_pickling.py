@@ -167,10 +167,10 @@ def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(mon
 def test_a_shared_connection_ends_with_a_scheduler_of_this_process(scheduler: FakeScheduler) -> None:
     with Client() as first, Client(timeout_seconds=7) as second:
         lifetime.end_shared_links("tcp://127.0.0.1:1")
-        assert not first._core.link.is_closed
+        assert not first._core.link.closed_because
         lifetime.end_shared_links(scheduler.address)
-        assert first._core.link.is_closed
-        assert second._core.link.is_closed
+        assert first._core.link.closed_because
+        assert second._core.link.closed_because
     with pytest.raises(DisconnectedError, match="the client that this task belongs to is disconnected"):
         Client()
 

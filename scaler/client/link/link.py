@@ -1,0 +1,162 @@
+"""Link: what the links of both clients have in common: the connection, the open work, and what is asked of these two.
+
+Called by clients, futures and references. `LinkThread` and `AsyncLink` say in which thread a command is obeyed, and
+when. Must never: touch the open work itself, which another thread may be changing.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeAlias
+
+from scaler import task_context
+from scaler.client.calls.entry import GraphEntry, MakeError, Sink
+from scaler.client.calls.value_limit import ValueLimit
+from scaler.client.link.connection import Connection
+from scaler.client.link.loose_ends import LooseEnds
+from scaler.client.link.open_work import OpenWork
+from scaler.client.link.protocol import ClientProtocol, make_hello
+from scaler.client.link.requests import Inquiry, OnOutput, Stream
+from scaler.client.link.waiting import OnAnswer
+from scaler.endpoint import Endpoint
+from scaler.errors import DisconnectedError
+from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.peer.times import Patience
+from scaler.task_context import TaskContext
+from scaler.transport.zeromq import open_transport
+from scaler.wire.messages.common import ObjectInstruction
+
+Command: TypeAlias = Callable[[], None]
+
+
+class Request:
+    """A command with a reply."""
+
+    __slots__ = ("command", "receiver")
+
+    def __init__(self, command: Command, receiver: Sink | GraphEntry | Inquiry | Reply) -> None:
+        self.command = command
+        self.receiver = receiver
+
+    def __call__(self) -> None:
+        self.command()
+
+
+class Reply(Future[None]):
+    """The reply to a command, or the error that it came too late."""
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())
+
+
+class Link:
+    """The connection of one client. What says nothing else may be called from any thread, also by a garbage collection.
+
+    Args:
+        endpoint: where the scheduler listens.
+        client_id: the same on each connection.
+        patience: how long to wait for what.
+        advice: what the client calls to wait for its futures.
+        label: of a client that runs no tasks, for people who watch.
+        wake_descriptors: readable when another thread wants to end a wait.
+    """
+
+    _put: Callable[[Command], None]
+    """has a command obeyed soon, if the link does not end before"""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_id: ClientId,
+        patience: Patience,
+        advice: str,
+        label: str = "",
+        wake_descriptors: tuple[int, ...] = (),
+    ) -> None:
+        self.endpoint = endpoint
+        self.address = endpoint.address
+        self.client_id = client_id
+        self.closed_because = ""
+        """why nothing can be sent any more; empty while it can"""
+        self.is_nested = self.address == task_context.current.address
+        self.loose_ends = LooseEnds(advice, self.is_nested)
+        self.limit = ValueLimit(self.address)
+        self._work = OpenWork(self.limit)
+        self._connection = Connection(open_transport(endpoint), *wake_descriptors)
+        hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label)
+        self._protocol = ClientProtocol(hello, self._connection, patience, self._work)
+        self.advice = self._protocol.advice
+        links.add(self)
+
+    def check_open(self) -> None:
+        """Raise `DisconnectedError` if nothing can be sent any more."""
+        if self.closed_because:
+            raise self._disconnected()
+
+    def _disconnected(self) -> BaseException:
+        return DisconnectedError(self.closed_because)
+
+    def cancel(self, task_id: TaskId) -> None:
+        """Cancel a task, or its whole graph."""
+        self._put(partial(self._work.cancel, task_id))
+
+    def forget_result(self, object_id: ObjectId) -> None:
+        """Delete a large result whose future is gone."""
+        self._put(partial(self._work.forget_result, object_id))
+
+    def hold(self, instruction: ObjectInstruction) -> None:
+        """Store an object."""
+        self.check_open()
+        self._put(partial(self._work.hold, instruction))
+
+    def release(self, object_id: ObjectId) -> None:
+        """Delete an object."""
+        self._put(partial(self._work.release, object_id))
+
+    def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
+        """Tell the scheduler that the process only waits, see `task_context.WaitReporter`."""
+        if self.is_nested:
+            self._put(partial(self._protocol.set_wait, wait, is_over))
+
+    def inquire(self, inquiry: Inquiry) -> None:
+        """Ask who is there. The inquiry gets answers or an error, where commands are obeyed, as all that follow."""
+        self.check_open()
+        self._put(Request(partial(self._work.inquire, inquiry), inquiry))
+
+    def withdraw(self, inquiry: Inquiry) -> None:
+        """Want no answer to an inquiry any more."""
+        self._put(partial(self._work.withdraw, inquiry))
+
+    def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
+        """Ask what an open task waits for. The answer may not come."""
+        self._put(partial(self._protocol.ask, task_id, on_answer))
+
+    def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
+        """Ask what a task has written, or only what it has reported last. If the client ends, the answer is nothing."""
+        self.check_open()
+        self._put(partial(self._protocol.ask_output, task_id, on_output, report))
+
+    def follow_output(self, stream: Stream) -> None:
+        """Have each line that any task writes from now on go to `stream`."""
+        self._put(partial(self._protocol.follow_output, stream))
+
+    def leave_to_parent(self) -> None:
+        """In a forked process, where nothing obeys: never touch the parent's socket."""
+        self.closed_because = "this client belongs to the process that this one was forked from; make a new one here"
+
+
+links: weakref.WeakSet[Link] = weakref.WeakSet()
+"""all of this process"""
+
+
+def _leave_links_to_parent() -> None:
+    for link in list(links):
+        link.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_links_to_parent)

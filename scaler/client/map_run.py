@@ -145,7 +145,7 @@ class MapRun:
                 room = self._make_room()
 
     def _make_batch(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> list[Entry]:
-        """Make the tasks of the next items ready, at most so many; none follows one whose arguments are not plain."""
+        """Make the tasks of the next items ready, at most so many; none follows one that brings an object."""
         batch: list[Entry] = []
         prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
         make, terms, add = self._function.entry, self._terms, batch.append
@@ -158,13 +158,14 @@ class MapRun:
             except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
             add(entry)
-            if entry[3] is not NO_OBJECTS:
+            if entry[3] is not NO_OBJECTS:  # its arguments are not plain
                 self._count_bytes(index, entry)
-                break
+                if entry[3] or self._open_bytes_sum > WINDOW_BYTES:
+                    break
         return batch
 
     def _hand_over(self, batch: list[Entry]) -> None:
-        last = batch.pop() if len(batch) == 1 or batch[-1][3] is not NO_OBJECTS else None
+        last = batch.pop() if len(batch) == 1 or batch[-1][3] else None
         if batch:
             self._link.submit_all(batch, self)
         if last is not None:

@@ -44,22 +44,43 @@ def test_the_results_of_a_map_are_wanted_together_and_those_of_others_alone(
     assert [task.coalesce_result for task in scheduler.wait_for(Task, 4)[2:]] == [0, 0]
 
 
-@pytest.mark.parametrize("kind", [list, tuple, iter])
-def test_the_items_of_a_list_are_said_together_and_those_of_others_at_once(
-    client: Client, monkeypatch: pytest.MonkeyPatch, kind: Callable[[list[Any]], Any]
-) -> None:
-    together: list[int] = []
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many calls were handed over at a time, but for those that were alone."""
+    counts: list[int] = []
     submit_all = LinkThread.submit_all
 
     def counted(link: LinkThread, entries: Sequence[Any], sink: Any) -> None:
-        together.append(len(entries))
+        counts.append(len(entries))
         submit_all(link, entries, sink)
 
     monkeypatch.setattr(LinkThread, "submit_all", counted)
+    return counts
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_the_items_of_a_list_are_said_together_and_those_of_others_at_once(
+    client: Client, together: list[int], kind: Callable[[list[Any]], Any]
+) -> None:
     large = b"1" * 100_000
     items = [b"x"] * 70 + [large] + [b"y"] * 3 + [large]
     assert client.map(bytes.upper, kind([(item,) for item in items])) == [item.upper() for item in items]
-    assert together == ([] if kind is iter else [64, 6, 3])
+    assert together == ([] if kind is iter else [64, 11])
+
+
+def test_calls_that_use_stored_objects_travel_together_and_those_that_bring_one_after_it(
+    client: Client, scheduler: FakeScheduler, together: list[int]
+) -> None:
+    reference = client.send_object(b"\1")
+    items: list[tuple[Any, int]] = [(reference, number) for number in range(130)]
+    assert client.map(first_and, items) == list(range(1, 131))
+    assert together == [64, 64, 2]
+    together.clear()
+    items[3] = b"\1" * 100_000, 3
+    assert client.map(first_and, items[:8]) == list(range(1, 9))
+    assert together == [3, 4]
+    asked = {each.object_id for each in scheduler.of(ObjectInstruction)}
+    assert asked.issuperset(task.object_ids for task in scheduler.of(Task))
 
 
 @pytest.mark.thorough

@@ -75,7 +75,10 @@ class Inbox(Generic[T]):
         """Mark the thread as asleep. Return False if there is an item, so that it must not sleep."""
         self.is_asleep = True
         # Checked after the store: a thread that puts an item now sees the flag and wakes this one.
-        return not self._queue
+        if self._queue:
+            self.is_asleep = False  # else a lone submit would be sent before what was put
+            return False
+        return True
 
     def wake_up(self, was_roused: bool) -> None:
         """Mark the thread as awake; `was_roused` if the descriptor was readable."""

@@ -49,6 +49,17 @@ def test_items_come_in_order() -> None:
     inbox.end()
 
 
+def test_whenever_an_item_comes_no_thread_seems_asleep_that_has_it_before_it() -> None:
+    for step in itertools.count():
+        inbox: Inbox[int] = Inbox(lambda item: None)
+        is_on_time = has_run_with(inbox.fall_asleep, lambda inbox=inbox: inbox.put(1), step)  # type: ignore[misc]
+        assert inbox.has_items is is_on_time
+        assert not (inbox.has_items and inbox.is_asleep)
+        inbox.end()
+        if not is_on_time:
+            break
+
+
 def test_a_burst_rouses_once_and_only_a_sleeper() -> None:
     inbox: Inbox[int] = Inbox(lambda item: None)
     inbox.put(1)

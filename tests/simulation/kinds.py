@@ -195,6 +195,7 @@ LATE = Kind(
     (
         *("submit_many", "submit_many", "submit", "submit_lazy", "map", "agent_returns_late"),
         *("agent_returns_late", "cancel_unheard", "cancel_unheard", "cancel", "spoil_program", "spoil_program"),
+        *("garble_program", "garble_program"),
     ),
     pauses=(0.1, 0.5, 2.0),
     seconds=(0.3, 6.0, 60.0),
@@ -202,7 +203,7 @@ LATE = Kind(
     steps=(6, 14),
     is_alone=True,
 )
-"""The agent is back after the end of its session, and users cancel while nothing passes."""
+"""The agent is back after the end of its session, and users cancel while nothing passes, or say all again."""
 
 DEATHS = Kind(
     "deaths",

@@ -11,7 +11,9 @@ from unittest.mock import patch
 
 from scaler.actors.messages.adoption import AdoptRun
 from scaler.actors.objects.object_store import ObjectStore
+from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.agent_session import AgentSession
+from scaler.actors.sessions.client_session import Resubmission
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.agent.ledger import Ledger
 from scaler.wire.codec.codec import decode, numbers
@@ -92,6 +94,14 @@ def _tasks_overtake_their_objects() -> AbstractContextManager[Any]:
     return patch.object(BulkLane, "is_followed_by", lambda *_: False)
 
 
+def _what_was_not_heard_is_not_told_again() -> AbstractContextManager[Any]:
+    return patch.object(Peer, "unheard", lambda *_: [])
+
+
+def _what_has_ended_is_forgotten() -> AbstractContextManager[Any]:
+    return patch.object(Resubmission, "still_to_run", lambda _self, batch, _open_tasks: batch)
+
+
 FURTHER: tuple[Mutant, ...] = (
     Mutant("repeated", "what was heard is said again after a cut, and delivered again", _repetitions_are_delivered),
     Mutant("last", "the last message before a cut is not said again", _the_last_is_not_said_again),
@@ -101,4 +111,6 @@ FURTHER: tuple[Mutant, ...] = (
     Mutant("adopted", "a parent that waits and is adopted takes a place", _adopted_parents_keep_their_places),
     Mutant("owner", "an object goes with its owner although tasks use it", _objects_go_with_their_owner),
     Mutant("overtakes", "a task may leave before its large object", _tasks_overtake_their_objects),
+    Mutant("told", "who says all again is not told what ended", _what_was_not_heard_is_not_told_again, ("late",)),
+    Mutant("again", "what has ended is run when it is said again", _what_has_ended_is_forgotten, ("late",)),
 )

@@ -62,6 +62,7 @@ class Story:
         if kind is OPTIONS or kind.is_choppy:
             self.system.capabilities = f"gpu={MANY_GPUS if kind.is_choppy else GPUS}"
         self._tokens = 0
+        self._garbled: Counter[str] = Counter()
         self.world.log(f"{kind.name}: {limits}")
 
     def run(self) -> list[str]:
@@ -320,6 +321,22 @@ class Story:
             self.system.contacts.dropped(name)
             self.system.record.lose(name)
             line.send_up(self.random.randbytes(24), [b"more"])
+
+    def garble_program(self) -> None:
+        """A program cannot read what comes, and says all again. Nothing is lost: what came after it is told again."""
+        programs = [each for each in self.system.living_programs() if self._garbled[each.name] < SPOILT_MOST]
+        network = self.system.network
+        lines = [line for line in network.lines if line.is_open_here and line.dialer.party in programs]
+        if not lines:
+            return
+        line = self.random.choice(lines)
+        name, host = line.dialer.party.name, line.dialer.party.host
+        self._garbled[name] += 1
+        self.world.log(f"{name} is sent garbage")
+        network.hole(host, up=False, down=True)
+        line.send_down(self.random.randbytes(24), [b"more"])
+        self.world.run(self.random.choice((0.5, 3.0)))
+        network.heal(host)
 
     def part_fails(self) -> None:
         """A part of the scheduler fails, and is started again."""

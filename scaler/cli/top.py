@@ -60,7 +60,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="with --once: print it as JSON")
     parser.add_argument("--trace", metavar="FILE", help="record the tasks of some seconds, for ui.perfetto.dev")
     parser.add_argument(
-        "--seconds", type=_SECONDS, metavar="N", help="with --trace: how long (default: 10; Ctrl-C ends it before)"
+        "--seconds",
+        type=_SECONDS,
+        metavar="N",
+        help="with --trace: how long, from the first news on (default: 10; Ctrl-C ends it before)",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
@@ -117,7 +120,7 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
 
 
 def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
-    trace = record(subscriber, arguments.seconds or TRACE_SECONDS)
+    trace = record(subscriber, arguments.seconds or TRACE_SECONDS, first_seconds=arguments.timeout)
     if not trace.heard:
         advice = "\n".join(silence_advice(subscriber.endpoint, subscriber.problem))
         return f"scaler_top: nothing was heard from {subscriber.endpoint}.\n{advice}"

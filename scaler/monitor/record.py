@@ -27,19 +27,25 @@ BEGAN = "the recording has begun"
 
 
 def record(
-    subscriber: Subscriber, seconds: float, began: Callable[[], None] = lambda: None, lifeline: int | None = None
+    subscriber: Subscriber,
+    seconds: float,
+    first_seconds: float,
+    began: Callable[[], None] = lambda: None,
+    lifeline: int | None = None,
 ) -> Trace:
-    """Return the tasks heard within `seconds`, or until SIGINT or SIGTERM; an empty trace as soon as it is known that
-    nothing can be heard.
+    """Return the tasks of `seconds`, or until SIGINT or SIGTERM; an empty trace as soon as it is known that nothing can
+    be heard.
 
     Args:
-        began: called when the first message has come.
+        seconds: how long, from the first message on.
+        first_seconds: how long that one may take.
+        began: called when it has come.
         lifeline: a descriptor that is readable only when the program that wants the trace is gone.
     """
     lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()
     is_heard = False
-    ends_at = time.monotonic() + seconds
+    ends_at = time.monotonic() + first_seconds
     with _ended_by_signals() as ended:
         while (left := min(ends_at, ended[0] + trace.awaits_nodes * GRAPHS_SECONDS) - time.monotonic()) > 0:
             subscriber.want(trace.topics)
@@ -48,7 +54,7 @@ def record(
             for news in subscriber.receive():
                 trace.take(news)
                 if not is_heard and news.topic == "tasks":
-                    is_heard = True
+                    is_heard, ends_at = True, time.monotonic() + seconds
                     began()
     return trace
 
@@ -88,7 +94,7 @@ def main(arguments: list[str]) -> str | int:
     except ConfigError as error:
         return str(error)
     try:
-        trace = record(subscriber, float(seconds), _say_began, sys.stdin.fileno())
+        trace = record(subscriber, float(seconds), float(seconds), _say_began, sys.stdin.fileno())
         trace.write(path)
     except OSError as error:
         return f"the trace cannot be written: {error}"

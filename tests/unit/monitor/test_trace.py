@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from scaler.monitor import trace
+from scaler.monitor.record import record
+from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.trace import RUNS, WAITS, Trace
 from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 from tests.support import monitored
@@ -132,3 +135,22 @@ def test_what_ended_before_it_began_is_not_in_it() -> None:
     made = Trace()
     made.take(monitored.news("tasks", task(1, 100, 200), time_us=NOON_US + 1_000_000))
     assert len(made) == 0
+
+
+def test_the_seconds_are_counted_from_the_first_message_on(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/stream"
+    publisher = monitored.Publisher(address)
+    subscriber = Subscriber(address)
+
+    def say() -> None:
+        publisher.await_topic("tasks")
+        publisher.say("tasks")
+
+    speaker = threading.Thread(target=say)
+    try:
+        speaker.start()
+        assert record(subscriber, seconds=0, first_seconds=60).heard == 1
+    finally:
+        speaker.join()
+        subscriber.close()
+        publisher.close()

@@ -46,8 +46,9 @@ variable `SCALER_...` that no setting has is named in a warning, once in each pr
 A variable counts for all processes that have a setting of that name; in the file each has its own table.
 `SchedulerClusterCombo` is a scheduler and a cluster, and each of them finds its own values. So does the cluster of a
 `Client()` without an address; unless the environment or the file says otherwise, it has a worker for each core and logs
-from the level `WARNING` to standard error. In code, a scheduler listens only where an argument says: the address in the
-environment or the file is for clients and commands.
+from the level `WARNING`. In code, a scheduler listens only where an argument says: the address in the environment or
+the file is for clients and commands; and `logging_paths` is `/dev/stderr`, since standard output has what the program
+prints.
 
 Durations are in seconds, sizes in bytes, names of levels in any case.
 

@@ -142,7 +142,6 @@ def start_local_cluster(n_workers: int | None = None, logs_output: bool = True) 
     """
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),
-        "logging_paths": ("/dev/stderr",),
         "logging_level": "WARNING",
         "event_loop": best_event_loop(),
         "task_output_in_log": logs_output,

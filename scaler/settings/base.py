@@ -19,6 +19,9 @@ EVENT_LOOPS = ("builtin", "uvloop")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
+IN_CODE = {"logging_paths": ("/dev/stderr",)}
+"""The defaults of what a program starts that differ from those of the commands: its output has its own results."""
+
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
 IO_THREADS = "network threads; one handles a few GB/s"

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from scaler.config import ConfigError
 from scaler.settings import PROCESSES, Settings
+from scaler.settings.base import IN_CODE
 from scaler.settings.variables import is_of_kubernetes, warn_of_unknown_variables
 from scaler.texts import did_you_mean
 
@@ -104,7 +105,8 @@ def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Ca
         def completed(*args: P.args, **kwargs: P.kwargs) -> None:
             open_arguments = named - _bound(init, signature, args, kwargs).keys()
             wanted = [name for name, argument in arguments.items() if argument in open_arguments]
-            outside = {arguments[name]: value for name, value in said(kind, wanted).items()}
+            values = {name: IN_CODE[name] for name in wanted if name in IN_CODE} | said(kind, wanted)
+            outside = {arguments[name]: value for name, value in values.items()}
             call(*args, **kwargs, **outside)
 
         completed.__signature__ = signature  # type: ignore[attr-defined]
@@ -139,7 +141,8 @@ def descriptions(*tables: Table, without: Collection[str]) -> str:
 
 def _with_settings(init: Callable[..., None], *tables: Table) -> inspect.Signature:
     """Return the signature of a constructor with the defaults in the tables, and the settings behind `options`."""
-    defaults = {names.get(row.name, row.name): row.default for kind, names in tables for row in kind.rows()}
+    rows = [(names.get(row.name, row.name), row) for kind, names in tables for row in kind.rows()]
+    defaults = {argument: IN_CODE.get(row.name, row.default) for argument, row in rows}
     signature = inspect.signature(init)
     shown = [
         each.replace(default=defaults[each.name]) if each.default is NOT_GIVEN else each

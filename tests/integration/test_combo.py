@@ -112,6 +112,33 @@ def test_a_script_needs_no_main_guard_and_no_goodbye(tmp_path) -> None:
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "[0, 1, 4, 9, 16]\n", "")
 
 
+LOUD = """
+from scaler import Client, Cluster, Scheduler, SchedulerClusterCombo
+with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+    client.submit(print, "of a task").result()
+    print("one")
+scheduler = Scheduler()
+scheduler.start()
+cluster = Cluster(scheduler.get_address(), 1)
+cluster.start()
+with Client(scheduler.get_address()) as client:
+    client.submit(print, "of another task").result()
+    print("two")
+cluster.shutdown()
+scheduler.shutdown()
+"""
+
+
+def test_standard_output_has_what_the_program_prints_and_standard_error_the_log(tmp_path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(LOUD)
+    done = run_python(program, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "one\ntwo\n"), done.stderr
+    assert "of a task" in done.stderr
+    assert "of another task" in done.stderr
+    assert "[INFO]" in done.stderr
+
+
 def test_functions_of_a_module_beside_the_script_are_found_by_the_workers(tmp_path) -> None:
     (tmp_path / "helper_module.py").write_text("def cube(x):\n    return x ** 3\n")
     program = tmp_path / "program.py"

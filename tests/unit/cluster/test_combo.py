@@ -27,7 +27,7 @@ CONTRACT = (
     "worker_timeout_seconds=60, object_retention_seconds=60, task_timeout_seconds=0, death_timeout_seconds=300, "
     "load_balance_seconds=1, load_balance_trigger_times=2, garbage_collect_interval_seconds=30, "
     "trim_memory_threshold_bytes=1073741824, per_worker_queue_size=1000, hard_processor_suspend=False, protected=True, "
-    'event_loop="builtin", logging_paths=("/dev/stdout",), logging_level="INFO", logging_config_file=None'
+    'event_loop="builtin", logging_paths=("/dev/stderr",), logging_level="INFO", logging_config_file=None'
 )
 """the arguments that users of the 1.x line have written, by name or position"""
 

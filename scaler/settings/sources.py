@@ -34,6 +34,13 @@ FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
 """Matches each `pyproject.toml` with the table; parsing those without it would cost programs some milliseconds."""
 
+_FOREIGN = {
+    "object_storage_address": "leave it out, since the scheduler keeps objects",
+    "per_worker_capabilities": "write capabilities=, of the machine, for all of its workers",
+    "per_worker_task_queue_size": "write per_worker_queue_size=",
+}
+"""Arguments of other systems of this kind, and what to do here."""
+
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
 """The default of an argument that is a setting: it is found elsewhere, or is the default in the table."""
 
@@ -171,7 +178,10 @@ def _bound(
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         unknown = [name for name in kwargs if name not in signature.parameters]
-        meant = did_you_mean(unknown[0], signature.parameters.keys() - {"self"}) if unknown else ""
+        meant = ""
+        if unknown:
+            foreign = _FOREIGN.get(unknown[0])
+            meant = f"; {foreign}" if foreign else did_you_mean(unknown[0], signature.parameters.keys() - {"self"})
         raise TypeError(f"{init.__qualname__.rpartition('.')[0]}: {error}{meant}") from None
 
 

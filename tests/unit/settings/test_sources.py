@@ -193,6 +193,11 @@ def test_the_signature_has_the_defaults_of_the_table() -> None:
         Thing(crash_limt=3)  # type: ignore[call-arg]
 
 
+def test_an_argument_of_another_system_is_answered_with_what_to_do_here() -> None:
+    with pytest.raises(TypeError, match="'object_storage_address'; leave it out, since the scheduler keeps objects"):
+        Thing(object_storage_address="tcp://127.0.0.1:1")  # type: ignore[call-arg]
+
+
 def test_options_are_the_settings_that_the_signature_does_not_name() -> None:
     @takes_settings((SchedulerConfig, {}))
     def init(address: str = "", **options: Any) -> None:

@@ -69,13 +69,13 @@ def pickle_main_by_value() -> None:
 
 def is_found_by_name(function: Any) -> bool:
     """Return whether its module and name lead to `function`: then only these are pickled."""
-    module_name = getattr(function, "__module__", None)
-    if not isinstance(module_name, str) or module_name in _MAIN_MODULES:
-        return False
+    module_name, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if not isinstance(module_name, str) or module_name in _MAIN_MODULES or not isinstance(path, str):
+        return False  # a partial has the module of its class, and no name
     found: Any = sys.modules.get(module_name)
     if found is None:
         return False
-    for part in function.__qualname__.split("."):
+    for part in path.split("."):
         found = getattr(found, part, None)
     return found is function
 

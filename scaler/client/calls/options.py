@@ -160,23 +160,24 @@ def named_as(name: str) -> Callable[[C], C]:
 
 
 def _names_what_was_meant(method: F) -> F:
-    """Have the error about an unknown option say which one was meant."""
+    """Have the error about an unknown option say which one was meant, and name the class of the client."""
 
     @wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except TypeError:
+        except TypeError as error:
+            here = f"{args[0]._with_options.__qualname__.partition('.')[0]}.{method.__name__}()"
             unknown = [name for name in kwargs if name not in OPTIONS]
-            if not unknown:
-                raise
-            text = f"{called.__qualname__}() got an unexpected keyword argument {unknown[0]!r}"
-            raise TypeError(text + of_keyword(unknown[0], OPTIONS)) from None
+            if unknown:
+                text = f"{here} got an unexpected keyword argument {unknown[0]!r}" + of_keyword(unknown[0], OPTIONS)
+            else:
+                text = str(error).replace(f"{method.__qualname__}()", here)
+            raise TypeError(text) from None
 
     return called  # type: ignore[return-value]
 
 
-@named_as("Client")
 class TakesOptions(ABC, Generic[WithOptions]):
     """What makes a client with options of another one."""
 

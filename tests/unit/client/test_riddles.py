@@ -329,13 +329,19 @@ def test_a_class_that_does_not_take_an_argument_is_named() -> None:
         scaler.SchedulerClusterCombo(2, adress="")  # type: ignore[call-arg]
 
 
-def test_pythons_own_errors_about_arguments_name_the_class_that_users_write(client: Client) -> None:
+def test_pythons_own_errors_about_arguments_name_the_class_that_users_write(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     wrong: Any = client
+    of_asyncio: Any = AsyncClient(scheduler.address)
     for call, text in (
         (lambda: wrong.options(colour=3), r"^Client\.options\(\) got an unexpected keyword argument 'colour'"),
         (lambda: wrong.options(priority=1).map(abs), r"^Client\.map\(\) missing 1 required .* 'iterable'"),
         (lambda: wrong.info(3), r"^Client\.info\(\) takes 1 positional argument"),
+        (lambda: wrong.options(None, 3), r"^Client\.options\(\) takes from 1 to 2 positional arguments"),
         (lambda: AsyncClient.map_unordered(wrong, abs), r"^AsyncClient\.map_unordered\(\) missing 1 required"),
+        (lambda: of_asyncio.options(colour=3), r"^AsyncClient\.options\(\) got an unexpected keyword argument 'colour'"),
+        (lambda: of_asyncio.options(None, 3), r"^AsyncClient\.options\(\) takes from 1 to 2 positional arguments"),
     ):
         with pytest.raises(TypeError, match=text):
             call()

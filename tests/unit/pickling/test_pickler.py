@@ -102,6 +102,11 @@ def test_a_function_of_the_main_script_travels_with_an_empty_cache() -> None:
     assert (there.cache_info().misses, there.__name__, there.unit) == (1, "twice", "m")
 
 
+def test_so_does_the_cache_of_a_partial_which_has_no_name() -> None:
+    there, _ = echoed(functools.lru_cache(maxsize=7)(functools.partial(int.__add__, 2)))
+    assert (there(4), there.cache_parameters()["maxsize"]) == (6, 7)
+
+
 def test_so_does_a_method_and_one_that_calls_itself() -> None:
     @functools.cache
     def fibonacci(n: int) -> int:

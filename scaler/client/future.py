@@ -24,7 +24,7 @@ from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
-from scaler.client.insight import task_log
+from scaler.client.insight import markup, task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.link.requests import OnOutput
@@ -35,6 +35,7 @@ from scaler.client.outcome import (
     error_key,
     headline,
     headline_of,
+    how_it_failed,
     missing_result,
     read_error,
     read_profile,
@@ -219,11 +220,21 @@ class ScalerFuture(Future[T], ResultArgument):
         """Leave out what is for the link, for other calls and for progress bars."""
         return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
-    def __repr__(self) -> str:
+    @property
+    def _shown(self) -> tuple[str, str, str, str]:
         state = "open"
-        if self.done():
-            state = "cancelled" if self.cancelled() else "finished" if self._exception is None else "failed"
-        return f"<ScalerFuture {self.name} {self.task_id.hex()[-8:]}: {state}>"
+        if self.cancelled():
+            state = "cancelled"
+        elif self.done():
+            error = self._exception
+            state = "finished" if error is None else how_it_failed(self._raw, error, self.name)
+        return "ScalerFuture", self.name, self.task_id.hex()[-8:], state
+
+    def __repr__(self) -> str:
+        return "<{} {} {}: {}>".format(*self._shown)
+
+    def _repr_html_(self) -> str:
+        return markup.future(*self._shown)
 
     def result(self, timeout: float | None = None) -> T:
         """Return what the task returned; wait for it, at most `timeout` seconds.

@@ -112,12 +112,34 @@ def error_key(task_id: bytes, keys: Sequence[str]) -> bytes:
 def headline(result: TaskResult, name: str) -> str:
     """Return in one line how a task failed. Nothing is unpickled."""
     if result.status == TaskStatus.FAILED:
-        try:
-            failure = TaskFailure.decode(result.payload)
-        except ProtocolError:
-            return f"task {name}"
-        return f"{_in_one_line(failure.type_name, failure.text)} in {name}"
+        raised = _raised(result)
+        return f"{raised} in {name}" if raised else f"task {name}"
     return headline_of(read_error(result, name))
+
+
+def how_it_failed(result: TaskResult | None, error: BaseException | None, name: str) -> str:
+    """Return `failed` with the error in one line, for the `repr` of a future. Nothing is unpickled.
+
+    Args:
+        result: of the task, if one has come.
+        error: made here, if none has come.
+    """
+    if result is not None and result.status == TaskStatus.FAILED:
+        text = _raised(result)
+    elif result is not None and result.status:
+        text = headline_of(read_error(result, name))
+    else:
+        text = "" if error is None else headline_of(error)
+    return f"failed: {text}" if text else "failed"
+
+
+def _raised(result: TaskResult) -> str:
+    """Return what a task has raised, in one line; empty if that cannot be read."""
+    try:
+        failure = TaskFailure.decode(result.payload)
+    except ProtocolError:
+        return ""
+    return _in_one_line(failure.type_name, failure.text)
 
 
 def headline_of(error: BaseException) -> str:

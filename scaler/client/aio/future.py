@@ -22,6 +22,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
 from scaler.client.foreign_words import OF_ASYNC_FUTURES, answers, without_foreign_words
+from scaler.client.insight import markup
 from scaler.client.insight.explanation import Story
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.large_values import LargeValues
@@ -31,6 +32,7 @@ from scaler.client.outcome import (
     error_key,
     headline,
     headline_of,
+    how_it_failed,
     missing_result,
     read_error,
     read_profile,
@@ -91,11 +93,22 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """Leave out what is for the link and for other calls. (The base class shows no attributes of instances.)"""
         return sorted({*without_foreign_words(type(self), super().__dir__()), "name", "task_id"} - _INTERNAL)
 
+    @property
+    def _shown(self) -> tuple[str, str, str, str]:
+        state, raw = "open", self._raw
+        if self.cancelled():
+            state = "cancelled"
+        elif self.done():
+            error = self._outcome and self._outcome[1]
+            has_failed = error is not None or (raw is not None and raw.status)
+            state = how_it_failed(raw, error, self.name) if has_failed else "finished"
+        return "AsyncFuture", self.name, self.task_id.hex()[-8:], state
+
     def __repr__(self) -> str:
-        state = "open"
-        if self.done():
-            state = "cancelled" if self.cancelled() else "finished"
-        return f"<AsyncFuture {self.name} {self.task_id.hex()[-8:]}: {state}>"
+        return "<{} {} {}: {}>".format(*self._shown)
+
+    def _repr_html_(self) -> str:
+        return markup.future(*self._shown)
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():

@@ -167,7 +167,7 @@ def _names_what_was_meant(method: F) -> F:
         try:
             return method(*args, **kwargs)
         except TypeError as error:
-            here = f"{args[0]._with_options.__qualname__.partition('.')[0]}.{method.__name__}()"
+            here = f"{args[0]._with_options.__qualname__.partition('.')[0]}.{method.__name__}()"  # noqa: SLF001 - `self`
             unknown = [name for name in kwargs if name not in OPTIONS]
             if unknown:
                 text = f"{here} got an unexpected keyword argument {unknown[0]!r}" + of_keyword(unknown[0], OPTIONS)

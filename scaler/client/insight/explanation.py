@@ -7,7 +7,7 @@ never: wait for longer than that, or ask the scheduler about a task that has end
 from __future__ import annotations
 
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from scaler.client.calls.inputs import Ended
 from scaler.client.insight.answer import Answer, AskedLink
@@ -25,7 +25,7 @@ WORTH_ASKING_SECONDS = 1.0
 """A time-out that is shorter is a look at the future, and has no time to ask."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Story:
     """What is known of a task at one moment.
 
@@ -52,6 +52,10 @@ class Story:
     tries: int = 0
     past: str = ""
     seconds: float | None = None
+
+    def __repr__(self) -> str:
+        given = {each.name: getattr(self, each.name) for each in fields(self)} | {"task_id": self.task_id.hex()}
+        return f"Story({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def __str__(self) -> str:
         again = f" This is try {self.tries}; {self.past}." if self.past else ""

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from scaler import task_context
+from scaler.client.insight import markup
 from scaler.client.insight.answer import Answer, AskedLink
 from scaler.client.link.waiting import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
-from scaler.wire.messages.capabilities import from_text
+from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as SentWorker
 
@@ -65,6 +66,17 @@ class WorkerInfo:
     python_version: str
     version: str
     capabilities: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+class Workers(list[WorkerInfo]):
+    """Workers; notebooks show them as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (each.name, each.cluster, each.tasks, each.blocked_tasks, as_text(each.capabilities.items()))
+            for each in self
+        )
+        return markup.table(("worker", "cluster", "tasks", "blocked", "capabilities"), rows)
 
 
 class Asked(Answer[T]):
@@ -118,7 +130,7 @@ def info(address: str) -> Asked[SchedulerInfo]:
 
 def workers() -> Asked[list[WorkerInfo]]:
     """Ask for the connected workers, cluster by cluster."""
-    return Asked(lambda _, described: list(map(_read_worker, described)), detailed=True)
+    return Asked(lambda _, described: Workers(map(_read_worker, described)), detailed=True)
 
 
 def restart() -> Asked[None]:

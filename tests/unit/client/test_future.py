@@ -27,7 +27,7 @@ def is_delete(instruction: ObjectInstruction) -> bool:
 
 
 def boom() -> None:
-    raise ValueError("boom")
+    raise ValueError("boom <at>")
 
 
 def test_a_future_runs_from_submit_to_end(client: Client, scheduler: FakeScheduler) -> None:
@@ -304,8 +304,26 @@ def test_a_future_shows_its_name_and_its_state(client: Client, scheduler: FakeSc
     scheduler.run(tasks[0])
     scheduler.run(tasks[1])
     assert (good.result(10), type(bad.exception(10))) == (1, ValueError)
-    states = [repr(future).rpartition(" ")[2] for future in (good, bad, cancelled)]
-    assert states == ["finished>", "failed>", "cancelled>"]
+    states = [repr(future).partition(": ")[2] for future in (good, bad, cancelled)]
+    assert states == ["finished>", "failed: ValueError: boom <at>>", "cancelled>"]
+    assert (
+        good._repr_html_() == f"<div><strong>ScalerFuture</strong> <code>abs</code> <code>{last}</code>: finished</div>"
+    )
+    assert bad._repr_html_().endswith(": failed: ValueError: boom &lt;at&gt;</div>")
+
+
+def test_an_error_that_nobody_has_read_is_shown_and_stays_unread(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(boom_with, -1)
+    [task] = scheduler.wait_for(Task)
+    scheduler.run(task)
+    concurrent.futures.wait([future], 10)
+    assert repr(future).endswith(": failed: ValueError: boom <at>>")
+    assert future._outcome is None
+    lost = client.submit(abs, -1, name="count")
+    scheduler.say(TaskResult(lost.task_id, TaskStatus.PROCESSOR_DIED, b"signal SIGKILL", 0))
+    concurrent.futures.wait([lost], 10)
+    assert repr(lost).endswith(": failed: ProcessorDiedError: task count: signal SIGKILL>")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +345,7 @@ def test_an_error_of_the_system_names_the_task(
 
 
 def boom_with(_number: int) -> None:
-    raise ValueError("boom")
+    raise ValueError("boom <at>")
 
 
 def test_a_thread_that_waits_is_woken() -> None:

@@ -340,7 +340,10 @@ def test_pythons_own_errors_about_arguments_name_the_class_that_users_write(
         (lambda: wrong.info(3), r"^Client\.info\(\) takes 1 positional argument"),
         (lambda: wrong.options(None, 3), r"^Client\.options\(\) takes from 1 to 2 positional arguments"),
         (lambda: AsyncClient.map_unordered(wrong, abs), r"^AsyncClient\.map_unordered\(\) missing 1 required"),
-        (lambda: of_asyncio.options(colour=3), r"^AsyncClient\.options\(\) got an unexpected keyword argument 'colour'"),
+        (
+            lambda: of_asyncio.options(colour=3),
+            r"^AsyncClient\.options\(\) got an unexpected keyword argument 'colour'",
+        ),
         (lambda: of_asyncio.options(None, 3), r"^AsyncClient\.options\(\) takes from 1 to 2 positional arguments"),
     ):
         with pytest.raises(TypeError, match=text):

@@ -41,6 +41,7 @@ def test_it_is_awaited_any_number_of_times(use: Use) -> None:
         assert future.exception() is None
         assert await asyncio.gather(future, client.submit(abs, -1)) == [(3, 1), 1]
         assert "divmod" in repr(future)
+        assert repr(future).endswith(": finished>")
 
     use(test)
 
@@ -51,6 +52,8 @@ def test_exceptions_keep_their_type_and_show_where_they_come_from(use: Use) -> N
         with pytest.raises(ZeroDivisionError) as caught:
             await future
         assert "divmod" in str(caught.value.__cause__)
+        assert repr(future).endswith(": failed: ZeroDivisionError: integer division or modulo by zero>")
+        assert future._repr_html_().startswith("<div><strong>AsyncFuture</strong> <code>divmod</code> <code>")
         assert isinstance(future.exception(), ZeroDivisionError)
         [error] = await asyncio.gather(client.submit(int, "x"), return_exceptions=True)
         assert isinstance(error, ValueError)

@@ -45,6 +45,7 @@ def test_a_story_is_what_the_scheduler_says(client: Client, scheduler: FakeSched
     answers.join()
     assert story == Story(future.task_id, "abs", "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x", 40.5)
     assert str(story) == f"task abs ({future.task_id.hex()[-8:]}): {SENTENCE}. This is try 2; try 1 crashed: x."
+    assert repr(story).startswith(f"Story(task_id='{future.task_id.hex()}', name='abs', state='inactive', ")
 
 
 def test_an_open_task_can_be_asked_about_by_its_id(client: Client, scheduler: FakeScheduler) -> None:

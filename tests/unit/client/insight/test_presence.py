@@ -43,6 +43,9 @@ def test_workers_are_described(client: Client, scheduler: FakeScheduler) -> None
         WorkerInfo("host-1", 0, 0, 0, "3.12.1", "1.0", {}),
     ]
     assert len({*pickle.loads(pickle.dumps(workers))}) == 2
+    shown = workers._repr_html_()  # type: ignore[attr-defined]
+    assert shown.count("<tr>") == 3
+    assert "<td>host-0</td><td>0</td><td>3</td><td>1</td><td>gpu=2</td>" in shown
 
 
 def test_waiting_ends_when_there_are_enough(client: Client, scheduler: FakeScheduler) -> None:

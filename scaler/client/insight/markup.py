@@ -1,0 +1,22 @@
+"""Markup: futures and tables as HTML for notebooks, in which all texts are escaped.
+
+Called by what notebooks show. A leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+
+def future(kind: str, name: str, short_id: str, state: str) -> str:
+    """Return what is shown of a future."""
+    name, state = escape(name), escape(state)
+    return f"<div><strong>{kind}</strong> <code>{name}</code> <code>{short_id}</code>: {state}</div>"
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table with a line of heads."""
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

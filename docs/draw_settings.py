@@ -62,7 +62,8 @@ Durations are in seconds, sizes in bytes, names of levels in any case.
 ## Cluster
 
 `scaler_cluster`, also called `scaler_worker`, `Cluster`, and the other half of `SchedulerClusterCombo`, where
-`io_threads` is called `worker_io_threads` and workers have no names. In the file: `[cluster]`.
+`io_threads` is called `worker_io_threads` and workers have no names. So it is in `Client` and `AsyncClient` without an
+address: `Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In the file: `[cluster]`.
 
 {cluster}
 

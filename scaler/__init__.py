@@ -126,16 +126,16 @@ def _import_client() -> None:
     _import_module("scaler.client.client")
 
 
-def _start_local_cluster(n_workers: int | None, logs_output: bool) -> _starters.LocalCluster:
+def _start_local_cluster(settings: _starters.LocalSettings, logs_output: bool) -> _starters.LocalCluster:
     from scaler.cluster.combo import start_local_cluster  # noqa: PLC0415
 
-    return start_local_cluster(n_workers, logs_output)
+    return start_local_cluster(settings, logs_output)
 
 
-def _start_thread_cluster(n_workers: int | None) -> _starters.LocalCluster:
+def _start_thread_cluster(settings: _starters.LocalSettings) -> _starters.LocalCluster:
     from scaler.cluster.combo import start_thread_cluster  # noqa: PLC0415
 
-    return start_thread_cluster(n_workers)
+    return start_thread_cluster(settings)
 
 
 def _start_page(address: str) -> _starters.LocalPage:

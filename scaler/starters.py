@@ -5,8 +5,8 @@ Set by the package before anything else is imported. Must never: import what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 
 class LocalCluster(Protocol):
@@ -31,13 +31,16 @@ class Recording(Protocol):
     def stop(self) -> str: ...
 
 
+LocalSettings: TypeAlias = Mapping[str, Any]
+"""The settings of a local cluster that are not its defaults, by name."""
+
 import_client: Callable[[], object] | None = None
 """Imports the client, which a worker does not import itself, for the tasks that have one."""
 
-local_cluster: Callable[[int | None, bool], LocalCluster] | None = None
-"""Starts the cluster of a client without an address, with so many workers, which log what tasks write or do not."""
+local_cluster: Callable[[LocalSettings, bool], LocalCluster] | None = None
+"""Starts the cluster of a client without an address. Its workers log what tasks write, or do not."""
 
-thread_cluster: Callable[[int | None], LocalCluster] | None = None
+thread_cluster: Callable[[LocalSettings], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""
 
 page: Callable[[str], LocalPage] | None = None

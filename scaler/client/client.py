@@ -37,10 +37,13 @@ from scaler.ids import TaskId
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
 from scaler.pickling.shipped import Module, Shipped
 from scaler.settings import ClientConfig
-from scaler.settings.sources import completes_from_outside, gather
+from scaler.settings.client import LOCAL_CLUSTER, NOT_LOCAL
+from scaler.settings.sources import completes_from_outside, descriptions, gather
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from scaler.settings.cluster import LocalClusterOptions
 
 
 class Client(Caller):
@@ -53,7 +56,10 @@ class Client(Caller):
     same scheduler with the same settings. All clients inside the tasks of one process share one connection; for them,
     `disconnect` and the end of a `with` block do nothing.
 
-    Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md).
+    Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md). Those after
+    `stream_output` are settings of a cluster that starts on this machine, as `n_workers` is; with `processes=False`
+    there are only `capabilities` and `functions`. By itself that cluster logs from the level WARNING, and takes the
+    fastest event loop.
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
@@ -76,13 +82,14 @@ class Client(Caller):
             inside tasks.
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             The tasks nested in them count, too (docs/howto/output.md). Does nothing inside tasks.
+        {local}
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.
         ConfigError: if an argument cannot work; it is a `ValueError`.
     """
 
-    @completes_from_outside(ClientConfig)
+    @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
     def __init__(
         self,
         address: str | None = None,
@@ -96,8 +103,9 @@ class Client(Caller):
         processes: bool = True,
         dashboard: bool = False,
         stream_output: bool = False,
+        **local: Unpack[LocalClusterOptions],
     ) -> None:
-        lifetime.check_client(address, serializer, n_workers, dashboard, processes)
+        settings = lifetime.check_client(address, serializer, n_workers, local, dashboard, processes)
         # It refuses bad values.
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
         shipped = Shipped(modules)
@@ -110,10 +118,10 @@ class Client(Caller):
             self._printer = None
             return
         cluster = None
-        if address is None and processes and n_workers is None:
+        if address is None and processes and not settings:
             address = address_from_settings()
         if address is None:
-            cluster = lifetime.start_cluster(processes, n_workers, not stream_output)
+            cluster = lifetime.start_cluster(processes, settings, not stream_output)
             address = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(address, seconds)
@@ -327,6 +335,7 @@ def _connector(address: str) -> Callable[[], object]:
     return partial(shared_core, ClientSettings(address, config.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
 
 
+Client.__doc__ = (Client.__doc__ or "").replace("{local}", descriptions(LOCAL_CLUSTER, without=NOT_LOCAL))
 task_context.connector = _connector
 plain_to_pickle.add(Client)
 

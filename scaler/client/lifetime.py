@@ -14,11 +14,12 @@ from typing import Any, TypeAlias
 from scaler import starters, task_context
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.link.thread import LinkThread
-from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_number
+from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 from scaler.pickling.serialization import Serializer
-from scaler.starters import LocalCluster
+from scaler.settings import ClusterConfig
+from scaler.starters import LocalCluster, LocalSettings
 from scaler.wire.codec.schemas import check_working_directory
 
 Seconds: TypeAlias = tuple[float, float]
@@ -26,6 +27,9 @@ Seconds: TypeAlias = tuple[float, float]
 
 EXIT_SECONDS = 2.0
 """How long the end of the program waits for a client that was not disconnected."""
+
+OF_THREADS = frozenset({"n_workers", "capabilities", "functions"})
+"""the settings of a local cluster that count without processes, too"""
 
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
@@ -37,9 +41,18 @@ share one"""
 
 
 def check_client(
-    address: object, serializer: object, n_workers: int | None, dashboard: object, processes: object = True
-) -> None:
-    """Refuse arguments of a client that cannot work.
+    address: object,
+    serializer: object,
+    n_workers: int | None,
+    options: LocalSettings,
+    dashboard: object,
+    processes: object = True,
+) -> LocalSettings:
+    """Refuse arguments of a client that cannot work. Returns what it says of the cluster that it is to start here.
+
+    Args:
+        n_workers: of that cluster; None: not said.
+        options: its other settings.
 
     Raises:
         ConfigError: if one has a wrong value, or two of them contradict each other.
@@ -58,20 +71,29 @@ def check_client(
         raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
     if dashboard and not processes:
         raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
-    if n_workers is None:
-        return
-    if address is not None:
-        raise ConfigError(
-            f"n_workers={n_workers!r} starts workers on this machine, and {address!r} is a scheduler that has its own: "
-            "leave one of them out"
-        )
-    check_whole_number("n_workers", n_workers, 1, WORKERS_MOST)
+    local = options if n_workers is None else {"n_workers": n_workers, **options}
+    _check_local(address, local, processes)
+    return local
 
 
-def start_cluster(has_processes: bool, n_workers: int | None, logs_output: bool = True) -> LocalCluster:
+def _check_local(address: object, local: LocalSettings, processes: object) -> None:
+    for name, value in local.items():
+        if address is not None:
+            raise ConfigError(
+                f"{name}={value!r} is of workers on this machine, and {address!r} is a scheduler that has its own: "
+                "leave one of them out"
+            )
+        if not processes and name not in OF_THREADS:
+            raise ConfigError(f"{name}={value!r} is of worker processes: leave it or processes=False out")
+    if local:
+        ClusterConfig.of({**local, "address": "tcp://127.0.0.1:1", "io_threads": local.get("worker_io_threads", 1)})
+
+
+def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool = True) -> LocalCluster:
     """Start the cluster of a client without an address.
 
     Args:
+        local: its settings.
         logs_output: whether its workers log what tasks write, or the client prints that.
 
     Raises:
@@ -80,9 +102,9 @@ def start_cluster(has_processes: bool, n_workers: int | None, logs_output: bool 
     """
     check_working_directory()
     if has_processes and starters.local_cluster is not None:
-        return starters.local_cluster(n_workers, logs_output)
+        return starters.local_cluster(local, logs_output)
     if not has_processes and starters.thread_cluster is not None:
-        return starters.thread_cluster(n_workers)
+        return starters.thread_cluster(local)
     raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scaler.cluster.threads import ThreadCluster
     from scaler.settings.cluster import ClusterOptions
     from scaler.settings.scheduler import SchedulerOptions
+    from scaler.starters import LocalSettings
 
     class _Options(SchedulerOptions, ClusterOptions, total=False):
         """What both take by name only."""
@@ -131,13 +132,11 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in inspect.signature(part).parameters if name in arguments}
 
 
-def start_local_cluster(n_workers: int | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
+def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
     """Return a quiet cluster for one client; prints of its tasks go to standard error.
 
-    The environment and `scaler.toml` override these settings, but not a number of workers.
-
     Args:
-        n_workers: None: one for each core.
+        settings: what the client says; else the environment and `scaler.toml` count.
         logs_output: False: its client prints what its tasks write, so the cluster does not.
     """
     arguments: dict[str, Any] = {
@@ -152,16 +151,14 @@ def start_local_cluster(n_workers: int | None = None, logs_output: bool = True) 
                 arguments[name] = value
             else:
                 arguments.pop(name, None)  # each part finds it by itself
-    if n_workers is not None:
-        arguments["n_workers"] = n_workers
-    return SchedulerClusterCombo(**arguments)
+    return SchedulerClusterCombo(**{**arguments, **(settings or {})})
 
 
-def start_thread_cluster(n_workers: int | None = None) -> ThreadCluster:
+def start_thread_cluster(settings: LocalSettings) -> ThreadCluster:
     """Return a scheduler and workers, as many as cores if nothing else is said, in threads of this process."""
     from scaler.cluster.threads import ThreadCluster  # noqa: PLC0415 - all of Scaler, and few programs need it here
 
-    return ThreadCluster(n_workers or said(ClusterConfig, ["n_workers"]).get("n_workers", usable_cores()))
+    return ThreadCluster({"n_workers": usable_cores(), **said(ClusterConfig, ["n_workers"]), **settings})
 
 
 def best_event_loop() -> str:

@@ -27,6 +27,7 @@ from scaler.errors import WorkerDiedError
 from scaler.ids import random_id
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
+from scaler.starters import LocalSettings
 
 logger = logging.getLogger(__name__)
 
@@ -73,21 +74,20 @@ class ThreadCluster:
     """A scheduler and workers in this process.
 
     Args:
-        n_workers: how many tasks run at once.
+        settings: of the cluster, without its address and engine; among them `n_workers`.
 
     Raises:
-        ConfigError: if the engine `inline` is not installed.
+        ConfigError: if one has a bad value, or the engine `inline` is not installed.
     """
 
-    def __init__(self, n_workers: int) -> None:
+    def __init__(self, settings: LocalSettings) -> None:
         self._address = in_process_address(f"scaler-{random_id().hex()}")
         scheduler = SchedulerConfig(
             self._address, client_timeout_seconds=NO_SILENCE_SECONDS, worker_timeout_seconds=NO_SILENCE_SECONDS
         )
+        cluster = ClusterConfig.of({**settings, "address": self._address, "engine": "inline"})
         self._scheduler = _Part("scaler-scheduler", partial(_run_scheduler, scheduler))
-        self._agent = _Part(
-            "scaler-agent", partial(_run_agent, ClusterConfig(self._address, n_workers, engine="inline"))
-        )
+        self._agent = _Part("scaler-agent", partial(_run_agent, cluster))
         try:
             self._scheduler.has_started.result()
             self._agent.has_started.result()

@@ -6,12 +6,20 @@ from dataclasses import dataclass
 
 from scaler.config import check_address, setting
 from scaler.settings.base import ADDRESS, Settings
+from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
+
+LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
+"""The settings of the cluster that a client starts on this machine, and the names that some of them have there."""
+
+NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds")
+"""Those of its settings that are no options of a client, or its own arguments."""
 
 
 @dataclass(frozen=True)
 class ClientConfig(Settings):
     """Settings of a client. It has no command-line options, because a client is made in code."""
 
+    OPTIONS = LocalClusterOptions
     TABLE = "client"
 
     address: str | None = setting(

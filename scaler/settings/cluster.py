@@ -46,6 +46,23 @@ class ClusterOptions(TypedDict, total=False):
     task_output_in_log: bool
 
 
+class LocalClusterOptions(ClusterOptions, total=False):
+    """The types of the settings that clients take for the cluster that they start on this machine."""
+
+    worker_io_threads: int
+    task_timeout_seconds: float
+    death_timeout_seconds: float
+    garbage_collect_interval_seconds: float
+    trim_memory_threshold_bytes: int
+    transfer_window_bytes: int
+    hard_processor_suspend: bool
+    event_loop: str
+    logging_paths: str | Sequence[str]
+    logging_level: str
+    logging_config_file: str | None
+    logging_text_characters: int
+
+
 @dataclass(frozen=True)
 class ClusterConfig(Settings):
     """Settings of a cluster process: one agent and its workers."""

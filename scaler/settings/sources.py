@@ -92,20 +92,23 @@ def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
     return {renamed.get(name, name): value for name, value in flat.items() if value is not NOT_GIVEN}
 
 
-def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def completes_from_outside(
+    kind: type[Settings], *others: Table, **renamed: str
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Return a decorator that completes the omitted arguments of a constructor from the environment and the file.
 
     The address is an exception: in code, it is only taken from the arguments.
 
     Args:
         kind: the table with the settings among the arguments.
+        others: the tables of what the constructor hands arguments to, which completes them.
         renamed: the argument name of each setting with a different argument name.
     """
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         call: Callable[..., None] = init
         arguments = {row.name: renamed.get(row.name, row.name) for row in kind.rows()}
-        signature = _with_settings(init, (kind, renamed))
+        signature = _with_settings(init, *others, (kind, renamed))
         named = signature.parameters.keys() - {"address"}
 
         @functools.wraps(init)

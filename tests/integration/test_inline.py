@@ -36,6 +36,12 @@ def lonely(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         yield one
 
 
+def test_it_has_the_capabilities_that_its_client_says() -> None:
+    with Client(processes=False, n_workers=2, capabilities={"licence": 1}) as one:
+        assert one.options(capabilities={"licence": 1}).submit(pow, 2, 3).result(30) == 8
+        assert [worker.capabilities["licence"] for worker in one.workers()] == [1, 1]
+
+
 def fibonacci(client: Client, n: int) -> int:
     if n < 2:
         return n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo, WorkerDiedError
+from scaler import AsyncClient, Client, SchedulerClusterCombo, WorkerDiedError
 from tests.support.processes import command, free_address
 
 pytestmark = pytest.mark.processes
@@ -41,6 +42,25 @@ def test_preloaded_modules_are_imported_once_for_all(folder: Path) -> None:
     ):
         for pid, parent, loaded_by in client.map(who_loaded, [(number,) for number in range(20)]):
             assert pid != loaded_by == parent
+
+
+def test_a_client_takes_the_settings_of_the_cluster_that_it_starts(folder: Path) -> None:
+    def prepare() -> None:
+        sys.prepared = 7  # type: ignore[attr-defined]
+
+    with Client(n_workers=1, preload=["heavy"], initializer=prepare, capabilities={"licence": 1}) as client:
+        pid, parent, loaded_by = client.options(capabilities={"licence": 1}).submit(who_loaded, 1).result(30)
+        assert pid != loaded_by == parent
+        assert client.submit(lambda: sys.prepared).result(30) == 7  # type: ignore[attr-defined]
+
+
+def test_an_async_client_takes_them_too(folder: Path) -> None:
+    async def program() -> None:
+        async with AsyncClient(n_workers=1, preload=["heavy"]) as client:
+            pid, parent, loaded_by = await client.submit(who_loaded, 1)
+            assert pid != loaded_by == parent
+
+    asyncio.run(program())
 
 
 def test_initializer_may_have_much_data() -> None:

@@ -35,11 +35,14 @@ from scaler.ids import ClientId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.pickling.shipped import Module, Shipped
 from scaler.settings import ClientConfig
+from scaler.settings.client import LOCAL_CLUSTER
 from scaler.settings.sources import completes_from_outside
 from scaler.wire.codec.schemas import check_working_directory
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from scaler.settings.cluster import LocalClusterOptions
 
 
 class AsyncClient(AsyncCaller):
@@ -63,11 +66,13 @@ class AsyncClient(AsyncCaller):
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             A thread does that.
 
+    The other arguments are settings of a cluster that starts on this machine, as those of `Client`.
+
     Raises:
         ConfigError: if an argument cannot work; it is a `ValueError`.
     """
 
-    @completes_from_outside(ClientConfig)
+    @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
     def __init__(
         self,
         address: str | None = None,
@@ -80,16 +85,16 @@ class AsyncClient(AsyncCaller):
         modules: Iterable[Module] = (),
         dashboard: bool = False,
         stream_output: bool = False,
+        **local: Unpack[LocalClusterOptions],
     ) -> None:
-        lifetime.check_client(address, serializer, n_workers, dashboard)
+        self._local = lifetime.check_client(address, serializer, n_workers, local, dashboard)
         # It refuses bad values.
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
         self._has_dashboard = dashboard and task_context.current.address is None
         self._dashboard: page.Dashboard | None = None
-        self._n_workers = n_workers
         self._shipped = Shipped(modules)
         self._address = address or task_context.current.address
-        if self._address is None and n_workers is None:
+        if self._address is None and not self._local:
             self._address = address_from_settings()
         self._profiling = profiling
         self._seconds = timeout_seconds, heartbeat_interval_seconds
@@ -135,7 +140,7 @@ class AsyncClient(AsyncCaller):
         """
         async with self._starting:
             if self._address is None:
-                self._cluster = await _started_cluster(self._n_workers, not self._stream_output)
+                self._cluster = await _started_cluster(self._local, not self._stream_output)
                 self._address = self._cluster.get_address()
             self._connected()
             if self._has_dashboard and self._dashboard is None:
@@ -252,10 +257,10 @@ def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int)
             cluster.shutdown()
 
 
-async def _started_cluster(n_workers: int | None, logs_output: bool) -> starters.LocalCluster:
+async def _started_cluster(local: starters.LocalSettings, logs_output: bool) -> starters.LocalCluster:
     """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
     loop = asyncio.get_running_loop()
-    starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers, logs_output)
+    starting = loop.run_in_executor(None, lifetime.start_cluster, True, local, logs_output)
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:

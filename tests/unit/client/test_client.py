@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from scaler import AsyncClient, SchedulerClusterCombo
 from scaler.client import Client
 from scaler.config import ConfigError
 from scaler.errors import (
@@ -27,6 +28,8 @@ from scaler.errors import (
 )
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, INLINE_BYTES, DefaultSerializer, Serializer
 from scaler.settings import ClientConfig
+from scaler.settings.client import LOCAL_CLUSTER, NOT_LOCAL
+from scaler.settings.cluster import LocalClusterOptions
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -58,6 +61,8 @@ def boom(text: str) -> None:
 class TestSettings:
     def test_the_signature_is_the_one_that_users_know_with_the_defaults_of_the_table(self) -> None:
         parameters = list(inspect.signature(Client).parameters.values())
+        of_combos = inspect.signature(SchedulerClusterCombo).parameters
+        of_local_clusters = {name: of_combos[name].default for name in LocalClusterOptions.__annotations__}
         assert [(parameter.name, parameter.default) for parameter in parameters] == [
             ("address", None),
             ("profiling", False),
@@ -69,13 +74,23 @@ class TestSettings:
             ("processes", True),
             ("dashboard", False),
             ("stream_output", False),
+            *of_local_clusters.items(),
         ]
         assert parameters[-1].kind is inspect.Parameter.KEYWORD_ONLY
         assert {row.name: row.default for row in ClientConfig.rows()} == {
             parameter.name: parameter.default
             for parameter in parameters
             if parameter.name not in {"serializer", "n_workers", "modules", "processes", "dashboard"}
+            and parameter.name not in of_local_clusters
         }
+
+    def test_each_setting_of_a_cluster_is_an_option_of_its_client(self) -> None:
+        table, renamed = LOCAL_CLUSTER
+        names = {renamed.get(row.name, row.name) for row in table.rows() if row.name not in NOT_LOCAL}
+        assert names == set(LocalClusterOptions.__annotations__)
+        assert set(inspect.signature(AsyncClient).parameters) >= names
+        text = " ".join((Client.__doc__ or "").split())
+        assert all(f"{name}: " in text for name in names)
 
     def test_arguments_are_described_in_the_words_of_the_table(self) -> None:
         text = " ".join((Client.__doc__ or "").split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,14 @@ class Cluster:
     def __init__(self, scheduler: FakeScheduler) -> None:
         self.scheduler = scheduler
         self.shutdowns = 0
-        self.n_workers: int | None = None
+        self.settings: Mapping[str, Any] = {}
         self.had_goodbyes = 0
 
     def get_address(self) -> str:
         return self.scheduler.address
 
-    def of(self, n_workers: int | None, logs_output: bool) -> Cluster:
-        self.n_workers, self.logs_output = n_workers, logs_output
+    def of(self, settings: Mapping[str, Any], logs_output: bool) -> Cluster:
+        self.settings, self.logs_output = settings, logs_output
         return self
 
     def shutdown(self) -> None:
@@ -63,7 +64,7 @@ def test_a_number_of_workers_is_that_of_a_local_cluster_whatever_the_environment
     monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
     with Client(n_workers=3) as client:
         assert client.submit(abs, -1).result(10) == 1
-    assert (cluster.n_workers, cluster.shutdowns) == (3, 1)
+    assert (cluster.settings, cluster.shutdowns) == ({"n_workers": 3}, 1)
     assert cluster.logs_output
 
 
@@ -80,6 +81,30 @@ def test_a_number_of_workers_that_cannot_be_started_is_refused(cluster: Cluster,
             make(n_workers=n_workers)
     with pytest.raises(ConfigError, match=r"n_workers=2 .*'tcp://127.0.0.1:1' .*leave one of them out"):
         make("tcp://127.0.0.1:1", n_workers=2)
+    assert cluster.shutdowns == 0
+
+
+def test_a_setting_of_a_cluster_is_that_of_a_local_cluster_whatever_the_environment_says(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
+    with Client(preload=["json"], logging_level="debug") as client:
+        assert client.submit(abs, -1).result(10) == 1
+    assert (cluster.settings, cluster.shutdowns) == ({"preload": ["json"], "logging_level": "debug"}, 1)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_settings_of_a_local_cluster_that_cannot_work_are_refused(cluster: Cluster, make: Any) -> None:
+    with pytest.raises(ConfigError, match="preload must be a list of str"):
+        make(preload=[1])
+    with pytest.raises(ConfigError, match=r"capabilities={'gpu': 2} .*'tcp://127.0.0.1:1' .*leave one of them out"):
+        make("tcp://127.0.0.1:1", capabilities={"gpu": 2})
+    with pytest.raises(TypeError, match="'preloads'; did you mean 'preload'"):
+        make(preloads=["json"])
+    with pytest.raises(
+        ConfigError, match=r"preload=\['json'\] is of worker processes: leave it or processes=False out"
+    ):
+        Client(processes=False, preload=["json"])
     assert cluster.shutdowns == 0
 
 

@@ -164,7 +164,9 @@ def test_the_cluster_of_a_client_is_quiet_unless_said_otherwise(monkeypatch: pyt
     monkeypatch.setenv("SCALER_LOGGING_LEVEL", "debug")
     cluster = start_local_cluster()._cluster._config
     assert (cluster.n_workers, cluster.logging) == (17, LoggingConfig(("/dev/stderr",), "DEBUG"))
-    assert start_local_cluster(3)._cluster._config.n_workers == 3
+    assert start_local_cluster({"n_workers": 3})._cluster._config.n_workers == 3
+    said = start_local_cluster({"preload": ["json"], "logging_level": "error", "worker_io_threads": 2})._cluster._config
+    assert (said.preload, said.logging.level, said.io_threads) == (("json",), "ERROR", 2)
     assert cluster.task_output_in_log
     assert not start_local_cluster(logs_output=False)._cluster._config.task_output_in_log
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def cluster() -> Iterator[ThreadCluster]:
-    cluster = ThreadCluster(2)
+    cluster = ThreadCluster({"n_workers": 2})
     yield cluster
     cluster.shutdown()
 
@@ -54,7 +54,7 @@ def test_it_leaves_no_thread_and_no_descriptor() -> None:
         link.close()  # of other tests: it would open and close descriptors, as long as it looks for its scheduler
 
     def run() -> None:
-        cluster = ThreadCluster(2)
+        cluster = ThreadCluster({"n_workers": 2})
         with Client(cluster.get_address()) as client:
             assert client.submit(ask_around, client).result() == 1024
             assert client.submit(bytes, 1_000_000).result() == bytes(1_000_000)
@@ -110,7 +110,7 @@ def test_without_the_engine_it_says_so_and_leaves_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "run_agent", refuse)
     before = threading.active_count()
     with pytest.raises(ConfigError, match="no engine"):
-        ThreadCluster(1)
+        ThreadCluster({"n_workers": 1})
     assert threading.active_count() == before
 
 
@@ -123,7 +123,7 @@ def test_a_failure_of_the_agent_ends_what_is_open(monkeypatch: pytest.MonkeyPatc
         return 70
 
     monkeypatch.setattr(module, "run_agent", fail)
-    cluster = ThreadCluster(1)
+    cluster = ThreadCluster({"n_workers": 1})
     with Client(cluster.get_address()) as client:
         future = client.submit(pow, 2, 3)
         may_fail.set()

@@ -1,8 +1,9 @@
 """Memory that several processes of one host can map: large values are written once and never sent.
 
-Frames lie in a **block**: anonymous memory behind a descriptor. No file system shows it, and it vanishes with its last
-descriptor and mapping, so a kill leaves nothing behind. An agent passes the descriptor to its processors. Other
-processes use the **location** of the block: host, process, descriptor, and a mark to recognise the memory. A process of
+Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows it, and it vanishes with
+its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, since descriptors are
+few; a large one has memory of its own. An agent passes the descriptor to its processors. Other processes use the
+**location** of the block: host, process, descriptor, a mark to recognise the memory, and the place in it. A process of
 the same user on the same host can open it there, as long as its owner keeps it. All others ask for the bytes.
 
 Must never: wait, or trust a location.
@@ -20,6 +21,7 @@ import stat
 import struct
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Sequence
 from functools import cache
@@ -30,8 +32,10 @@ INLINE_FRAMES_BYTES = 64 * 1024
 """More bytes of frames than this go from one process of a node to another in a block, not through a stream."""
 SHARE_LEAST_BYTES = 1 << 20
 """Smaller values are sent, because sharing them takes as long."""
-OPEN_BLOCKS_MOST = 128
-"""The most open blocks of a client: each takes one descriptor of its program."""
+SLAB_BYTES = 64 << 20
+"""So much memory is shared by values of up to an eighth of it. It takes only what is written."""
+OPEN_MEMORIES_MOST = 128
+"""The most slabs and blocks of their own that a client has: each takes two descriptors of its program."""
 REMEMBERED_BLOCKS_MOST = 64
 """The most blocks that stay open for frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
@@ -40,8 +44,8 @@ SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 _HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
 _WRITE_MOST = 0x7FFFF000  # what Linux takes in one call
-_LOCATION = struct.Struct("<16sIIQQ")
-"""machine, process, descriptor, device and inode; the sizes of the frames follow, eight bytes each"""
+_LOCATION = struct.Struct("<16sIIQQQ")
+"""machine, process, descriptor, device, inode and offset; the sizes of the frames follow, eight bytes each"""
 
 
 def size_at(location: bytes) -> int:
@@ -94,27 +98,52 @@ class _Mapping(mmap.mmap):
     block: SharedBlock | None = None
 
 
-class SharedBlock:
-    """Frames in memory that several processes can map. The memory lives as long as this object or a mapping of it."""
+class Memory:
+    """A descriptor of memory, open as long as this object lives, and what is in it.
 
-    __slots__ = ("__weakref__", "descriptor", "sizes")
+    Attributes:
+        descriptor: closed by this object.
+        filled: so many bytes of it are taken. A place is given once and never again: a location leads to the value for
+            which it was made, or to nothing.
+    """
 
-    def __init__(self, descriptor: int, sizes: Sequence[int]) -> None:
+    __slots__ = ("__weakref__", "_view", "descriptor", "filled")
+
+    def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self.filled = 0
+        self._view: memoryview | None = None
+
+    def view(self) -> memoryview:
+        """Return all of this memory, read-only. It must be sealed."""
+        if self._view is None:
+            self._view = memoryview(mmap.mmap(self.descriptor, 0, mmap.MAP_SHARED, mmap.PROT_READ))
+        return self._view
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+class SharedBlock:
+    """Frames in memory that several processes can map. The memory lives as long as a block in it or a mapping of it."""
+
+    __slots__ = ("__weakref__", "memory", "offset", "sizes")
+
+    def __init__(self, memory: Memory, sizes: Sequence[int], offset: int = 0) -> None:
+        self.memory = memory
         self.sizes = sizes
+        self.offset = offset
 
     @classmethod
     def of(cls, frames: Sequence[Any]) -> SharedBlock:
-        """Copy `frames` into a new block.
+        """Copy `frames` into a new block in memory of its own.
 
         Raises:
             OSError: if the system has no memory or no descriptor left.
         """
         sizes = [nbytes(frame) for frame in frames]
-        offsets = _offsets(sizes)
-        block = cls(new_memory(offsets[-1]), sizes)
-        for offset, frame in zip(offsets, frames, strict=False):
-            write_at(block.descriptor, memoryview(frame).cast("B") if nbytes(frame) else b"", offset)
+        block = cls(Memory(new_memory(_offsets(sizes)[-1])), sizes)
+        block.write(frames)
         return block
 
     @classmethod
@@ -128,25 +157,40 @@ class SharedBlock:
             raise OSError("this is no location of a block")
         if not can_share():
             raise OSError(f"{SHARING_VARIABLE} is off here")
-        machine, process, descriptor, device, inode = _LOCATION.unpack_from(location)
+        machine, process, descriptor, device, inode, offset = _LOCATION.unpack_from(location)
         if machine != machine_id():
             raise OSError("the block is on another machine")
         # Opened without blocking: something else that is there instead, such as a pipe, must not block this process.
-        block = cls(
-            os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK),
-            struct.unpack_from(f"<{(len(location) - _LOCATION.size) // 8}Q", location, _LOCATION.size),
-        )
-        found = os.fstat(block.descriptor)
+        opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        sizes = struct.unpack_from(f"<{(len(location) - _LOCATION.size) // 8}Q", location, _LOCATION.size)
+        block = cls(Memory(opened), sizes, offset)
+        found = os.fstat(opened)
         is_it = stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) == (device, inode)
-        if not is_it or _may_be_cut_short(block.descriptor) or not 0 < _offsets(block.sizes)[-1] <= found.st_size:
+        if not is_it or _may_be_cut_short(opened) or not offset < block.end <= found.st_size:
             raise OSError("the block is gone")
         return block
 
+    @property
+    def end(self) -> int:
+        """Where it ends in its memory."""
+        return self.offset + _offsets(self.sizes)[-1]
+
+    def write(self, frames: Sequence[Any]) -> None:
+        """Copy `frames` to where they belong. Raises `OSError` if the system has no memory left."""
+        for start, frame in zip(_offsets(self.sizes), frames, strict=False):
+            data = memoryview(frame).cast("B") if nbytes(frame) else b""
+            write_at(self.memory.descriptor, data, self.offset + start)
+
     def location(self) -> bytes:
         """Return the location of this block for other processes; valid while it is open here."""
-        found = os.fstat(self.descriptor)
-        place = _LOCATION.pack(machine_id(), os.getpid(), self.descriptor, found.st_dev, found.st_ino)
+        descriptor = self.memory.descriptor
+        found = os.fstat(descriptor)
+        place = _LOCATION.pack(machine_id(), os.getpid(), descriptor, found.st_dev, found.st_ino, self.offset)
         return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
+
+    def view(self) -> list[memoryview]:
+        """Return the frames, read-only, of memory that this process has made: all blocks in it are mapped as one."""
+        return self._cut(self.memory.view(), self.offset)
 
     def map(self, remember: bool = False) -> list[memoryview]:
         """Return the frames, read-only.
@@ -158,15 +202,15 @@ class SharedBlock:
         Raises:
             ValueError: if the block is smaller than its sizes say, or may become so.
         """
-        if _may_be_cut_short(self.descriptor):
+        if _may_be_cut_short(self.memory.descriptor):
             raise ValueError("a shared block can be cut short: its memory is not sealed")
-        if os.fstat(self.descriptor).st_size < _offsets(self.sizes)[-1]:
+        if os.fstat(self.memory.descriptor).st_size < self.end:
             raise ValueError("a shared block is smaller than announced")
-        mapping = _Mapping(self.descriptor, _offsets(self.sizes)[-1], mmap.MAP_SHARED, mmap.PROT_READ)
+        mapping = self._mapped(mmap.MAP_SHARED, mmap.PROT_READ)
         if remember and len(_remembered) < REMEMBERED_BLOCKS_MOST:
             mapping.block = self
             _remembered.add(self)
-        return self._cut(mapping)
+        return self._cut(memoryview(mapping), self.offset % mmap.ALLOCATIONGRANULARITY)
 
     def map_privately(self) -> list[memoryview]:
         """Return the frames as a private copy-on-write mapping.
@@ -174,17 +218,54 @@ class SharedBlock:
         Raises:
             OSError: if the system does not promise so much memory.
         """
-        private = mmap.mmap(
-            self.descriptor, _offsets(self.sizes)[-1], mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
-        )
-        return self._cut(private)
+        private = self._mapped(mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        return self._cut(memoryview(private), self.offset % mmap.ALLOCATIONGRANULARITY)
 
-    def _cut(self, mapping: mmap.mmap) -> list[memoryview]:
-        view = memoryview(mapping)
-        return [view[start : start + size] for start, size in zip(_offsets(self.sizes), self.sizes, strict=False)]
+    def _mapped(self, flags: int, protection: int) -> _Mapping:
+        """Return a mapping of the pages on which it lies."""
+        start = self.offset - self.offset % mmap.ALLOCATIONGRANULARITY
+        return _Mapping(self.memory.descriptor, self.end - start, flags, protection, offset=start)
 
-    def __del__(self) -> None:
-        os.close(self.descriptor)
+    def _cut(self, view: memoryview, begin: int) -> list[memoryview]:
+        starts = (begin + start for start in _offsets(self.sizes))
+        return [view[start : start + size] for start, size in zip(starts, self.sizes, strict=False)]
+
+
+class Slabs:
+    """Where the new values of an owner lie: small ones in the slab being filled, large ones in memory of their own.
+
+    A slab is given back as a whole, when its last block is gone: a hole in it would be under somebody who reads.
+    Safe to use from several threads, and after a fork.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: tuple[int, weakref.ref[Memory]] | None = None
+        """the process that fills the slab, and the slab; nothing keeps one but the blocks in it"""
+
+    def put(self, frames: Sequence[Any]) -> SharedBlock:
+        """Copy `frames` into a new block.
+
+        Raises:
+            OSError: if the system has no memory or no descriptor left.
+        """
+        sizes = [nbytes(frame) for frame in frames]
+        n_bytes = _offsets(sizes)[-1]
+        if n_bytes > SLAB_BYTES // 8:
+            return SharedBlock.of(frames)
+        with self._lock:
+            slab = self._slab(n_bytes)
+            block = SharedBlock(slab, sizes, slab.filled)
+            slab.filled += n_bytes
+        block.write(frames)
+        return block
+
+    def _slab(self, n_bytes: int) -> Memory:
+        slab = self._open[1]() if self._open is not None and self._open[0] == os.getpid() else None
+        if slab is None or slab.filled + n_bytes > SLAB_BYTES:
+            slab = Memory(new_memory(SLAB_BYTES))
+            self._open = os.getpid(), weakref.ref(slab)
+        return slab
 
 
 _remembered: weakref.WeakSet[SharedBlock] = weakref.WeakSet()
@@ -227,11 +308,11 @@ def write_at(descriptor: int, data: Any, offset: int) -> None:
 @cache
 def machine_id() -> bytes:
     """Return 16 bytes that are the same in all processes that can name each other by their ids: one boot of one
-    machine, one namespace of processes.
+    machine, one namespace of processes; and that read locations alike.
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     namespace = Path("/proc/self/ns/pid").stat().st_ino
-    return hashlib.blake2b(boot + str(namespace).encode(), digest_size=16).digest()
+    return hashlib.blake2b(boot + str(namespace).encode(), digest_size=16, person=b"location 2").digest()
 
 
 def can_share() -> bool:
@@ -242,7 +323,8 @@ def can_share() -> bool:
 class SharedFrames(list[memoryview]):
     """Frames in a block that other processes can open as long as this object lives."""
 
-    _open: ClassVar[weakref.WeakSet[SharedBlock]] = weakref.WeakSet()
+    _slabs: ClassVar = Slabs()
+    _open: ClassVar[weakref.WeakSet[Memory]] = weakref.WeakSet()
 
     def __init__(self, frames: Sequence[Any]) -> None:
         """Copy `frames`.
@@ -250,9 +332,9 @@ class SharedFrames(list[memoryview]):
         Raises:
             OSError: if there is no room for another block.
         """
-        if len(self._open) >= OPEN_BLOCKS_MOST:
+        if len(self._open) >= OPEN_MEMORIES_MOST:
             raise OSError("too many blocks are open")
-        self._block = SharedBlock.of(frames)
-        super().__init__(self._block.map())
-        self._open.add(self._block)
+        self._block = self._slabs.put(frames)
+        super().__init__(self._block.view())
+        self._open.add(self._block.memory)
         self.location = self._block.location()

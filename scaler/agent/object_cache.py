@@ -18,7 +18,7 @@ from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, Ob
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Actor, ActorRef, handles
 from scaler.pickling.serialization import Frames, size_of
-from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, block_of
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, Slabs, block_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 
@@ -35,6 +35,7 @@ class ObjectCache(Actor):
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
         """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
+        self._slabs = Slabs()
 
     @handles(NeedObject)
     def _need(self, need: NeedObject) -> None:
@@ -70,7 +71,7 @@ class ObjectCache(Actor):
 
     def _take(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
         try:
-            stored = _store(response.object_id, response.frames)
+            stored = _store(self._slabs, response.object_id, response.frames)
         except MemoryError:
             reason = f"its worker's host has no memory for its {size_of(response.frames):,} bytes"
             logger.error("an object is missing here: %s", reason)  # noqa: TRY400 - one line says it
@@ -121,7 +122,10 @@ class ObjectCache(Actor):
         object_id = keep.object_id
         if object_id not in self._stored and self._may_be_kept(object_id, keep.frames):
             block = block_of(keep.frames)
-            stored = _store(object_id, keep.frames) if block is None else StoredObject(object_id, (), block)
+            if block is None:
+                stored = _store(self._slabs, object_id, keep.frames)
+            else:
+                stored = StoredObject(object_id, (), block)
             self._found(stored, self._waiting.pop(object_id, []))
             self._link.send(ObjectsHere([object_id]))
 
@@ -140,11 +144,11 @@ def _frames(stored: StoredObject) -> Frames:
     return stored.frames if stored.block is None else stored.block.map()
 
 
-def _store(object_id: ObjectId, frames: Frames) -> StoredObject:
+def _store(slabs: Slabs, object_id: ObjectId, frames: Frames) -> StoredObject:
     """Copy what arrived out of the socket's memory: into shared memory if it is large."""
     if size_of(frames) > INLINE_FRAMES_BYTES:
         try:
-            return StoredObject(object_id, (), SharedBlock.of(frames))
+            return StoredObject(object_id, (), slabs.put(frames))
         except OSError as error:  # it works without, with a copy for each processor
             logger.warning("no shared memory for an object: %s", error)
     return StoredObject(object_id, [bytes(memoryview(frame)) for frame in frames], None)

@@ -3,7 +3,7 @@
 A message is a header and frames, as everywhere. In the stream it is a prefix (bytes of the header, number of frames,
 whether the frames are in shared memory), the size of each frame, the header, and the frames. More than
 `INLINE_FRAMES_BYTES` of frames do not go through the stream: they lie in a block of shared memory whose descriptor
-travels along, and the receiver maps it.
+travels along, and the receiver maps it. Before its sizes is then its offset in that memory, counted as one of them.
 
 The agent's end never blocks: what the socket does not take waits here. The processor's end blocks. Nothing here
 decodes.
@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, nbytes
+from scaler.shared_memory import INLINE_FRAMES_BYTES, Memory, SharedBlock, nbytes
 
 _PREFIX = struct.Struct("<IIB")
 _PREFIX_BYTES = _PREFIX.size
@@ -145,7 +145,10 @@ class _Reader:
         if shared:
             if not self._descriptors:
                 raise ChannelClosedError("a shared block did not arrive")
-            return header, _mapped(SharedBlock(self._descriptors.popleft(), sizes), self._remembers_blocks)
+            if not sizes:
+                raise ChannelClosedError("a shared block has no offset")
+            block = SharedBlock(Memory(self._descriptors.popleft()), sizes[1:], sizes[0])
+            return header, _mapped(block, self._remembers_blocks)
         start += header_bytes
         frames = []
         for size in sizes:
@@ -196,7 +199,7 @@ class Channel:
 
     def send_block(self, header: bytes, block: SharedBlock) -> bool:
         """Send a message whose frames are in shared memory already. Returns and raises as `send` does."""
-        return self._write(_pack(header, block.sizes, (), shared=True), block)
+        return self._write(_pack(header, (block.offset, *block.sizes), (), shared=True), block)
 
     def _write(self, data: bytes, block: SharedBlock | None) -> bool:
         pending = self._pending
@@ -214,7 +217,7 @@ class Channel:
         try:
             if block is None:
                 return self._socket.send(data)
-            return socket.send_fds(self._socket, [data], [block.descriptor])
+            return socket.send_fds(self._socket, [data], [block.memory.descriptor])
         except BlockingIOError:
             return 0
         except OSError as error:

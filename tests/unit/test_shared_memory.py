@@ -6,17 +6,20 @@ import os
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from scaler import shared_memory
 from scaler.shared_memory import (
-    OPEN_BLOCKS_MOST,
     REMEMBERED_BLOCKS_MOST,
     SHARING_VARIABLE,
+    SLAB_BYTES,
+    Memory,
     SharedBlock,
     SharedFrames,
+    Slabs,
     block_of,
     can_share,
     machine_id,
@@ -83,7 +86,7 @@ def test_what_was_opened_outlives_its_owner() -> None:
     assert bytes(opened.map()[0]) == b"one"
 
 
-@pytest.mark.parametrize("location", [b"", b"x" * 39, b"x" * 41], ids=["empty", "short", "odd"])
+@pytest.mark.parametrize("location", [b"", b"x" * 47, b"x" * 49], ids=["empty", "short", "odd"])
 def test_what_is_no_location_is_refused(location: bytes) -> None:
     with pytest.raises(OSError, match="no location"):
         SharedBlock.open(location)
@@ -109,6 +112,8 @@ def test_a_location_that_leads_to_something_else_is_refused(tmp_path: Path) -> N
             moved(location, INODE, 0),
             location[:-8] + struct.pack("<Q", 2**40),
             location[:-8] + struct.pack("<Q", 2**64 - 1) * 3,
+            location[:-16] + struct.pack("<QQ", 2**64 - 64, 1),
+            location[:-16] + struct.pack("<QQ", 64, 1),
         ):
             before = open_descriptors()
             with pytest.raises(OSError):
@@ -137,14 +142,15 @@ def test_shared_frames_cannot_be_cut_short() -> None:
     frames = SharedFrames([b"frame"])
     opened = SharedBlock.open(frames.location)
     with pytest.raises(PermissionError):
-        os.truncate(f"/proc/self/fd/{frames._block.descriptor}", 0)
+        os.truncate(f"/proc/self/fd/{frames._block.memory.descriptor}", 0)
     assert bytes(opened.map()[0]) == b"frame"
 
 
 def test_a_block_that_can_be_cut_short_is_refused() -> None:
     """Its owner could end this process with it: SIGBUS."""
-    block = SharedBlock(os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), [4096])
-    os.truncate(block.descriptor, 4096)
+    memory = Memory(os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    os.truncate(memory.descriptor, 4096)
+    block = SharedBlock(memory, [4096])
     with pytest.raises(OSError, match="gone"):
         SharedBlock.open(block.location())
     with pytest.raises(ValueError, match="not sealed"):
@@ -153,7 +159,7 @@ def test_a_block_that_can_be_cut_short_is_refused() -> None:
 
 def test_a_file_is_no_block(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100)
-    block = SharedBlock(os.open(tmp_path / "file", os.O_RDWR), [100])
+    block = SharedBlock(Memory(os.open(tmp_path / "file", os.O_RDWR)), [100])
     with pytest.raises(OSError, match="gone"):
         SharedBlock.open(block.location())
     with pytest.raises(ValueError, match="not sealed"):
@@ -167,12 +173,98 @@ def test_new_memory_cannot_be_cut_short() -> None:
     os.close(descriptor)
 
 
-def test_the_number_of_shared_frames_is_bounded() -> None:
-    kept = [SharedFrames([b"x"]) for _ in range(OPEN_BLOCKS_MOST)]
+def test_the_number_of_memories_of_shared_frames_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_memory, "OPEN_MEMORIES_MOST", 4)
+    large = bytes(SLAB_BYTES // 8 + 1)
+    kept = [SharedFrames([large]) for _ in range(4 - len(SharedFrames._open))]
     with pytest.raises(OSError, match="too many"):
-        SharedFrames([b"x"])
+        SharedFrames([large])
     kept.pop()
     assert SharedFrames([b"x"])
+
+
+def test_two_hundred_values_of_a_client_need_no_two_hundred_descriptors() -> None:
+    before = open_descriptors()
+    kept = [SharedFrames([b"%d" % number, bytes(1 << 20)]) for number in range(200)]
+    assert open_descriptors() <= before + 2 * 5
+    assert all(bytes(frames[0]) == b"%d" % number for number, frames in enumerate(kept))
+    assert bytes(SharedBlock.open(kept[150].location).map()[0]) == b"150"
+
+
+# Slabs
+
+
+def test_small_values_share_a_descriptor_and_have_a_location_each() -> None:
+    slabs = Slabs()
+    before = open_descriptors()
+    blocks = [slabs.put([b"%d" % number, b"x" * number]) for number in range(1000)]
+    assert open_descriptors() == before + 1
+    for number, block in enumerate(blocks):
+        opened = SharedBlock.open(block.location())
+        for frames in (opened.map(), opened.map_privately(), block.view()):
+            assert [bytes(frame) for frame in frames] == [b"%d" % number, b"x" * number]
+
+
+def test_large_value_has_memory_of_its_own() -> None:
+    slabs = Slabs()
+    small, large = slabs.put([b"x"]), slabs.put([bytes(SLAB_BYTES // 8 + 1)])
+    assert small.memory is not large.memory
+    assert os.fstat(large.memory.descriptor).st_size < SLAB_BYTES
+
+
+def test_full_slab_is_followed_by_another_and_goes_with_its_last_value() -> None:
+    slabs = Slabs()
+    value = bytes(SLAB_BYTES // 8)
+    before = open_descriptors()
+    blocks = [slabs.put([value]) for _ in range(9)]
+    assert open_descriptors() == before + 2
+    del blocks[:7]
+    assert open_descriptors() == before + 2
+    del blocks[0]
+    assert open_descriptors() == before + 1
+    blocks.clear()
+    assert open_descriptors() == before
+
+
+def test_what_somebody_reads_stays_when_its_slab_is_given_back() -> None:
+    slabs = Slabs()
+    block = slabs.put([b"value" * 100])
+    mapped, opened = block.map(), SharedBlock.open(block.location())
+    del block
+    slabs.put([b"other" * 100])
+    assert bytes(mapped[0]) == b"value" * 100
+    assert bytes(opened.map()[0]) == b"value" * 100
+
+
+def test_location_of_a_value_that_is_gone_leads_to_no_other_one() -> None:
+    slabs = Slabs()
+    keeps_the_slab, gone = slabs.put([b"first"]), slabs.put([b"value"])
+    location = gone.location()
+    del gone
+    slabs.put([b"other"])
+    assert bytes(SharedBlock.open(location).map()[0]) == b"value"
+    assert bytes(keeps_the_slab.view()[0]) == b"first"
+
+
+@pytest.mark.processes
+def test_parent_and_child_fill_no_slab_together() -> None:
+    slabs = Slabs()
+    first = slabs.put([b"first"])
+    child = os.fork()
+    if not child:
+        slabs.put([b"child"])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    second = slabs.put([b"after"])
+    assert [bytes(block.view()[0]) for block in (first, second)] == [b"first", b"after"]
+    assert bytes(first.memory.view()[second.end :][:5]) == bytes(5)
+
+
+def test_threads_fill_one_slab() -> None:
+    slabs = Slabs()
+    with ThreadPoolExecutor(4) as pool:
+        blocks = list(pool.map(lambda number: slabs.put([b"%d" % number * 100]), range(2000)))
+    assert all(bytes(block.view()[0]) == b"%d" % number * 100 for number, block in enumerate(blocks))
 
 
 def test_the_block_of_frames_is_found_if_it_was_to_be_remembered() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from scaler.agent import object_cache
@@ -70,6 +72,17 @@ def test_large_object_lies_in_shared_memory(bench: Bench) -> None:
     [found] = bench.workers[0].take(ObjectFound)
     assert found.stored.frames == ()
     assert [bytes(frame) for frame in found.stored.block.map()] == [b"head", large]
+
+
+def test_large_objects_share_their_memory(bench: Bench) -> None:
+    ids = [ObjectId(b"%16d" % number) for number in range(100)]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for object_id in ids:
+        bench.need(object_id)
+        bench.respond(object_id, object_id + bytes(INLINE_FRAMES_BYTES))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+    blocks = [found.stored.block for found in bench.workers[0].take(ObjectFound)]
+    assert [bytes(block.map()[0][:16]) for block in blocks] == ids
 
 
 def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:

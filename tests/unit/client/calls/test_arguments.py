@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from scaler import shared_memory
 from scaler.client.calls.arguments import ArgumentPacker, freeze_for, frozen, shared
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
@@ -20,7 +21,7 @@ from scaler.pickling.serialization import (
     from_frames,
     read_arguments,
 )
-from scaler.shared_memory import OPEN_BLOCKS_MOST, SHARE_LEAST_BYTES, SHARING_VARIABLE, SharedFrames
+from scaler.shared_memory import SHARE_LEAST_BYTES, SHARING_VARIABLE, SLAB_BYTES, SharedFrames
 from scaler.wire.messages.common import InstructionKind
 
 ADDRESS = "tcp://127.0.0.1:1"
@@ -187,10 +188,11 @@ def test_a_small_value_is_not_shared() -> None:
     assert type(shared([bytes(SHARE_LEAST_BYTES - 1)])) is list
 
 
-def test_without_room_for_another_block_it_works_without() -> None:
-    blocks = [SharedFrames([b"x"]) for _ in range(OPEN_BLOCKS_MOST)]
+def test_without_room_for_another_block_it_works_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_memory, "OPEN_MEMORIES_MOST", 4)
+    blocks = [SharedFrames([bytes(SLAB_BYTES // 8 + 1)]) for _ in range(4)]
     assert shared([bytes(SHARE_LEAST_BYTES)]) == [bytes(SHARE_LEAST_BYTES)]
-    assert len(blocks) == OPEN_BLOCKS_MOST
+    assert len(blocks) == 4
 
 
 @pytest.mark.parametrize(

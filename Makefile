@@ -23,11 +23,13 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 -o DPkg:
 SOAKED := tests/results/soak.txt
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
 
+LOCK := $(VENV)/.uv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.10 --no-header --no-annotate
+
 # Bytecode is written, also where the environment forbids it: the tests start hundreds of interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-more soak fast simulate check format bench docs draw clean
+.PHONY: help quickstart test test-more soak fast locked floors lock simulate check format bench docs draw clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -70,6 +72,16 @@ fast: $(VENV)/.dev $(VENV)/.compiled ## the tests without real processes, with f
 	worst=5; for code in $$codes; do case $$code in 5) ;; 0) [ $$worst -ne 5 ] || worst=0;; *) worst=$$code;; esac; done; \
 	exit $$worst
 
+locked: ## the tests of `make fast`, with the packages of lock.txt, whose hashes are checked
+	@$(MAKE) --no-print-directory fast WITH=lock VENV=$(VENV)-locked
+
+floors: ## the same with the oldest packages that pyproject.toml allows; their wheels are for Python 3.10 to 3.12
+	@$(MAKE) --no-print-directory fast WITH=floors VENV=$(VENV)-floors
+
+lock: $(VENV)/.dev $(VENV)/.uv ## lock.txt, the packages of a checkout with their hashes, and bom.json; ARGS=--upgrade: newer ones
+	@$(LOCK) --extra dev --generate-hashes --output-file lock.txt $(ARGS)
+	@$(LOCK) --constraint lock.txt | $(BIN)/python .ci/bom.py >bom.json
+
 simulate: $(VENV)/.dev ## the whole system with virtual time, SEEDS=1000 of it; a seed that fails says how to replay it
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
@@ -111,14 +123,30 @@ $(VENV)/.scaler: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable .
 	@touch $@
 
+# WITH=lock: the packages of lock.txt, whose hashes are checked. WITH=floors: the oldest that pyproject.toml allows.
+ifeq ($(WITH),lock)
+$(VENV)/.dev: $(VENV)/.made lock.txt
+	@$(PIP) install --require-hashes --requirement lock.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.scaler
+else ifeq ($(WITH),floors)
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@sed -nE '/^dependencies = /,/^all = /s/.*"([a-z-]+)>=([0-9.]+),.*/\1==\2/p' pyproject.toml >$(VENV)/floors.txt
+	@$(PIP) install --constraint $(VENV)/floors.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.scaler
+else
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.scaler
+endif
 
 # Pytest compiles the tests in its own way, and in a clean clone each of its processes would compile all of them.
 $(VENV)/.compiled: $(VENV)/.dev
 	@find tests -name 'test_*.py' | sort | xargs -P 2 -n 150 $(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 	@touch $@
+
+$(VENV)/.uv: $(VENV)/.made
+	@$(PIP) install --target $@ uv
 
 $(VENV)/.more: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[more]'

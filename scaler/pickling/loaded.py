@@ -129,6 +129,12 @@ def own_modules() -> dict[str, str]:
     return {name: file for name, file in found if file and not _is_installed(file)}
 
 
+def is_installed(name: str) -> bool:
+    """Return whether a loaded module is of an installed package, other than Scaler."""
+    file = file_of(name)
+    return bool(file) and _is_installed(file)
+
+
 def file_of(name: str) -> str:
     """Return the source file of a loaded module; empty if it has none, or is one of Python or Scaler."""
     module: Any = sys.modules.get(name)

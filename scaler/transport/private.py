@@ -14,6 +14,7 @@ import os
 import socket
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from scaler.endpoint import Endpoint, ipc_address
@@ -21,6 +22,8 @@ from scaler.endpoint import Endpoint, ipc_address
 _PATH_BYTES_MOST = 80  # the kernel's limit is 107 with the file's name
 _PREFIX = "scaler-"
 _USERS = "users"  # the file with the process ids, one in a line
+_IMPORTS = "imports"
+_END = "."  # its last line: one without it is being written
 
 
 def new_private_endpoint(name: str = "scheduler") -> Endpoint:
@@ -42,6 +45,39 @@ def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
             users.write(f"{pid}\n")
 
 
+class Imports:
+    """The file by which a program tells its cluster which modules its tasks need, in the folder of their address."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @classmethod
+    def at(cls, endpoint: Endpoint) -> Imports | None:
+        """Return that of an address; None if `new_private_endpoint` has not made it for this user."""
+        file = endpoint.file
+        if file is None or not file.parent.name.startswith(_PREFIX):
+            return None
+        with contextlib.suppress(OSError):
+            folder = file.parent.stat()
+            if folder.st_uid == os.getuid() and not folder.st_mode & 0o077 and (file.parent / _USERS).exists():
+                return cls(file.parent / _IMPORTS)
+        return None
+
+    def say(self, names: Iterable[str]) -> None:
+        """Write the names of modules, in place of those before. A cluster that is gone needs none."""
+        with contextlib.suppress(OSError):
+            self._file.write_text("\n".join([*names, _END]))
+
+    def take(self) -> list[str]:
+        """Return the names, once: who asks again has none, until others are said."""
+        try:
+            *names, end = self._file.read_text().split("\n")
+            self._file.unlink()
+        except OSError:
+            return []
+        return names if end == _END else []
+
+
 def remove_socket(endpoint: Endpoint) -> None:
     """Remove the socket of a process that has ended, if it has left it behind; another process may listen there now."""
     file = endpoint.file
@@ -60,6 +96,7 @@ def remove_private_place(endpoint: Endpoint) -> None:
             file.unlink(missing_ok=True)
             if endpoint.monitor is not None and endpoint.monitor.file is not None:
                 endpoint.monitor.file.unlink(missing_ok=True)
+            (file.parent / _IMPORTS).unlink(missing_ok=True)
             (file.parent / _USERS).unlink(missing_ok=True)
             file.parent.rmdir()
 
@@ -70,7 +107,7 @@ def _remove_abandoned_places(parent: Path) -> None:
         with contextlib.suppress(OSError, ValueError):
             if _is_abandoned(folder):
                 for file in folder.iterdir():
-                    if file.is_socket() or file.name == _USERS:
+                    if file.is_socket() or file.name in (_USERS, _IMPORTS):
                         file.unlink(missing_ok=True)
                 folder.rmdir()
 

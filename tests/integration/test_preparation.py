@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo, WorkerDiedError
-from tests.support.processes import command, free_address
+from tests.support.processes import REPOSITORY, command, free_address, run_python
 
 pytestmark = pytest.mark.processes
 
@@ -61,6 +61,59 @@ def test_an_async_client_takes_them_too(folder: Path) -> None:
             assert pid != loaded_by == parent
 
     asyncio.run(program())
+
+
+OF_THE_PROGRAM = """
+import os, sys
+os.environ["OMP_NUM_THREADS"] = "1"
+from scaler import Client, Cluster, Scheduler
+import installed, own
+def where(_number):
+    return installed.LOADED_BY == os.getppid(), own.LOADED_BY == os.getpid()
+scheduler = Scheduler(logging_level="WARNING")
+scheduler.start()
+with Client(scheduler.get_address()) as client:
+    future = client.submit(where, 0)
+    cluster = Cluster(scheduler.get_address(), n_workers=int(sys.argv[1]))
+    cluster.start()
+    print({future.result(60), *client.map(where, [(number,) for number in range(20)])})
+cluster.shutdown()
+scheduler.shutdown()
+"""
+FAILS_ONCE_IN_A_CLUSTER = """
+with open("imports", "a") as file:
+    file.write("x")
+    if file.tell() == 2:
+        raise OSError("not now")
+"""
+HAS_A_THREAD = "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody counts the threads of a process")
+@pytest.mark.parametrize(
+    ("content", "n_workers", "is_shared", "why"),
+    [
+        ("", 2, True, ""),
+        ("", 1, False, ""),
+        (HAS_A_THREAD, 2, False, "its import starts threads"),
+        (FAILS_ONCE_IN_A_CLUSTER, 2, False, "OSError: not now"),
+    ],
+    ids=["as usual", "one worker", "a thread", "an error"],
+)
+def test_what_the_program_has_imported_of_installed_packages_is_imported_once(
+    tmp_path: Path, content: str, n_workers: int, is_shared: bool, why: str
+) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "installed.py").write_text(f"import os\nLOADED_BY = os.getpid()\nprint('a word')\n{content}\n")
+    (tmp_path / "own.py").write_text("import os\nLOADED_BY = os.getpid()\n")
+    program = tmp_path / "program.py"
+    program.write_text(OF_THE_PROGRAM)
+    path = f"{REPOSITORY}{os.pathsep}{installed}"
+    done = run_python(program, str(n_workers), folder=tmp_path, PYTHONPATH=path)
+    assert done.stdout.splitlines() == ["a word", str({(is_shared, True)})], done.stderr
+    assert ("each worker process imports" in done.stderr) == bool(why)
+    assert why in done.stderr
 
 
 def test_initializer_may_have_much_data() -> None:

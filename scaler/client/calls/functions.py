@@ -22,6 +22,7 @@ from scaler.client.calls.arguments import ArgumentPacker, Pack, check_needed, is
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.hints import hints
+from scaler.client.calls.imports import Imports
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
@@ -378,6 +379,7 @@ class Functions:
         self._named: dict[str, NamedFunction] = {}
         self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, self._address, limit=packer.limit)
         self._stale_modules = StaleModules(self._shipped)
+        self._imports = Imports(endpoint)
         self._watch: Watch | None = None
         if not (endpoint.is_in_process or task_context.current.address):  # tasks load nothing anew
             self._watch = Watch(self._look)
@@ -450,7 +452,8 @@ class Functions:
         instruction = made.instruction
         self._packer.limit.check(f"the function {instruction.name} with the values that it holds", instruction.frames)
         if self._watch is not None:
-            self._stale_modules.note(function, instruction.frames)
+            own = self._stale_modules.note(function, instruction.frames)
+            self._imports.note(instruction.frames, own)
         if state is not None:
             if len(known) >= REMEMBERED_FUNCTIONS:
                 known.clear()  # a program with so many functions makes new ones all the time

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from scaler.config import ConfigError
@@ -45,8 +45,8 @@ class StaleModules:
         self._began_at = 0
         """when the first function was noted, in ns: tasks may have loaded modules since"""
 
-    def note(self, function: Callable[..., Any], frames: Frames) -> None:
-        """Watch the modules that a function needs.
+    def note(self, function: Callable[..., Any], frames: Frames) -> Iterable[str]:
+        """Watch the modules of the user that a function needs, and return their names.
 
         Raises:
             SerializeObjectError: if one was edited and cannot travel.
@@ -66,6 +66,7 @@ class StaleModules:
                 f"may have its old code, and it cannot travel with the function: {self._stuck[name]}. When the workers "
                 "can import the new one, call client.restart_workers()"
             )
+        return needed
 
     def _needed_by(self, function: Callable[..., Any], frames: Frames) -> dict[str, str]:
         count = len(sys.modules)

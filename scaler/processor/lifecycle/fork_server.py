@@ -33,6 +33,7 @@ from scaler.process.interpreter import no_collections, part_of_node
 from scaler.process.logs import set_up_logging
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.bootstrap import Bootstrap
+from scaler.processor.lifecycle.imports import import_once
 from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.lifecycle.signals import INTERRUPT_SIGNAL
 from scaler.settings import ClusterConfig
@@ -259,6 +260,7 @@ def _find_modules_here() -> None:
 def main() -> None:
     """Run the fork server on its connection to the agent."""
     descriptor, settings = part_of_node()
+    settings_file = os.dup(0)
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -275,6 +277,8 @@ def main() -> None:
         except PreloadError as error:
             logging.getLogger(__name__).critical("%s", error)
             os._exit(FAILED_EXIT_CODE)
+    import_once(config, settings_file)
+    os.close(settings_file)
     ForkServer(socket.socket(fileno=descriptor), config).run()
     # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
     os._exit(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaler.endpoint import Endpoint
-from scaler.transport.private import keep_private_place_for, new_private_endpoint, remove_private_place
+from scaler.transport.private import Imports, keep_private_place_for, new_private_endpoint, remove_private_place
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +105,36 @@ def test_other_files_in_a_place_stay(ended: int) -> None:
     (file.parent / "notes").write_text("mine")
     new_private_endpoint()
     assert [each.name for each in file.parent.iterdir()] == ["notes"]
+
+
+def test_what_is_to_be_imported_is_taken_once_and_goes_with_the_place() -> None:
+    endpoint = new_private_endpoint()
+    ours, theirs = Imports.at(endpoint), Imports.at(endpoint)
+    assert ours is not None
+    assert theirs is not None
+    assert theirs.take() == []
+    ours.say(["a"])
+    ours.say(["a", "a.b"])
+    assert theirs.take() == ["a", "a.b"]
+    assert theirs.take() == []
+    ours.say(["c"])
+    remove_private_place(endpoint)
+    assert not place_of(endpoint).parent.exists()
+    ours.say(["d"])
+    assert theirs.take() == []
+
+
+def test_half_a_list_is_none() -> None:
+    endpoint = new_private_endpoint()
+    place = Imports.at(endpoint)
+    assert place is not None
+    (place_of(endpoint).parent / "imports").write_text("a\nb")
+    assert place.take() == []
+
+
+def test_only_a_place_that_others_cannot_enter_says_what_to_import(temporary_folder: Path) -> None:
+    assert Imports.at(Endpoint.parse("tcp://127.0.0.1:1")) is None
+    assert Imports.at(Endpoint.parse(f"ipc://{temporary_folder}/scheduler")) is None
+    endpoint = new_private_endpoint()
+    place_of(endpoint).parent.chmod(0o755)
+    assert Imports.at(endpoint) is None

@@ -1,0 +1,78 @@
+"""Imports: tells the local cluster of this program which installed modules its first functions need.
+
+The fork server of that cluster takes the list when it starts, some tenths of a second after the client was made, and
+imports them once for all worker processes (`processor/lifecycle/imports.py`). What comes later tasks import themselves.
+Must never: name a module of the user's own, whose import may do anything.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from scaler.endpoint import Endpoint
+from scaler.pickling.loaded import is_installed
+from scaler.pickling.serialization import Frames
+from scaler.transport.private import Imports as Place
+
+FUNCTIONS_MOST = 8
+"""A program that makes functions all the time is not held up for each of them."""
+SECONDS = 5.0
+"""By then each cluster has started."""
+LOOKED_AT_BYTES = 1 << 20
+
+
+class Imports:
+    """The installed modules that the functions of a client need.
+
+    Args:
+        endpoint: of its scheduler.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._place = Place.at(endpoint)
+        self._left = FUNCTIONS_MOST if self._place is not None else 0
+        self._until = time.monotonic() + SECONDS
+        self._names: set[str] = set()
+
+    def note(self, frames: Frames, own: Iterable[str]) -> None:
+        """Tell what a function needs.
+
+        Args:
+            frames: its pickle.
+            own: the modules of the user that it needs.
+        """
+        if not self._left:
+            return
+        self._left = self._left - 1 if time.monotonic() < self._until else 0
+        pickled = bytes(memoryview(frames[1])[:LOOKED_AT_BYTES])
+        used = {name for each in own for name in _used_by(sys.modules.get(each))}
+        found = {
+            name
+            for name in list(sys.modules)
+            if (name in used or _as_pickled(name) in pickled) and is_installed(name) and name not in self._names
+        }
+        if found and self._place is not None:
+            self._names |= found
+            self._place.say(sorted(self._names))
+
+
+def _as_pickled(name: str) -> bytes:
+    """Return how a pickle has a short text."""
+    text = name.encode()
+    return b"\x8c%c%b" % (len(text), text) if len(text) < 256 else b"\0"
+
+
+def _used_by(module: Any) -> Iterator[str]:
+    """Go through the modules that a module has, or has something of."""
+    for value in list(vars(module).values()) if issubclass(type(module), ModuleType) else ():
+        # By their types: values may stand for others, and their attributes run code.
+        if issubclass(type(value), ModuleType):
+            yield value.__name__
+        elif issubclass(type(value), (type, FunctionType, BuiltinFunctionType)):
+            yield str(value.__module__)
+        else:
+            yield type(value).__module__

@@ -1,0 +1,54 @@
+"""Imports: the fork server imports once what the first functions of a program need, and tasks then find it there.
+
+The program of a local cluster has named the modules (`client/calls/imports.py`): it has imported them itself, and they
+are of installed packages. A fork server that has threads or a GPU afterwards, or cannot import one of them, begins
+anew without: nothing of that can be taken back. Must never: be done twice, or for a cluster of another program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from pathlib import Path
+
+from scaler.endpoint import Endpoint
+from scaler.process.logs import set_up_logging
+from scaler.processor.lifecycle.preparation import PreloadError, preload
+from scaler.settings import ClusterConfig
+from scaler.transport.private import Imports
+
+logger = logging.getLogger(__name__)
+
+THREADS_OF_LIBRARIES = "OMP_NUM_THREADS"
+_TASKS = Path("/proc/self/task")
+
+
+def import_once(config: ClusterConfig, settings: int) -> None:
+    """Import what the program of this cluster has named so far. Runs this program anew if that must be undone.
+
+    Args:
+        settings: the descriptor of the settings that it has read.
+    """
+    place = Imports.at(Endpoint.parse(config.address))
+    # One worker imports for itself. Libraries that may start threads do so when they are imported.
+    if place is None or len(config.worker_names) < 2 or os.environ.get(THREADS_OF_LIBRARIES) != "1":
+        return
+    names = place.take()
+    if not names or not _TASKS.exists():
+        return
+    why = ""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # the other one is that of the program
+            preload(names)
+    except PreloadError as error:
+        why = str(error).partition(";")[0]
+    if not why and len(list(_TASKS.iterdir())) > 1:
+        why = f"the import of {', '.join(names)} starts threads, which no forked process has"
+    if why:
+        set_up_logging(config.logging, is_strict=False)
+        logger.info("%s: each worker process imports the modules of its tasks itself", why)
+        os.dup2(settings, 0)
+        os.lseek(0, 0, os.SEEK_SET)
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - this program, as it was started

@@ -1,0 +1,86 @@
+"""A client names the installed modules that its first functions need, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler.client.calls import imports as module
+from scaler.client.calls.imports import FUNCTIONS_MOST, SECONDS, Imports
+from scaler.endpoint import Endpoint
+from scaler.pickling.serialization import DefaultSerializer, function_to_frames
+from scaler.transport.private import Imports as Place
+from scaler.transport.private import new_private_endpoint, remove_private_place
+
+NAMES = ("inst_a", "inst_a.inner", "inst_b", "inst_c", "own_of_user")
+
+
+class Written:
+    """What a client has said at a private address."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        place = Place.at(endpoint)
+        assert place is not None
+        self.imports, self.take = Imports(endpoint), place.take
+
+    def note(self, function: Any, own: tuple[str, ...] = ()) -> None:
+        self.imports.note(function_to_frames(DefaultSerializer(), function, b""), own)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    installed = tmp_path / "site-packages"
+    (installed / "inst_a").mkdir(parents=True)
+    (installed / "inst_a" / "__init__.py").write_text("def f(): ...\n")
+    (installed / "inst_a" / "inner.py").write_text("class Value: ...\n")
+    (installed / "inst_b.py").write_text("def g(): ...\n")
+    (installed / "inst_c.py").write_text("")
+    (tmp_path / "own_of_user.py").write_text("from inst_b import g\ndef h(): ...\n")
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in NAMES:
+        importlib.import_module(name)
+    endpoint = new_private_endpoint()
+    yield Written(endpoint)
+    remove_private_place(endpoint)
+    for name in NAMES:
+        del sys.modules[name]
+
+
+def test_a_function_names_what_its_pickle_does(written: Written) -> None:
+    value = sys.modules["inst_a.inner"].Value()
+    written.note(lambda: value)
+    assert written.take() == ["cloudpickle.cloudpickle", "inst_a.inner"]
+    written.note(sys.modules["inst_a"].f)
+    assert written.take() == ["cloudpickle.cloudpickle", "inst_a", "inst_a.inner"], "all so far: it may start later"
+    written.note(sys.modules["inst_a"].f)
+    assert written.take() == [], "nothing new"
+
+
+def test_a_module_of_the_user_is_not_named_but_what_it_has_of_others(written: Written) -> None:
+    written.note(sys.modules["own_of_user"].h, ("own_of_user",))
+    assert written.take() == ["inst_b"]
+
+
+def test_a_program_that_makes_many_functions_is_not_held_up(written: Written) -> None:
+    for _ in range(FUNCTIONS_MOST):
+        written.note(len)
+    written.note(sys.modules["inst_a"].f)
+    assert written.take() == []
+
+
+def test_what_comes_late_is_not_looked_at(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = module.time.monotonic()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now + SECONDS + 1)
+    written.note(len)
+    written.note(sys.modules["inst_a"].f)
+    assert written.take() == []
+
+
+def test_other_addresses_have_no_such_place() -> None:
+    Imports(Endpoint.parse("tcp://127.0.0.1:1")).note((b"", b""), ())

@@ -101,7 +101,7 @@ struct TaskResult {
   count @0 :UInt32;         # number of items
   taskId @1 :Data;          # id column: the tasks
   status @2 :Data;          # byte column: 0 success, 1 failed, 2 canceled, 3 processor died, 4 worker died, 5 no worker,
-                            # 6 not found, 7 missing objects, 8 internal error, 9 timed out
+                            # 6 not found, 7 missing objects, 8 internal error, 9 timed out, 10 out of memory
   payload @3 :List(Data);   # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
   size @4 :Data;            # UInt64 column: 0, or the bytes of a large result: request the object that has the task's id, then delete it
   profile @5 :List(Data);   # what it took, see README.md; empty if it was not measured

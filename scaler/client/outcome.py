@@ -42,6 +42,7 @@ _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.MISSING_OBJECTS: MissingObjects,
     TaskStatus.INTERNAL_ERROR: TaskFailedError,
     TaskStatus.TIMED_OUT: TimeoutError,
+    TaskStatus.OUT_OF_MEMORY: ProcessorDiedError,
 }
 LINE_LENGTH = 200
 """The most of an error's text that is shown in one line."""

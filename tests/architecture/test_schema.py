@@ -146,7 +146,7 @@ def test_every_struct_has_a_comment(name: str) -> None:
 def test_statuses_are_listed_in_the_schema_and_in_the_readme() -> None:
     listed = re.search(r"status @2 :Data;(.+?)payload", SCHEMAS["client"].read_text(), re.DOTALL)
     assert listed is not None
-    names = dict(re.findall(r"(\d) ([a-z ]+)", listed[1].replace("#", "").replace("\n", " ")))
+    names = dict(re.findall(r"(\d+) ([a-z ]+)", listed[1].replace("#", "").replace("\n", " ")))
     assert {int(number): name.strip() for number, name in names.items()} == {
         status.value: status.name.lower().replace("_", " ") for status in TaskStatus
     }

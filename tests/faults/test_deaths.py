@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from scaler import Client, ProcessorDiedError, SchedulerClusterCombo
+from scaler.wire.messages.common import TaskStatus
 from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
 from tests.support.timing import at_best
 
@@ -428,8 +429,11 @@ def test_a_task_that_takes_all_memory_is_told_so(tmp_path: Path) -> None:
             command("cluster", address, "-n", "1", preexec_fn=enter),
             Client(address) as client,
         ):
+            future = client.submit(lambda: len(b"x" * 2**30))
             with pytest.raises(ProcessorDiedError, match=r"out of memory: the kernel ended it; it had [23]\d\d MB"):
-                client.submit(lambda: len(b"x" * 2**30)).result(60)
+                future.result(60)
+            assert future._raw is not None
+            assert future._raw.status == TaskStatus.OUT_OF_MEMORY, "it is counted apart from crashes"
             assert client.submit(pow, 2, 3).result(30) == 8
     finally:
         wait_until(lambda: not (group / "cgroup.procs").read_text(), "all have left")

@@ -179,7 +179,8 @@ class TaskActor(Actor):
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return STOPPED, result  # the last scheduler had them: the task never began
         if event in STARTED and self._is_at_most_once():
-            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), STARTED[event])
+            status = TaskStatus(result.status) if event is CRASHED else STARTED[event]
+            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
         elif event is RAISED and self._spec.options:

@@ -152,6 +152,7 @@ EVENT_OF_STATUS: tuple[Event, ...] = tuple(
         TaskStatus.MISSING_OBJECTS: RAISED,
         TaskStatus.INTERNAL_ERROR: RAISED,
         TaskStatus.TIMED_OUT: RAISED,
+        TaskStatus.OUT_OF_MEMORY: CRASHED,
     }[status]
     for status in TaskStatus
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from scaler.ids import ObjectId
 from scaler.message import message
+from scaler.wire.messages.common import TaskStatus
 
 if TYPE_CHECKING:
     from scaler.executors.messages import StoredObject
@@ -87,6 +88,8 @@ class ProcessorDown:
     """the number of the task that was being executed, counted from 1 for each processor; 0: none"""
     reason: str
     """how it ended: a part of a sentence"""
+    status: TaskStatus = TaskStatus.PROCESSOR_DIED
+    """what becomes of that task"""
 
 
 @message

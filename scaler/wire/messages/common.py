@@ -59,6 +59,8 @@ class TaskStatus(IntEnum):
     """the scheduler failed to handle it; the payload says how"""
     TIMED_OUT = 9
     """it took longer than its worker allows; the first line of the payload says so, the others are its traceback"""
+    OUT_OF_MEMORY = 10
+    """as `PROCESSOR_DIED`: the kernel has killed the process for want of memory"""
 
 
 class OutputStream(IntEnum):

@@ -47,6 +47,7 @@ OUTCOMES: dict[TaskStatus, str] = {
     TaskStatus.MISSING_OBJECTS: "missingObjects",
     TaskStatus.INTERNAL_ERROR: "internalError",
     TaskStatus.TIMED_OUT: "timedOut",
+    TaskStatus.OUT_OF_MEMORY: "outOfMemory",
 }
 
 FAILURES = frozenset(OUTCOMES.values()) - {SUCCESS, CANCELED}

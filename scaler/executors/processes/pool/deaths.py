@@ -43,9 +43,17 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
     if exit_code != -signal.SIGKILL:
         return how
     memory = f"it had {peak_bytes / 1e6:,.0f} MB at most"
-    if is_memory_short:
+    if was_out_of_memory(exit_code, killed_because, is_memory_short):
         return f"{how}, out of memory: the kernel ended it; {memory}"
     return f"{how}, which was not sent by this cluster: perhaps out of memory; {memory}"
+
+
+def was_out_of_memory(exit_code: int, killed_because: str, is_memory_short: bool) -> bool:
+    """Return whether the kernel has killed a processor for want of memory. The arguments are those of `why_it_ended`.
+
+    It counts what it kills: a SIGKILL that was not sent here, while the count has risen, was its own.
+    """
+    return is_memory_short and exit_code == -signal.SIGKILL and not killed_because
 
 
 _PF_EXITING = 4

@@ -53,7 +53,7 @@ from scaler.executors.processes.messages import (
     TasksSaid,
     TaskUnblocks,
 )
-from scaler.executors.processes.pool.deaths import is_exiting, why_it_ended
+from scaler.executors.processes.pool.deaths import is_exiting, was_out_of_memory, why_it_ended
 from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.message import message
 from scaler.process.shell import Shell
@@ -64,7 +64,7 @@ from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import (
     CollectGarbage,
@@ -146,6 +146,7 @@ class ProcessorProxy(Actor):
         self._is_ready = False
         self._is_over = False
         self._killed_because = ""
+        self._died = TaskStatus.PROCESSOR_DIED
         self._results_taken = 0
         self._blamed = 0
         """the number of the task whose result was lost on its way"""
@@ -333,6 +334,8 @@ class ProcessorProxy(Actor):
     @_handles_own(ProcessEnded)
     def _ended(self, ended: ProcessEnded) -> None:
         how = why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
+        if was_out_of_memory(ended.exit_code, self._killed_because, ended.is_memory_short):
+            self._died = TaskStatus.OUT_OF_MEMORY
         is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
         is_unprepared = ended.exit_code in (FAILED_EXIT_CODE, RAISED_EXIT_CODE) and not self._is_ready
         level = logging.DEBUG if is_in_order or is_unprepared else logging.WARNING
@@ -362,7 +365,7 @@ class ProcessorProxy(Actor):
             while not self._blamed and (messages := self._channel.receive()):
                 self._take(messages)
         if self._is_ready:
-            self._slot.send(ProcessorDown(self.number, executing, reason))
+            self._slot.send(ProcessorDown(self.number, executing, reason, self._died))
         else:
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 

@@ -267,7 +267,7 @@ class Slot(Actor):
                 self._answers.end([task], end)
             elif task is executed:
                 text = f"the processor of worker {self.name} {reason}"
-                self._answers.end([task], End(TaskStatus.PROCESSOR_DIED, text))
+                self._answers.end([task], End(down.status, text))
             else:
                 again.append(task)
         self._processors.leave(processor)

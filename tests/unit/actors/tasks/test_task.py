@@ -24,6 +24,7 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -155,10 +156,11 @@ def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:
     assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=True)]
 
 
-def test_the_third_crash_is_the_last_and_names_the_attempts(scene: Scene) -> None:
+@pytest.mark.parametrize("status", [TaskStatus.PROCESSOR_DIED, TaskStatus.OUT_OF_MEMORY])
+def test_the_third_crash_is_the_last_and_names_the_attempts(scene: Scene, status: TaskStatus) -> None:
     for attempt in (1, 2, 3):
-        scene.run_and(attempt, result(attempt, TaskStatus.PROCESSOR_DIED, b"it died by signal 9"))
-    assert scene.end() == TaskResult(TASK_ID, TaskStatus.PROCESSOR_DIED, b"it died by signal 9 (attempt 3 of 3)", 0)
+        scene.run_and(attempt, result(attempt, status, b"it died by signal 9"))
+    assert scene.end() == TaskResult(TASK_ID, status, b"it died by signal 9 (attempt 3 of 3)", 0)
 
 
 def test_a_worker_that_is_lost_while_the_task_runs_counts_as_a_crash(scene: Scene) -> None:
@@ -217,6 +219,12 @@ def test_one_that_runs_or_may_be_on_its_way_to_a_worker_is_not(bench: Bench) -> 
     scene = Scene(bench, ONCE)
     scene.tell(CancelTask(), TaskNotWaiting(), TaskWithdrawn())
     assert not is_known_as_unstarted(scene)
+
+
+def test_one_that_ran_out_of_memory_is_not_run_again_and_counted_as_that(bench: Bench) -> None:
+    scene = Scene(bench, ONCE)
+    scene.run_and(1, result(1, TaskStatus.OUT_OF_MEMORY, b"killed"))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.OUT_OF_MEMORY, b"killed" + NOT_AGAIN.encode(), 0)
 
 
 def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:

@@ -120,5 +120,6 @@ def test_users_see_what_each_state_means_for_them_and_each_failure_too() -> None
         TaskStatus.MISSING_OBJECTS: "missingObjects",
         TaskStatus.INTERNAL_ERROR: "internalError",
         TaskStatus.TIMED_OUT: "timedOut",
+        TaskStatus.OUT_OF_MEMORY: "outOfMemory",
     }
     assert shown_state(SUCCEEDED, TaskStatus.SUCCESS) == "success"

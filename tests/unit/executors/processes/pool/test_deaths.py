@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from scaler.executors.processes.pool.deaths import OutOfMemoryKills, how_it_ended, is_exiting, why_it_ended
+from scaler.executors.processes.pool.deaths import (
+    OutOfMemoryKills,
+    how_it_ended,
+    is_exiting,
+    was_out_of_memory,
+    why_it_ended,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +39,7 @@ def test_exit_codes_are_named(exit_code: int, text: str) -> None:
 )
 def test_reasons_name_the_cause(exit_code: int, killed_because: str, is_memory_short: bool, text: str) -> None:
     assert why_it_ended(exit_code, killed_because, 290_000_000, is_memory_short).endswith(text)
+    assert was_out_of_memory(exit_code, killed_because, is_memory_short) is (", out of memory" in text)
 
 
 @pytest.mark.processes

@@ -91,6 +91,14 @@ def test_only_the_executing_task_is_marked_by_a_death(bench: SlotBench) -> None:
     assert bench.handed() == [tasks[1], tasks[3]]
 
 
+def test_what_became_of_the_process_becomes_of_its_task(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.handed()
+    bench.tell(ProcessorDown(bench.number, 1, "died: signal SIGKILL, out of memory", TaskStatus.OUT_OF_MEMORY))
+    assert bench.answers() == [(task.task_id, TaskStatus.OUT_OF_MEMORY)]
+
+
 def test_a_death_between_tasks_marks_nobody(bench: SlotBench) -> None:
     task = bench.task()
     bench.run(task)

@@ -141,10 +141,14 @@ class SharedBlock:
         Raises:
             OSError: if the system has no memory or no descriptor left.
         """
-        sizes = [nbytes(frame) for frame in frames]
-        block = cls(Memory(new_memory(_offsets(sizes)[-1])), sizes)
+        block = cls.new([nbytes(frame) for frame in frames])
         block.write(frames)
         return block
+
+    @classmethod
+    def new(cls, sizes: Sequence[int]) -> SharedBlock:
+        """Return a block in memory of its own for frames of these sizes. Raises as `of` does."""
+        return cls(Memory(new_memory(_offsets(sizes)[-1])), sizes)
 
     @classmethod
     def open(cls, location: bytes) -> SharedBlock:
@@ -249,15 +253,19 @@ class Slabs:
         Raises:
             OSError: if the system has no memory or no descriptor left.
         """
-        sizes = [nbytes(frame) for frame in frames]
+        block = self.new([nbytes(frame) for frame in frames])
+        block.write(frames)
+        return block
+
+    def new(self, sizes: Sequence[int]) -> SharedBlock:
+        """Return a block for frames of these sizes. Raises as `put` does."""
         n_bytes = _offsets(sizes)[-1]
         if n_bytes > SLAB_BYTES // 8:
-            return SharedBlock.of(frames)
+            return SharedBlock.new(sizes)
         with self._lock:
             slab = self._slab(n_bytes)
             block = SharedBlock(slab, sizes, slab.filled)
             slab.filled += n_bytes
-        block.write(frames)
         return block
 
     def _slab(self, n_bytes: int) -> Memory:

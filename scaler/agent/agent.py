@@ -36,6 +36,8 @@ from scaler.process.report import Report, in_words, page, traffic, with_most_tas
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
+from scaler.store.opening import open_store
+from scaler.store.store import Store
 from scaler.transport.zeromq import open_transport
 from scaler.wire.codec.stencil_warmup import OF_AGENTS, preparing
 from scaler.wire.messages.capabilities import to_text
@@ -81,7 +83,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     of = (n_open, "" if n_open == 1 else "s", ", ".join(names[:n_open]))
     logger.info(begins, *of, config.address, config.event_loop)
     node = Node(shell, config, names, random_id(), is_elastic=n_open < len(names))
-    tree = _tree(shell, edge, node, executor, capabilities, n_open)
+    store = open_store(config.object_memory_bytes, config.spill_folder, config.spill_bytes)
+    tree = _tree(shell, edge, node, executor, capabilities, n_open, store)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], config.drain_seconds, is_child=lifeline is not None)
     if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
@@ -96,6 +99,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     finally:
         shell.dispatcher.end(root)
         edge.close()
+        store.close()
         logger.info("cluster ended")
 
 
@@ -117,7 +121,9 @@ def _complain_of(exit_code: int) -> int:
     return exit_code
 
 
-def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str, n_open: int) -> Supervisor:
+def _tree(
+    shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str, n_open: int, store: Store
+) -> Supervisor:
     """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
     config, names = node.config, node.names
 
@@ -146,7 +152,7 @@ def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities
 
     return Supervisor(
         (
-            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers))),
+            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers), store)),
             *executor.children(node),
             ChildSpec("garbage collector", GarbageCollector, garbage_collector),
             ChildSpec(LINK, Link, link),

@@ -1,7 +1,8 @@
 """ObjectCache: the functions and objects of a node, each fetched once, whichever workers need it.
 
 Written to by workers (`NeedObject`) and the link (answers and deletes of the scheduler). Sends objects to the workers,
-and requests for the scheduler to the link. A large object lies in one block of shared memory that all processors map.
+and requests for the scheduler to the link. A large object lies in one block of shared memory that all processors map;
+what is too much for memory and not read is on disk (`scaler.store`).
 
 A function is shared by all clients, so nobody may put another one in its place: what a task calls is kept only if its
 content matches its id, wherever it came from.
@@ -14,36 +15,47 @@ from __future__ import annotations
 import logging
 
 from scaler.agent.messages import FetchObject, KeepObject, ObjectsHere, SayWhatIsKept
-from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
+from scaler.errors import ObjectTooLargeError
+from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Actor, ActorRef, handles
+from scaler.message import message
 from scaler.pickling.serialization import Frames, size_of
-from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, Slabs, block_of
+from scaler.shared_memory import SharedBlock, block_of
+from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 
 logger = logging.getLogger(__name__)
 
+LOOK_SECONDS = 1.0
+"""While more is in memory than may be, and all of it is read, the cache looks so often whether that has changed."""
+
+
+@message
+class _MakeRoom:
+    """To itself: go on to bring values to the disk."""
+
 
 class ObjectCache(Actor):
     """The node's objects. They stay until the scheduler says that they are deleted."""
 
-    def __init__(self, link: ActorRef, workers: tuple[ActorRef, ...]) -> None:
+    def __init__(self, link: ActorRef, workers: tuple[ActorRef, ...], store: Store) -> None:
         self._link = link
         self._workers = workers
-        self._stored: dict[ObjectId, StoredObject] = {}
+        self._store = store
+        self._is_making_room = False
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
         """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
-        self._slabs = Slabs()
 
     @handles(NeedObject)
     def _need(self, need: NeedObject) -> None:
-        stored = self._stored.get(need.object_id)
+        stored = self._stored(need.object_id)
         if need.is_function and need.object_id not in self._called:
             self._called.add(need.object_id)
-            if stored is not None and not self._may_be_kept(need.object_id, _frames(stored)):
-                del self._stored[need.object_id]
+            if stored is not None and not self._may_be_kept(need.object_id, self._store.frames(need.object_id)):
+                self._store.drop(need.object_id)
                 self._forget([need.object_id])
                 stored = None
         if stored is not None:
@@ -55,6 +67,18 @@ class ObjectCache(Actor):
             self._link.send(FetchObject(need.object_id))
         elif need.worker not in waiting:
             waiting.append(need.worker)
+
+    def _stored(self, object_id: ObjectId) -> StoredObject | None:
+        """Return an object that is here. One that was on disk and cannot be read is not: it is fetched once more."""
+        if object_id not in self._store:
+            return None
+        try:
+            frames, block = self._store.find(object_id)
+        except OSError as error:
+            logger.warning("object %s is fetched once more: %s", object_id.hex(), error)
+            return None
+        self._make_room()
+        return StoredObject(object_id, frames, block)
 
     @handles(Batch[ObjectResponse])
     def _responses(self, responses: Batch[ObjectResponse]) -> None:
@@ -71,13 +95,16 @@ class ObjectCache(Actor):
 
     def _take(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
         try:
-            stored = _store(self._slabs, response.object_id, response.frames)
+            self._store.take(response.object_id, response.frames)
         except MemoryError:
             reason = f"its worker's host has no memory for its {size_of(response.frames):,} bytes"
-            logger.error("an object is missing here: %s", reason)  # noqa: TRY400 - one line says it
-            self._lost(response.object_id, waiting, reason)
+        except ObjectTooLargeError as error:
+            reason = str(error)
         else:
-            self._found(stored, waiting)
+            self._found(response.object_id, waiting)
+            return
+        logger.error("an object is missing here: %s", reason)
+        self._lost(response.object_id, waiting, reason)
 
     def _may_be_kept(self, object_id: ObjectId, frames: Frames) -> bool:
         """Return whether this is not another function than the one that tasks call by this id."""
@@ -91,10 +118,10 @@ class ObjectCache(Actor):
         for worker in waiting:
             worker.send(ObjectLost(object_id, reason))
 
-    def _found(self, stored: StoredObject, waiting: list[ActorRef]) -> None:
-        self._stored[stored.object_id] = stored
+    def _found(self, object_id: ObjectId, waiting: list[ActorRef]) -> None:
+        stored = self._stored(object_id)
         for worker in waiting:
-            worker.send(ObjectFound(stored))
+            worker.send(ObjectLost(object_id) if stored is None else ObjectFound(stored))
 
     def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
         """Take an object from its client's memory; if that is impossible, ask for its bytes."""
@@ -107,12 +134,13 @@ class ObjectCache(Actor):
             self._waiting[response.object_id] = waiting
             self._link.send(FetchObject(response.object_id, by_value=True))
         else:
-            self._found(StoredObject(response.object_id, (), block), waiting)
+            self._store.take_foreign(response.object_id, block)
+            self._found(response.object_id, waiting)
 
     @handles(Batch[ObjectInstruction])
     def _instructions(self, instructions: Batch[ObjectInstruction]) -> None:
         deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
-        gone = [object_id for object_id in deleted if self._stored.pop(object_id, None) is not None]
+        gone = [object_id for object_id in deleted if self._store.drop(object_id)]
         self._called.difference_update(gone)
         self._forget(gone)
 
@@ -120,35 +148,45 @@ class ObjectCache(Actor):
     def _keep(self, keep: KeepObject) -> None:
         """Keep a result of this node and report the copy, so that it is deleted like fetched objects."""
         object_id = keep.object_id
-        if object_id not in self._stored and self._may_be_kept(object_id, keep.frames):
-            block = block_of(keep.frames)
+        if object_id in self._store or not self._may_be_kept(object_id, keep.frames):
+            return
+        block = block_of(keep.frames)
+        try:
             if block is None:
-                stored = _store(self._slabs, object_id, keep.frames)
+                self._store.take(object_id, keep.frames)
             else:
-                stored = StoredObject(object_id, (), block)
-            self._found(stored, self._waiting.pop(object_id, []))
-            self._link.send(ObjectsHere([object_id]))
+                self._store.take_block(object_id, block)
+        except (MemoryError, ObjectTooLargeError) as error:
+            logger.warning("a result is not kept here for the tasks that need it: %s", error)
+            return
+        self._found(object_id, self._waiting.pop(object_id, []))
+        self._link.send(ObjectsHere([object_id]))
 
     @handles(SayWhatIsKept)
     def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
-        if self._stored:
-            self._link.send(ObjectsHere(list(self._stored)))
+        if object_ids := self._store.ids():
+            self._link.send(ObjectsHere(object_ids))
 
     def _forget(self, object_ids: list[ObjectId]) -> None:
         if object_ids:
             for worker in self._workers:
                 worker.send(ForgetObjects(object_ids))
 
+    # What is too much for memory goes to the disk
 
-def _frames(stored: StoredObject) -> Frames:
-    return stored.frames if stored.block is None else stored.block.map()
+    def _make_room(self) -> None:
+        if not self._is_making_room and self._store.is_over():
+            self._is_making_room = True
+            self.actor_ref.send(_MakeRoom())
 
-
-def _store(slabs: Slabs, object_id: ObjectId, frames: Frames) -> StoredObject:
-    """Copy what arrived out of the socket's memory: into shared memory if it is large."""
-    if size_of(frames) > INLINE_FRAMES_BYTES:
-        try:
-            return StoredObject(object_id, (), slabs.put(frames))
-        except OSError as error:  # it works without, with a copy for each processor
-            logger.warning("no shared memory for an object: %s", error)
-    return StoredObject(object_id, [bytes(memoryview(frame)) for frame in frames], None)
+    @handles(_MakeRoom)
+    def _make_room_bit_by_bit(self, room: _MakeRoom) -> None:
+        """Do a piece of it in each turn, so that the agent can do other things in between."""
+        if self._store.make_room():
+            self.actor_ref.send(room)
+        elif self._store.is_over():
+            for worker in self._workers:
+                worker.send(CollectionDue())  # processes of tasks have objects that none of these needs
+            self.schedule(LOOK_SECONDS, room)
+        else:
+            self._is_making_room = False

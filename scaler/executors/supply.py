@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from scaler.executors.messages import StoredObject
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
 from scaler.ids import ObjectId, split_ids
+from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
@@ -34,10 +36,20 @@ class Stock:
     has: set[ObjectId] = field(default_factory=set)
     used: set[ObjectId] = field(default_factory=set)
     """of these, the objects of tasks that began since the last collection"""
+    blocks: dict[ObjectId, SharedBlock] = field(default_factory=dict, compare=False)
+    """of these, those in shared memory, which the store of the agent keeps there as long as somebody has them"""
+
+    def add(self, stored: StoredObject) -> None:
+        """An object is here."""
+        self.has.add(stored.object_id)
+        if stored.block is not None:
+            self.blocks[stored.object_id] = stored.block
 
     def forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
         """Return those of these objects that were here."""
         dropped = self.has.intersection(object_ids)
+        for object_id in self.blocks.keys() & dropped:
+            del self.blocks[object_id]
         self.has -= dropped
         self.used -= dropped
         return dropped

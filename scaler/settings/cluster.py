@@ -39,6 +39,9 @@ class ClusterOptions(TypedDict, total=False):
     max_tasks_per_processor: int
     drain_seconds: float
     processor_memory_bytes: int
+    object_memory_bytes: int | None
+    spill_folder: str
+    spill_bytes: int | None
     capabilities: Mapping[str, int | str] | Sequence[str]
     functions: Mapping[str, str | Callable[..., object]] | Sequence[str]
     engine: str
@@ -148,6 +151,31 @@ class ClusterConfig(Settings):
         "--processor-memory-bytes",
         unit="bytes",
         most=2**63,
+    )
+    object_memory_bytes: int | None = setting(
+        None,
+        "how much shared memory the objects of all clusters of this user on this host may take; what is not read "
+        "beyond that goes to the disk",
+        "--object-memory-bytes",
+        unit="bytes",
+        least=1048576,
+        most=2**62,
+        default="half of the memory that is free at the start",
+    )
+    spill_folder: str = setting(
+        "",
+        "a folder on a disk, in which each cluster has a private folder for the objects that are too much for memory",
+        "--spill-folder",
+        metavar="FOLDER",
+        default="/var/tmp",  # noqa: S108 - a private folder is made in it
+    )
+    spill_bytes: int | None = setting(
+        None,
+        "how much the objects of all clusters of this user on this host may take there; 0: none, they stay in memory",
+        "--spill-bytes",
+        unit="bytes",
+        most=2**62,
+        default="as much as leaves a tenth of the disk free",
     )
     capabilities: tuple[str, ...] = setting(
         (),

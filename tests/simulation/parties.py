@@ -31,10 +31,13 @@ from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.scheduler import LOOK_SECONDS, SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
+from scaler.store.host_share import HostShare
+from scaler.store.store import Store
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
+from scaler.wire.session.too_large import NO_LIMIT
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import ListenerModel, Network, TransportModel
 from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of
@@ -232,7 +235,9 @@ class AgentParty(_Shelled):
         self.edge = Edge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
         executor, n_workers = cast("Any", ModelledProcesses(self)), len(self.config.worker_names)
-        self.tree = _tree(shell, self.edge, self.node, executor, self.capabilities, n_workers)
+        self.tree = _tree(
+            shell, self.edge, self.node, executor, self.capabilities, n_workers, Store(HostShare(None), NO_LIMIT)
+        )
         self._root = shell.dispatcher.spawn(self.tree)
         self.record.clients[self.link._connection._agent_id] = self.name
         self.record.orders_of[self.name] = self._orders
@@ -346,8 +351,10 @@ class AgentParty(_Shelled):
         objects = self.objects
         if objects._waiting:
             left.append(f"{self.name} waits for {len(objects._waiting)} objects")
-        if objects._stored:
-            left.append(f"{self.name} has {len(objects._stored)} objects left")
+        if object_ids := objects._store.ids():
+            left.append(f"{self.name} has {len(object_ids)} objects left")
+        elif objects._store.hot_bytes:
+            left.append(f"{self.name} has {objects._store.hot_bytes} bytes of objects in memory that it has no more")
         busy = [slot for slot in self.slots if list(slot._queue) or any(each.tasks() for each in slot._processors)]
         return left + [f"{slot.name} has tasks left" for slot in busy]
 

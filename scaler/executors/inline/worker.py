@@ -186,7 +186,7 @@ class InlineWorker(Actor):
     def _object_found(self, found: ObjectFound) -> None:
         stored = found.stored
         self._supply.found(stored.object_id)
-        self._stock.has.add(stored.object_id)
+        self._stock.add(stored)
         self._values.store(stored.object_id, stored.frames if stored.block is None else stored.block.map())
         self._queue.bring_back()
         self._go_on()

@@ -9,29 +9,39 @@ import pytest
 from scaler.agent import object_cache
 from scaler.agent.messages import FetchObject, KeepObject, ObjectsHere, SayWhatIsKept
 from scaler.agent.object_cache import ObjectCache
-from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Dispatcher, VirtualClock
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.store.host_share import HostShare
+from scaler.store.spill_folder import SpillFolder
+from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.session.too_large import NO_LIMIT
 from tests.support.recorder import Recorder
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 
 
 class Bench:
-    def __init__(self) -> None:
-        self.dispatcher = Dispatcher(VirtualClock())
+    def __init__(self, store: Store | None = None) -> None:
+        self.clock = VirtualClock()
+        self.dispatcher = Dispatcher(self.clock)
         self.link, self.workers = Recorder(), (Recorder(), Recorder())
         self.refs = tuple(self.dispatcher.spawn(slot) for slot in self.workers)
-        self.cache = self.dispatcher.spawn(ObjectCache(self.dispatcher.spawn(self.link), self.refs))
+        self.store = store or Store(HostShare(None), NO_LIMIT)
+        self.cache = self.dispatcher.spawn(ObjectCache(self.dispatcher.spawn(self.link), self.refs, self.store))
 
     def tell(self, *messages: object) -> None:
         for message in messages:
             self.cache.send(message)
         assert self.dispatcher.run()
         assert self.dispatcher.failures == 0
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        assert self.dispatcher.run()
 
     def need(self, object_id: ObjectId, slot: int = 0, is_function: bool = False) -> None:
         self.tell(NeedObject(object_id, self.refs[slot], is_function))
@@ -170,7 +180,7 @@ def test_a_result_that_is_kept_in_shared_memory_is_not_copied(bench: Bench) -> N
     bench.tell(KeepObject(ONE, tuple(block.map(remember=True))))
     bench.need(ONE)
     (found,) = bench.workers[0].take(ObjectFound)
-    assert found.stored.block is block
+    assert found.stored.block.memory is block.memory
 
 
 def test_those_who_wait_for_a_result_get_it_when_it_is_to_be_kept(bench: Bench) -> None:
@@ -191,7 +201,7 @@ def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_no
     bench.need(ONE)
     bench.need(TWO, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(object_cache, "_store", no_memory)
+        patch.setattr(bench.store, "take", no_memory)
         bench.respond(ONE, b"large")
     bench.respond(TWO, b"small")
     (lost,) = bench.workers[0].take(ObjectLost)
@@ -250,3 +260,72 @@ def test_memory_of_no_bytes_is_not_taken(bench: Bench) -> None:
     nothing = SharedBlock.of([b"", b""])
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), nothing.location())]))
     assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]
+
+
+# More than memory may hold
+
+
+def test_what_is_too_much_for_memory_is_on_disk_and_comes_back_for_its_task(tmp_path: Path) -> None:
+    large = bytes(9 << 20)
+    store = Store(HostShare(None), 2 * len(large), SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
+    bench = Bench(store)
+    ids = [ObjectId(b"%16d" % number) for number in range(4)]
+    for object_id in ids:
+        bench.need(object_id)
+        bench.respond(object_id, object_id + large)
+        bench.workers[0].messages.clear()  # its processor is done with it
+    assert store.cold_bytes > 2 * len(large)
+    assert not store.is_over()
+    bench.link.messages.clear()
+    bench.need(ids[0])
+    (found,) = bench.workers[0].take(ObjectFound)
+    assert bytes(found.stored.block.map()[0][:16]) == ids[0]
+    assert bench.link.messages == [], "it was not fetched once more"
+    bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in ids]))
+    assert store.cold_bytes == 0
+    assert [file.name for file in tmp_path.glob("*/*")] == ["lock"]
+
+
+def test_while_all_is_read_processes_are_asked_for_what_they_need_no_more(tmp_path: Path) -> None:
+    large = bytes(9 << 20)
+    store = Store(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
+    bench = Bench(store)
+    for object_id in (ONE, TWO):
+        bench.need(object_id)
+        bench.respond(object_id, large)
+    assert store.cold_bytes == 0
+    assert len(bench.workers[1].take(CollectionDue)) == 1
+    found = bench.workers[0].take(ObjectFound)
+    bench.workers[0].messages.clear()
+    del found[0]
+    bench.pass_time(object_cache.LOOK_SECONDS)
+    assert not store.is_over()
+    assert store.cold_bytes > 0
+
+
+def test_an_object_on_disk_that_cannot_be_read_is_fetched_once_more(tmp_path: Path) -> None:
+    large = bytes(9 << 20)
+    store = Store(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
+    bench = Bench(store)
+    for object_id in (ONE, TWO):
+        bench.need(object_id)
+        bench.respond(object_id, large)
+        bench.workers[0].messages.clear()
+    (file,) = tmp_path.glob(f"*/{ONE.hex()}")
+    file.unlink()
+    bench.link.messages.clear()
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+    bench.respond(ONE, large)
+    assert len(bench.workers[0].take(ObjectFound)) == 1
+
+
+def test_object_that_can_never_be_in_memory_is_missing_with_the_reason(bench: Bench) -> None:
+    bench.store.hot_most = 1 << 20
+    bench.need(ONE)
+    bench.respond(ONE, bytes(2 << 20))
+    (lost,) = bench.workers[0].take(ObjectLost)
+    assert "2,097,152 bytes" in lost.sentence()
+    assert "object_memory_bytes" in lost.sentence()
+    bench.tell(KeepObject(TWO, (bytes(2 << 20),)))
+    assert bench.store.ids() == []

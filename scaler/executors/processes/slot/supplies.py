@@ -54,8 +54,8 @@ class Supplies:
     def found(self, stored: StoredObject, processor: ProcessorRecord | None) -> None:
         """An object is here. Only the processor that holds the slot can have asked for it."""
         self.supply.found(stored.object_id)
-        if processor is not None and stored.object_id not in (has := self._stocks[processor.number].has):
-            has.add(stored.object_id)
+        if processor is not None and stored.object_id not in (stock := self._stocks[processor.number]).has:
+            stock.add(stored)
             processor.proxy.send(HandObject(processor.number, stored))
 
     def forget(self, object_ids: Collection[ObjectId]) -> None:

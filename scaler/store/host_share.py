@@ -1,0 +1,137 @@
+"""HostShare: adds up what the stores of one user hold on one host, so that all of them keep to one budget.
+
+Each store says what it holds in a file of its own, in a folder that only its user can enter, and has a lock on it. The
+system takes the lock from a process that ends, however it ends: what it held counts no more, and the next one that
+looks removes its file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import stat
+import struct
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+logger = logging.getLogger(__name__)
+
+_GRAIN = 4 << 20
+"""A store says what it holds when that has changed by so many bytes, and then looks at the others."""
+_SUFFIX = ".held"
+_NUMBERS = struct.Struct("<QQ")
+
+
+class Held(NamedTuple):
+    """Bytes that stores hold: in shared memory, and on disk."""
+
+    hot: int = 0
+    cold: int = 0
+
+
+def folder_of_user() -> Path:
+    """Return the folder of this user's running programs, made if it is not there.
+
+    Raises:
+        OSError: if others could write to it.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "scaler" if runtime else Path(tempfile.gettempdir()) / f"scaler-values-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not a folder that only this user can enter")
+    return folder
+
+
+def is_locked(descriptor: int) -> bool:
+    """Return whether a living process has a lock on a file; if none has, this one has it now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def new_locked(file: Path) -> int:
+    """Return the descriptor of a new file on which this process has a lock from the moment at which others can see it.
+
+    Raises:
+        OSError: if it cannot be made.
+    """
+    aside = file.with_name(f".{file.name}.new")
+    descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        aside.rename(file)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class HostShare:
+    """One store's part of what is held on its host.
+
+    Args:
+        folder: where the stores of this user say what they hold; None: this one keeps to its budget alone.
+
+    Attributes:
+        others: what all other stores held at the last look.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.others = Held()
+        self._own = Held()
+        self._file: Path | None = None
+        self._descriptor = -1
+        if folder is not None:
+            file = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
+            self._descriptor = new_locked(file)
+            self._file = file
+            self._write()
+
+    def say(self, hot: int, cold: int) -> None:
+        """Say what this store holds now."""
+        own = Held(-(-hot // _GRAIN) * _GRAIN, -(-cold // _GRAIN) * _GRAIN)
+        if own != self._own and self._file is not None:
+            self._own = own
+            self._write()
+            self.look()  # after it has said its own: of two that take at once, one at least sees both
+
+    def look(self) -> None:
+        """Ask what the others hold."""
+        if self._file is not None:
+            held = [_held(file) for file in self._file.parent.glob(f"*{_SUFFIX}") if file != self._file]
+            self.others = Held(sum(each.hot for each in held), sum(each.cold for each in held))
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            with contextlib.suppress(OSError):  # others are there
+                self._file.parent.rmdir()
+            self._file = None
+
+    def _write(self) -> None:
+        os.pwrite(self._descriptor, _NUMBERS.pack(*self._own), 0)
+
+
+def _held(file: Path) -> Held:
+    """Return what another store holds; nothing if its process is gone: then its file goes, too."""
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return Held()  # it has just ended
+    try:
+        if is_locked(descriptor):
+            numbers = os.pread(descriptor, _NUMBERS.size, 0)
+            return Held(*_NUMBERS.unpack(numbers)) if len(numbers) == _NUMBERS.size else Held()
+        file.unlink(missing_ok=True)
+        return Held()
+    finally:
+        os.close(descriptor)

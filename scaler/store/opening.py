@@ -1,0 +1,66 @@
+"""Opening: the limits of a store, from settings or from what this host has, and the store with them.
+
+Called once by each agent that starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from scaler.config import ConfigError
+from scaler.process.memory import free_bytes
+from scaler.store.host_share import HostShare, folder_of_user
+from scaler.store.spill_folder import SpillFolder, free_for_values, is_in_memory, remove_abandoned
+from scaler.store.store import Store
+from scaler.wire.session.too_large import NO_LIMIT
+
+logger = logging.getLogger(__name__)
+
+USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
+
+
+def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> Store:
+    """Return a new store, and say in the log what it may hold.
+
+    Args:
+        object_memory_bytes: the most bytes of values in shared memory; None: half of the memory that is free now.
+        spill_folder: where values go that nobody reads; empty: the usual folder.
+        spill_bytes: the most bytes of them there; None: as many as leave a tenth of the disk free; 0: no disk.
+
+    Raises:
+        ConfigError: if the folder cannot be used.
+    """
+    hot_most = object_memory_bytes or free_bytes() // 2
+    folder, where = None, "none on disk"
+    if spill_bytes != 0:
+        base = Path(spill_folder or USUAL_FOLDER)
+        why_not = _why_not(base)
+        if why_not and spill_folder:
+            raise ConfigError(f"spill_folder: {why_not}")
+        if why_not:
+            where = f"none on disk, because {why_not}"
+        else:
+            remove_abandoned(base)
+            folder = SpillFolder(base, keeps_free=spill_bytes is None)
+            where = f"{free_for_values(base) if spill_bytes is None else spill_bytes:,} on disk in {base}"
+    logger.info("objects: at most %s bytes in memory, %s; the clusters of a user share that", f"{hot_most:,}", where)
+    return Store(_share(), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
+
+
+def _why_not(base: Path) -> str:
+    """Return why values cannot be written to a folder; nothing if they can."""
+    if not base.is_dir():
+        return f"there is no folder {base}"
+    if is_in_memory(base):
+        return f"{base} is in memory itself (tmpfs), so that nothing would be won; name a folder on a disk"
+    return "" if os.access(base, os.W_OK | os.X_OK) else f"{base} cannot be written to"
+
+
+def _share() -> HostShare:
+    try:
+        return HostShare(folder_of_user())
+    except OSError as error:
+        logger.warning("this cluster does not know what others of its user hold here: %s", error)
+        return HostShare(None)

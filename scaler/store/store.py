@@ -1,0 +1,300 @@
+"""Store: the values that one agent keeps, by id: in shared memory, and those that nobody reads on disk.
+
+    taken --> hot --over the budget, and nobody reads it--> cold
+               ^                                              |
+               +---------------somebody needs it--------------+
+
+Small values are bytes of the process and always hot. Others are blocks of shared memory (hot) or files (cold). The
+budget counts what memory holds, not what values have: a slab counts until its last value and its last reader are gone.
+Values go cold bit by bit, the least recently used first. Reading goes on when all is full: then more is hot than the
+budget has, until readers are done.
+
+Called by the actor that owns it, in one thread. Must never: wait, but for the disk; or know who needs a value.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from scaler.errors import ObjectTooLargeError
+from scaler.ids import ObjectId
+from scaler.pickling.serialization import Frames, size_of
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SHARE_LEAST_BYTES, Memory, SharedBlock, Slabs
+from scaler.store.host_share import HostShare
+from scaler.store.spill_folder import SpillFolder, Writing
+
+logger = logging.getLogger(__name__)
+
+DISK_REST_SECONDS = 5.0
+"""After an error of the disk nothing is written to it for so long."""
+RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of its cluster"
+
+
+@dataclass(slots=True)
+class _Cold:
+    """A value on disk."""
+
+    sizes: list[int]
+    n_bytes: int
+    checksum: int
+
+
+class Store:
+    """The values of one agent.
+
+    Args:
+        share: adds up what all stores of this user hold here.
+        hot_most: how many bytes they may have in shared memory, together.
+        folder: for what is cold; None: there is no disk.
+        cold_most: how many bytes they may have on disk, together.
+        now: the time in seconds.
+
+    Attributes:
+        cold_bytes: the bytes that this store has on disk.
+    """
+
+    def __init__(
+        self,
+        share: HostShare,
+        hot_most: int,
+        folder: SpillFolder | None = None,
+        cold_most: int = 0,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        self._share, self._folder = share, folder
+        self.hot_most, self.cold_most = hot_most, cold_most
+        self._now = now
+        self._slabs = Slabs()
+        self._small: dict[ObjectId, list[bytes]] = {}
+        self._hot: dict[ObjectId, SharedBlock] = {}
+        self._cold: dict[ObjectId, _Cold] = {}
+        self._memories: dict[Memory, set[ObjectId]] = {}
+        """which values are in which memory of this host's budget, the least recently used first"""
+        self._held: dict[weakref.ref[Memory], int] = {}
+        """bytes in memory that somebody has, this store or a reader"""
+        self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
+        self._writing: tuple[ObjectId, Writing] | None = None
+        self._disk_rests_until = float("-inf")
+        self.cold_bytes = 0
+
+    # What there is
+
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self._hot or object_id in self._small or object_id in self._cold
+
+    def ids(self) -> list[ObjectId]:
+        """Return the ids of all values."""
+        return [*self._small, *self._hot, *self._cold]
+
+    @property
+    def hot_bytes(self) -> int:
+        """The bytes of shared memory that count for this store."""
+        return sum(list(self._held.values()))  # a list at once: readers in other threads may just be done
+
+    # Taking in, finding, dropping
+
+    def take(self, object_id: ObjectId, frames: Frames) -> None:
+        """Take a value in: a copy of its frames.
+
+        Raises:
+            ObjectTooLargeError: if it can never be in shared memory here.
+            MemoryError: if this host has no memory for it.
+        """
+        if size_of(frames) > INLINE_FRAMES_BYTES:
+            self._check(object_id, size_of(frames))
+            try:
+                self._add(object_id, self._slabs.put(frames))
+                return
+            except OSError as error:  # it works without, with a copy for each processor
+                logger.warning("no shared memory for an object: %s", error)
+        self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
+
+    def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
+        """Take a value in that is in the memory of a process of this agent.
+
+        Raises:
+            ObjectTooLargeError: if it can never be in shared memory here.
+        """
+        self._check(object_id, block.end - block.offset)
+        self._add(object_id, block)
+
+    def take_foreign(self, object_id: ObjectId, block: SharedBlock) -> None:
+        """Take a value in that is in the memory of somebody else, and does not count here."""
+        self._hot[object_id] = block
+
+    def frames(self, object_id: ObjectId) -> Frames:
+        """Return the frames of a value, read-only: small ones are copied, because a mapping takes a descriptor.
+
+        Raises as `find` does.
+        """
+        small, block = self.find(object_id)
+        if block is None:
+            return small
+        if sum(block.sizes) < SHARE_LEAST_BYTES:
+            return [bytes(frame) for frame in self._hot[object_id].view()]
+        return block.map(remember=True)
+
+    def location(self, object_id: ObjectId) -> bytes:
+        """Return where other processes of this host find a value, as long as it is hot; empty: nowhere.
+
+        Raises as `find` does.
+        """
+        _, block = self.find(object_id)
+        return b"" if block is None else block.location()
+
+    def find(self, object_id: ObjectId) -> tuple[Sequence[bytes], SharedBlock | None]:
+        """Return the frames of a small value, or the block of another one. It stays hot as long as somebody has the
+        block that was returned.
+
+        Raises:
+            KeyError: if it is not here.
+            OSError: if its file cannot be read, or there is no memory for it; then it is not here any more.
+        """
+        if object_id in self._small:
+            return self._small[object_id], None
+        if object_id in self._cold:
+            self._bring_back(object_id)
+        block = self._hot[object_id]
+        if block.memory in self._memories:
+            self._memories[block.memory] = self._memories.pop(block.memory)  # the last one to go cold
+        reader = self._readers.get(object_id)
+        if reader is None:
+            reader = self._readers[object_id] = SharedBlock(block.memory, block.sizes, block.offset)
+        return (), reader
+
+    def drop(self, object_id: ObjectId) -> bool:
+        """Forget a value. Return whether it was here."""
+        if object_id in self._cold:
+            self._forget_file(object_id)
+            self._disk_rests_until = float("-inf")  # there is room now
+        elif object_id in self._hot:
+            self._remove(object_id)
+        else:
+            return self._small.pop(object_id, None) is not None
+        self._say()
+        return True
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._writing is not None:
+            self._writing[1].abandon()
+        for values in (self._small, self._hot, self._cold, self._memories):
+            values.clear()
+        if self._folder is not None:
+            self._folder.close()
+        self._share.close()
+
+    def _check(self, object_id: ObjectId, n_bytes: int) -> None:
+        if n_bytes > self.hot_most:
+            value = f"the object {object_id.hex()}"
+            raise ObjectTooLargeError(value, n_bytes, "its worker's host", self.hot_most, RAISE_IT)
+
+    def _add(self, object_id: ObjectId, block: SharedBlock) -> None:
+        self._hot[object_id] = block
+        self._memories.setdefault(block.memory, set()).add(object_id)
+        memory = weakref.ref(block.memory, self._gone)
+        self._held[memory] = self._held.get(memory, 0) + block.end - block.offset
+        self._say()
+
+    def _gone(self, memory: weakref.ref[Memory]) -> None:
+        self._held.pop(memory, None)
+
+    def _remove(self, object_id: ObjectId) -> None:
+        """Remove a hot value. Its memory goes with the last of its values and readers."""
+        memory = self._hot.pop(object_id).memory
+        there = self._memories.get(memory)
+        if there is not None:
+            there.discard(object_id)
+            if not there:
+                del self._memories[memory]
+
+    def _say(self) -> None:
+        self._share.say(self.hot_bytes, self.cold_bytes)
+
+    # Going cold, and coming back
+
+    def is_over(self) -> bool:
+        """Return whether more is hot than may be."""
+        return self.hot_bytes + self._share.others.hot > self.hot_most
+
+    def make_room(self) -> bool:
+        """Do a piece of what brings this store back into the budget. Return whether there is more to do now."""
+        if self._writing is None and not self._begin_writing():
+            return False
+        assert self._writing is not None
+        object_id, writing = self._writing
+        # Meanwhile it may have been dropped, taken in anew, or read.
+        is_wanted = self._hot.get(object_id) is writing.block and object_id not in self._readers
+        is_written = False
+        try:
+            is_written = is_wanted and writing.go_on()
+        except OSError as error:
+            is_wanted = False
+            writing.abandon()
+            self._rest(error)
+        if is_written:
+            self._writing = None
+            self._goes_cold(object_id, writing)
+        elif not is_wanted:
+            self._writing = None
+            writing.abandon()
+        return True
+
+    def _goes_cold(self, object_id: ObjectId, writing: Writing) -> None:
+        value = _Cold(list(writing.block.sizes), writing.block.end - writing.block.offset, writing.checksum)
+        self._cold[object_id] = value
+        self.cold_bytes += value.n_bytes
+        self._remove(object_id)
+        self._say()
+
+    def _begin_writing(self) -> bool:
+        """Begin to write the next value that goes cold. Return whether there is one."""
+        if self._folder is None or self._now() < self._disk_rests_until or not self.is_over():
+            return False
+        self._share.look()
+        object_id = self._next_cold() if self.is_over() else None
+        if object_id is None:
+            return False
+        try:
+            self._writing = object_id, self._folder.begin(object_id, self._hot[object_id])
+        except OSError as error:
+            self._rest(error)
+            return False
+        return True
+
+    def _next_cold(self) -> ObjectId | None:
+        """Return a value of the memory that was used least recently and that nobody reads, if there is room on disk."""
+        room = self.cold_most - self.cold_bytes - self._share.others.cold
+        is_read = {reader.memory for reader in self._readers.values()}
+        for memory, values in self._memories.items():
+            if memory not in is_read:
+                object_id = next(iter(values))
+                block = self._hot[object_id]
+                if block.end - block.offset <= room:
+                    return object_id
+        return None
+
+    def _rest(self, error: OSError) -> None:
+        """Leave the disk alone for some time. What is hot stays so."""
+        assert self._folder is not None
+        logger.warning("values stay in memory, because none can be written to %s: %s", self._folder.base, error)
+        self._disk_rests_until = self._now() + DISK_REST_SECONDS
+
+    def _bring_back(self, object_id: ObjectId) -> None:
+        assert self._folder is not None
+        value = self._cold[object_id]
+        try:
+            block = self._slabs.new(value.sizes)
+            self._folder.read(object_id, block, value.checksum)
+        finally:
+            self._forget_file(object_id)
+        self._add(object_id, block)
+
+    def _forget_file(self, object_id: ObjectId) -> None:
+        assert self._folder is not None
+        self.cold_bytes -= self._cold.pop(object_id).n_bytes
+        self._folder.remove(object_id)

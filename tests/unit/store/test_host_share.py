@@ -1,0 +1,108 @@
+"""HostShare: what others hold counts as long as their processes live."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler.store.host_share import Held, HostShare, folder_of_user
+
+MIB = 1 << 20
+
+
+def test_each_knows_what_the_others_hold(tmp_path: Path) -> None:
+    first, second = HostShare(tmp_path), HostShare(tmp_path)
+    first.say(100 * MIB, 8 * MIB)
+    second.look()
+    assert second.others == Held(100 * MIB, 8 * MIB)
+    second.say(12 * MIB, 0)
+    first.look()
+    assert first.others == Held(12 * MIB, 0)
+    second.close()
+    first.look()
+    assert first.others == Held()
+    first.close()
+
+
+def test_of_two_that_take_at_once_one_sees_both(tmp_path: Path) -> None:
+    first, second = HostShare(tmp_path), HostShare(tmp_path)
+    first.say(20 * MIB, 0)
+    second.say(20 * MIB, 0)
+    assert second.others.hot == 20 * MIB
+    first.close()
+    second.close()
+
+
+@pytest.mark.processes
+def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from scaler.store.host_share import HostShare; "
+        "HostShare(Path(sys.argv[1])).say(50 << 20, 4 << 20); print('said', flush=True); sys.stdin.read()"
+    )
+    share = HostShare(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "said\n"
+        share.look()
+        assert share.others == Held(52 * MIB, 4 * MIB)
+        other.send_signal(signal.SIGKILL)
+        other.wait(60)
+        assert len(list(tmp_path.iterdir())) == 2
+        share.look()
+        assert share.others == Held()
+        assert len(list(tmp_path.iterdir())) == 1
+    share.close()
+
+
+def test_alone_it_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    share = HostShare(folder)
+    share.say(MIB, MIB)
+    share.close()
+    share.close()
+    assert not folder.exists()
+
+
+def test_without_a_folder_it_knows_nothing() -> None:
+    share = HostShare(None)
+    share.say(MIB, MIB)
+    share.look()
+    assert share.others == Held()
+    share.close()
+
+
+def test_what_is_no_number_counts_as_nothing(tmp_path: Path) -> None:
+    share = HostShare(tmp_path)
+    other = HostShare(tmp_path)
+    os.truncate(next(file for file in tmp_path.iterdir() if file != share._file), 3)
+    share.look()
+    assert share.others == Held()
+    share.close()
+    other.close()
+
+
+def test_folder_of_a_user_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = folder_of_user()
+    assert folder == tmp_path / "scaler"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder_of_user() == folder
+    folder.chmod(0o770)
+    with pytest.raises(PermissionError, match="only this user"):
+        folder_of_user()
+
+
+def test_folder_that_is_a_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "scaler").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError):
+        folder_of_user()

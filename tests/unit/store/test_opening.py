@@ -1,0 +1,76 @@
+"""Opening a store: limits from settings or from what there is, and folders that cannot be used."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.process.memory import free_bytes
+from scaler.store import opening
+from scaler.store.opening import open_store
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(opening, "USUAL_FOLDER", str(tmp_path / "disk"))
+
+
+def test_limits_are_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        store = open_store(1 << 30, str(tmp_path / "disk"), 5_000)
+    assert (store.hot_most, store.cold_most) == (1 << 30, 5_000)
+    assert f"at most 1,073,741,824 bytes in memory, 5,000 on disk in {tmp_path / 'disk'}" in caplog.text
+    store.close()
+
+
+def test_without_settings_it_is_half_of_the_free_memory() -> None:
+    before = free_bytes()
+    store = open_store(None, "", None)
+    assert before / 3 < store.hot_most < before / 1.5
+    store.close()
+
+
+def test_no_disk_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        store = open_store(None, "/nonexistent", 0)
+    assert "none on disk;" in caplog.text
+    store.close()
+
+
+def test_folder_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="spill_folder: there is no folder /nonexistent"):
+        open_store(None, "/nonexistent", None)
+
+
+def test_folder_in_memory_is_refused_and_the_usual_one_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(opening, "is_in_memory", lambda _folder: True)
+    with pytest.raises(ConfigError, match="is in memory itself"):
+        open_store(None, str(tmp_path), None)
+    with caplog.at_level(logging.INFO):
+        store = open_store(None, "", None)
+    assert "none on disk, because" in caplog.text
+    store.close()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_folder_that_cannot_be_written_to_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be written to"):
+        open_store(None, "/proc/self", None)
+
+
+def test_without_a_private_folder_each_keeps_to_its_budget_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "run" / "scaler").write_text("in the way")
+    store = open_store(None, "", 0)
+    assert "does not know what others of its user hold" in caplog.text
+    store.close()

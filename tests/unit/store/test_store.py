@@ -1,0 +1,361 @@
+"""Store: what goes to the disk and comes back, what counts, what is never lost, and errors of the disk."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.errors import ObjectTooLargeError
+from scaler.ids import ObjectId
+from scaler.shared_memory import SLAB_BYTES, SharedBlock
+from scaler.store import store as store_module
+from scaler.store.host_share import HostShare
+from scaler.store.spill_folder import SpillFolder
+from scaler.store.store import DISK_REST_SECONDS, Store
+
+MIB = 1 << 20
+OWN = SLAB_BYTES // 8 + MIB
+"""the size of a value that has memory of its own"""
+
+
+def name(number: int) -> ObjectId:
+    return ObjectId(number.to_bytes(16, "big"))
+
+
+def value(number: int, size: int) -> list[bytes]:
+    return [b"head", bytes([number]) * size]
+
+
+class Bench:
+    def __init__(self, base: Path, hot: int, cold: int = 1 << 40) -> None:
+        self.base, self.time = base, 0.0
+        self.store = Store(HostShare(None), hot, SpillFolder(base, keeps_free=False), cold, lambda: self.time)
+
+    def take(self, number: int, size: int) -> None:
+        self.store.take(name(number), value(number, size))
+
+    def settle(self) -> None:
+        while self.store.make_room():
+            pass
+
+    def files(self) -> list[int]:
+        """The numbers of the values that are on disk."""
+        return sorted(int(file.name, 16) for file in self.base.glob("*/*") if file.name != "lock")
+
+    def check(self, number: int, size: int) -> None:
+        frames = self.store.frames(name(number))
+        assert [bytes(frame) for frame in frames] == value(number, size)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    gc.collect()
+    made: list[Bench] = []
+
+    def make(hot: int, cold: int = 1 << 40) -> Bench:
+        made.append(Bench(tmp_path, hot, cold))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.store.close()
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def memory_of(store: Store) -> int:
+    """The pages that the system has given to the memory of a store."""
+    return sum(os.fstat(memory.descriptor).st_blocks * 512 for memory in store._memories)
+
+
+def test_the_least_recently_used_value_goes_cold_and_comes_back(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=3 * OWN)
+    for number in range(3):
+        b.take(number, OWN - 64)
+    b.check(0, OWN - 64)
+    b.take(3, OWN - 64)
+    b.settle()
+    assert b.files() == [1]
+    assert not b.store.is_over()
+    assert b.store.hot_bytes == 3 * OWN
+    b.check(1, OWN - 64)
+    assert b.files() == []
+    b.settle()
+    assert b.files() == [2]
+    for number in range(4):
+        b.check(number, OWN - 64)
+
+
+def test_what_is_accounted_is_what_the_system_has_given(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=1 << 40)
+    for number in range(100):
+        b.take(number, 70_000 + 997 * number)
+    b.take(100, OWN)
+    assert b.store.hot_bytes <= memory_of(b.store) <= b.store.hot_bytes + 3 * 4096
+
+
+def test_slab_counts_until_its_last_value_is_gone(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=1 << 40)
+    for number in range(10):
+        b.take(number, MIB)
+    full = b.store.hot_bytes
+    for number in range(9):
+        assert b.store.drop(name(number))
+    assert b.store.hot_bytes == full
+    b.store.drop(name(9))
+    assert b.store.hot_bytes == 0
+
+
+def test_all_values_of_a_slab_go_before_those_of_the_next(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=SLAB_BYTES + 4 * MIB)
+    for number in range(32):
+        b.take(number, 4 * MIB - 64)
+    b.settle()
+    assert b.files() == list(range(16))
+    assert b.store.hot_bytes == SLAB_BYTES
+
+
+def test_what_is_read_stays_and_goes_when_its_reader_is_done(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    b.take(0, OWN - 64)
+    _, block = b.store.find(name(0))
+    b.take(1, OWN - 64)
+    b.settle()
+    assert b.files() == [1]
+    _, other = b.store.find(name(1))
+    b.settle()
+    assert b.store.is_over(), "reading goes on over the budget"
+    assert b.files() == []
+    del block
+    b.settle()
+    assert b.files() == [0]
+    assert not b.store.is_over()
+    del other
+
+
+def test_frames_of_a_large_value_keep_it_hot(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=2 * MIB)
+    b.take(0, 2 * MIB - 64)
+    frames = b.store.frames(name(0))
+    b.take(1, 2 * MIB - 64)
+    b.settle()
+    assert b.files() == []
+    del frames
+    b.settle()
+    assert b.files() == [0, 1], "a slab goes as a whole"
+
+
+def test_dropped_value_that_is_read_counts_until_its_reader_is_done(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    b.take(0, OWN - 64)
+    _, block = b.store.find(name(0))
+    b.store.drop(name(0))
+    assert b.store.hot_bytes == OWN
+    assert block is not None
+    assert bytes(block.map()[1][:3]) == b"\0\0\0"
+    del block
+    assert b.store.hot_bytes == 0
+
+
+def test_value_that_can_never_fit_is_refused_with_sizes_and_cure(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=MIB)
+    with pytest.raises(ObjectTooLargeError, match=r"1,048,580 bytes.*at most 1,048,576 bytes.*object_memory_bytes"):
+        b.take(0, MIB)
+    assert b.store.ids() == []
+
+
+def test_without_room_on_disk_values_stay_in_memory(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN, cold=OWN)
+    for number in range(4):
+        b.take(number, OWN - 64)
+    b.settle()
+    assert b.files() == [0]
+    assert b.store.is_over()
+    for number in range(4):
+        b.check(number, OWN - 64)
+
+
+def test_values_dropped_in_any_state_leave_nothing(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    before = open_descriptors()
+    for number in range(3):
+        b.take(number, OWN - 64)
+    b.settle()
+    b.take(3, OWN - 64)
+    assert b.store.make_room(), "one is being written"
+    b.take(4, 10)
+    for number in range(5):
+        assert b.store.drop(name(number))
+        assert not b.store.drop(name(number))
+    b.settle()
+    assert (b.files(), b.store.hot_bytes, b.store.cold_bytes, b.store.ids()) == ([], 0, 0, [])
+    assert open_descriptors() == before + 1, "the lock of the folder"
+    b.store.close()
+    assert list(b.base.iterdir()) == []
+    assert open_descriptors() == before
+
+
+def test_value_that_is_taken_anew_while_it_is_written_is_the_new_one(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    b.take(0, OWN - 64)
+    b.take(1, OWN - 64)
+    assert b.store.make_room()
+    b.store.drop(name(0))
+    b.store.take(name(0), value(9, OWN - 64))
+    b.settle()
+    assert [bytes(frame) for frame in b.store.frames(name(0))] == value(9, OWN - 64)
+
+
+def test_value_that_is_read_while_it_is_written_stays_hot(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    b.take(0, OWN - 64)
+    b.take(1, OWN - 64)
+    assert b.store.make_room()
+    _, block = b.store.find(name(0))
+    b.settle()
+    assert b.files() == [1]
+    assert block is not None
+
+
+def test_an_agent_is_not_busy_for_longer_than_a_piece_takes(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    b.take(0, OWN - 64)
+    b.take(1, OWN - 64)
+    steps = 0
+    while b.store.make_room():
+        steps += 1
+    assert steps >= OWN // (4 * MIB)
+
+
+# Errors of the disk
+
+
+def test_after_an_error_of_the_disk_values_stay_and_it_is_tried_again_later(bench: Callable[..., Bench]) -> None:
+    """A limit of the size of files, as a disk that is full."""
+    b = bench(hot=OWN)
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    b.take(0, OWN - 64)
+    b.take(1, OWN - 64)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, old[1]))
+    try:
+        b.settle()
+        assert b.files() == []
+        assert b.store.is_over()
+        b.check(0, OWN - 64)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    b.settle()
+    assert b.files() == [], "not yet"
+    b.time += DISK_REST_SECONDS
+    b.settle()
+    assert b.files() == [1]
+
+
+def test_file_that_is_not_what_was_written_is_an_error_and_the_others_go_on(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    for number in range(3):
+        b.take(number, OWN - 64)
+    b.settle()
+    assert b.files() == [0, 1]
+    (file,) = b.base.glob(f"*/{name(0).hex()}")
+    with file.open("r+b") as stream:
+        stream.seek(1000)
+        stream.write(b"x")
+    with pytest.raises(OSError, match="is not what was written") as caught:
+        b.store.find(name(0))
+    assert caught.value.errno == errno.EIO
+    assert name(0) not in b.store
+    b.check(1, OWN - 64)
+    assert b.store.cold_bytes == 0
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: os.truncate(file, 100)], ids=["gone", "short"])
+def test_file_that_is_gone_or_short_is_an_error(bench: Callable[..., Bench], spoil: Callable[[Path], None]) -> None:
+    b = bench(hot=OWN)
+    for number in range(2):
+        b.take(number, OWN - 64)
+    b.settle()
+    (file,) = b.base.glob(f"*/{name(0).hex()}")
+    spoil(file)
+    with pytest.raises(OSError):
+        b.store.find(name(0))
+    assert b.store.ids() == [name(1)]
+
+
+# Values of others
+
+
+def test_memory_of_a_client_does_not_count_and_never_goes_to_disk(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=MIB)
+    theirs = SharedBlock.of(value(1, OWN))
+    b.store.take_foreign(name(1), SharedBlock.open(theirs.location()))
+    b.settle()
+    assert (b.store.hot_bytes, b.files()) == (0, [])
+    b.check(1, OWN)
+    assert b.store.drop(name(1))
+
+
+def test_block_of_a_processor_is_taken_without_a_copy(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    block = SharedBlock.of(value(1, OWN - 64))
+    b.store.take_block(name(1), block)
+    _, found = b.store.find(name(1))
+    assert found is not None
+    assert found.memory is block.memory
+    with pytest.raises(ObjectTooLargeError):
+        b.store.take_block(name(2), SharedBlock.of([bytes(OWN + 1)]))
+
+
+def test_location_leads_to_a_value_that_was_cold(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=OWN)
+    for number in range(2):
+        b.take(number, OWN - 64)
+    b.settle()
+    opened = SharedBlock.open(b.store.location(name(0)))
+    b.settle()
+    assert [bytes(frame) for frame in opened.map()] == value(0, OWN - 64), "it was opened while it was hot"
+    b.take(5, 10)
+    assert b.store.location(name(5)) == b""
+
+
+def test_stores_of_one_user_share_the_budget(tmp_path: Path) -> None:
+    (tmp_path / "shares").mkdir()
+    first, second = (
+        Store(HostShare(tmp_path / "shares"), 2 * OWN, SpillFolder(tmp_path, keeps_free=False), 1 << 40)
+        for _ in range(2)
+    )
+    for number in range(2):
+        first.take(name(number), value(number, OWN - 64))
+    assert not first.is_over()
+    second.take(name(5), value(5, OWN - 64))
+    assert second.is_over()
+    while second.make_room():
+        pass
+    assert (second.hot_bytes, second.cold_bytes) == (0, OWN)
+    first.close()
+    second.take(name(6), value(6, OWN - 64))
+    assert not second.make_room(), "it looks before it writes"
+    assert not second.is_over()
+    second.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_shared_memory_it_works_with_copies(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_sizes: object) -> None:
+        raise OSError(errno.EMFILE, "too many")
+
+    b = bench(hot=OWN)
+    monkeypatch.setattr(b.store._slabs, "new", none_left)
+    b.take(1, MIB)
+    b.check(1, MIB)
+    assert store_module.INLINE_FRAMES_BYTES < MIB

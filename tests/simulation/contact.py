@@ -7,8 +7,11 @@ only when its connection was closed, by an end that was not silent before, and n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from scaler.actors.insight.events import CLIENT
+from scaler.actors.peers.directory import Directory
 from scaler.actors.sessions import agent_session, client_session, session
 from scaler.ids import Connection
 from scaler.settings import SchedulerConfig
@@ -17,6 +20,7 @@ from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from tests.simulation.network import Line
+    from tests.simulation.parties import SchedulerParty
 
 COME_BACK_SECONDS = {True: client_session.COME_BACK_SECONDS, False: agent_session.COME_BACK_SECONDS}
 SILENT_LEAST_SECONDS = session.SILENT_LEAST_SECONDS
@@ -46,6 +50,12 @@ class Contacts:
         """whose session has ended for want of contact"""
         self._given_up: set[Connection] = set()
         """connections on which the scheduler does not listen any more"""
+        self._scheduler: SchedulerParty
+        self._directory: Directory
+
+    def listen(self, scheduler: SchedulerParty, directory: Directory) -> None:
+        """A scheduler begins."""
+        self._scheduler, self._directory = scheduler, directory
 
     def forget_lines(self) -> None:
         """The scheduler is gone, and all its connections."""
@@ -72,6 +82,19 @@ class Contacts:
         contact = self._contacts.get(name)
         if contact is not None and self._lines.get(name) is line:
             contact.closed_at, contact.silent_before = self._world.now, self._world.now - contact.heard_at
+            if contact.silent_before < SILENT_LEAST_SECONDS - TOLERANCE_SECONDS:
+                for is_client in (True, False):
+                    seconds = COME_BACK_SECONDS[is_client] + TOLERANCE_SECONDS
+                    self._world.at(seconds, partial(self._check_ended, self._scheduler, name, contact, is_client))
+
+    def _check_ended(self, scheduler: SchedulerParty, name: str, contact: _Contact, is_client: bool) -> None:
+        """Complain if the session of a party goes on whose connection was closed, and has not come back."""
+        if scheduler is not self._scheduler or not scheduler.runs or self._contacts.get(name) is not contact:
+            return
+        was_stopped = scheduler.stopped_at >= contact.heard_at
+        for (kind, peer_id), peer in self._directory.peers.items():
+            if self.name_of(peer_id) == name and not (peer.connection or was_stopped) and (kind == CLIENT) == is_client:
+                self._world.complain(f"the session of {name} goes on though its connection was closed, and is not back")
 
     def dropped(self, name: str) -> None:
         """The scheduler itself has given the connection of a party up, and asked for another one: that is as if it was

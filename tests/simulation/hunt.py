@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tests.simulation.kinds import FRESH, kind_of, seeds_of
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants_documented import DOCUMENTED
 from tests.simulation.mutants_further import FURTHER
 from tests.simulation.story import Story
 
@@ -51,7 +52,7 @@ def hunt_all(names: Sequence[str]) -> int:
     """Hunt the mutants of these names, or all. Print the table, and return how many were not found."""
     print("| mutant | defect | seed | seconds | seen as |\n|---|---|---|---|---|")
     missed = 0
-    for mutant in (*MUTANTS, *FURTHER):
+    for mutant in (*MUTANTS, *FURTHER, *DOCUMENTED):
         if not names or mutant.name in names:
             find = hunt(mutant)
             missed += find.seed is None

@@ -43,14 +43,25 @@ class Kind:
     """there is one agent, and it lives: whatever it has it goes on with, however long it was away"""
     counts_deaths: bool = False
     """no agent is away without being dead: each death of a task counts"""
+    cancel_seconds: float = inf
+    """after this time, a run that was cancelled is over"""
     is_choppy: bool = False
     """the scheduler does little at a time, and is checked after each turn"""
 
 
+AWAY_SECONDS = 20.0
+"""A cancel is heard after this time: two time-outs, and some."""
+HEEDED_SECONDS = 3.0
+"""The same where all hear each other all the time; a process that does not heed it is killed after a second."""
+
 WORK = ("submit", "submit", "submit_many", "submit_large", "submit_graph", "submit_nested", "map", "objects", "cancel")
 
 KINDS = (
-    Kind("calm", (*WORK, "drop_object", "program_joins", "agent_joins", "agent_leaves", "agent_drains")),
+    Kind(
+        "calm",
+        (*WORK, "drop_object", "program_joins", "agent_joins", "agent_leaves", "agent_drains"),
+        cancel_seconds=HEEDED_SECONDS,
+    ),
     Kind(
         "network",
         (*WORK, "hole", "hole", "half_hole", "reset", "half_reset", "pause_scheduler", "pause_agent", "pause_program"),
@@ -199,9 +210,11 @@ LATE = Kind(
     ),
     pauses=(0.1, 0.5, 2.0),
     seconds=(0.3, 6.0, 60.0),
+    crash_limits=(2,),
     resisting=0.0,
     steps=(6, 14),
     is_alone=True,
+    cancel_seconds=AWAY_SECONDS,
 )
 """The agent is back after the end of its session, and users cancel while nothing passes, or say all again."""
 
@@ -218,7 +231,36 @@ DEATHS = Kind(
 )
 """Agents and processors die, some before they are up, beside tasks that wait for others."""
 
-OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS, 2: CHOPPY, 11: PARTS, 14: LATE, 23: DEATHS}
+SPARED = Kind(
+    "spared",
+    (
+        *("map_many", "map_many", "submit_many", "submit_many", "submit", "submit_nested", "cancel", "cancel_graph"),
+        *("agent_leaves", "agent_leaves", "agent_drains", "agent_joins", "agent_joins", "agent_joins"),
+        *("kill_busy", "kill_busy", "kill_busy"),
+    ),
+    crash_limits=(1,),
+    pauses=(0.0, 0.01, 0.03, 0.1),
+    seconds=(0.004, 0.008, 0.008, 0.02),
+    cancel_seconds=HEEDED_SECONDS,
+)
+"""One mark is the end of a task, and only what ran in a process that was killed gets one."""
+
+ANEW = Kind(
+    "anew",
+    (
+        *("submit_many", "submit_many", "submit", "map", "submit_lazy", "cancel_lost", "cancel_lost"),
+        *("restart_scheduler", "restart_scheduler", "program_joins", "submit_nested", "forsake", "cancel"),
+    ),
+    pauses=(0.1, 0.5, 2.0),
+    seconds=(0.3, 6.0, 60.0),
+    resisting=0.0,
+    steps=(6, 14),
+    is_alone=True,
+    cancel_seconds=AWAY_SECONDS,
+)
+"""The only agent goes on with all that it has under one scheduler after the other, but not with what nobody wants."""
+
+OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS, 2: CHOPPY, 11: PARTS, 14: LATE, 23: DEATHS, 9: SPARED, 16: ANEW}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 
 FRESH = 1000

@@ -9,16 +9,18 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from scaler.actors.messages.adoption import AdoptRun
+from scaler.actors.messages.adoption import AdoptRun, RunsLost
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import Resubmission
+from scaler.actors.tasks.adoption import Adoption
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.agent.ledger import Ledger
+from scaler.executors.processes.slot.reserve import Reserve
 from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.worker import ProcessorGone, RecallResponse
+from scaler.wire.messages.worker import ProcessorGone, RecallResponse, RunCancel
 from scaler.wire.session.lane import BulkLane
 from scaler.wire.session.pipe import Pipe
 from tests.simulation.mutants import Mutant
@@ -102,6 +104,42 @@ def _what_has_ended_is_forgotten() -> AbstractContextManager[Any]:
     return patch.object(Resubmission, "still_to_run", lambda _self, batch, _open_tasks: batch)
 
 
+def _runs_lost_are_not_known() -> AbstractContextManager[Any]:
+    return patch.dict(Adoption.handlers, {RunsLost: lambda *_: None})
+
+
+def _cancels_are_said_once() -> AbstractContextManager[Any]:
+    compare = WorkerProxy._compare
+
+    def without_canceled(self: WorkerProxy, resumed: Any) -> None:
+        canceled = [run for run in self._runs.values() if run.canceled]
+        said = [(RunCancel, run.spec.task_id) for run in canceled]
+        put = self._outbox.put
+
+        def put_others(peer: Any, item: Any) -> None:
+            if (type(item), getattr(item, "task_id", b"")) not in said:
+                put(peer, item)
+
+        with patch.object(self._outbox, "put", put_others):
+            compare(self, resumed)
+
+    return patch.object(WorkerProxy, "_compare", without_canceled)
+
+
+def _who_waits_is_not_suspected() -> AbstractContextManager[Any]:
+    give_back = WorkerProxy._give_back
+
+    def without_waiting(self: WorkerProxy, was_lost: bool, unheard: Any) -> None:
+        waiting = {(run.spec.task_id, run.attempt) for run in self._runs.values() if run.lent}
+        give_back(self, was_lost, waiting.union(unheard))
+
+    return patch.object(WorkerProxy, "_give_back", without_waiting)
+
+
+def _failed_starts_are_forgotten() -> AbstractContextManager[Any]:
+    return patch.object(Reserve, "_not_coming", lambda *_: None)
+
+
 FURTHER: tuple[Mutant, ...] = (
     Mutant("repeated", "what was heard is said again after a cut, and delivered again", _repetitions_are_delivered),
     Mutant("last", "the last message before a cut is not said again", _the_last_is_not_said_again),
@@ -111,6 +149,12 @@ FURTHER: tuple[Mutant, ...] = (
     Mutant("adopted", "a parent that waits and is adopted takes a place", _adopted_parents_keep_their_places),
     Mutant("owner", "an object goes with its owner although tasks use it", _objects_go_with_their_owner),
     Mutant("overtakes", "a task may leave before its large object", _tasks_overtake_their_objects),
+    Mutant("returned", "what an agent has that comes back late runs again", _runs_lost_are_not_known, ("late",)),
+    Mutant("cancels", "a cancel is not said again in a session that began anew", _cancels_are_said_once, ("anew",)),
+    Mutant("suspects", "a task that waited when its agent died gets no mark", _who_waits_is_not_suspected, ("deaths",)),
+    Mutant(
+        "young", "a processor that was killed before it was up is waited for", _failed_starts_are_forgotten, ("deaths",)
+    ),
     Mutant("told", "who says all again is not told what ended", _what_was_not_heard_is_not_told_again, ("late",)),
     Mutant("again", "what has ended is run when it is said again", _what_has_ended_is_forgotten, ("late",)),
 )

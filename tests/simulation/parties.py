@@ -111,6 +111,7 @@ class SchedulerParty(_Shelled):
         self.edge = SchedulerEdge(listener, self.tree)
         self._listen_in()
         self.inside = Inside(self.tree, shell.dispatcher, limits, goes_on=True)
+        self.contacts.listen(self, self.tree.directory)
         self.audit = Listener(self)
         self.tree.events.listen(shell.dispatcher.spawn(self.audit), EVERY_TASK if self.is_choppy else None)
         shell._edge = self.edge

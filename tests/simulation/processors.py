@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from tests.simulation.parties import AgentParty
 
 CHANNEL_SECONDS = 0.0001
+LIMIT_SECONDS = 3.0
+"""So long after its limit a task has ended: it is interrupted then, and its process killed a second later."""
 START_SECONDS = 0.05
 DEFAULT = DefaultSerializer()
 
@@ -171,6 +173,11 @@ class ProcessorModel(Party):
             threading.current_thread(),
         )
         self.soon(self._up, START_SECONDS)
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks wait in it, behind the one that it runs."""
+        return max(0, len(self._tasks) - self._answered - 1)
 
     # To the agent
 
@@ -353,6 +360,7 @@ class ProcessorModel(Party):
         self.agent.record.end(script_of(task).key, status == TaskStatus.CANCELED)
         words = self.page.words
         seconds = self.world.monotonic() - words[4] / 1e9 if words[0] else 0.0
+        self._check_limit(script_of(task), status, seconds)
         self._answered += 1
         words[0] = 0
         self._script, self._calls, self._timer = None, [], None
@@ -363,6 +371,18 @@ class ProcessorModel(Party):
         result = RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"")
         self._tell(TasksFinished(self.number, Batch[RunResult]([result])))
         self.soon(self._next, 0.00002)
+
+    def _check_limit(self, script: Script, status: TaskStatus, seconds: float) -> None:
+        was_stopped = max(self.stopped_at, self.agent.stopped_at) > self.world.now - seconds
+        if (
+            script.limit
+            and status != TaskStatus.CANCELED
+            and seconds > script.limit + LIMIT_SECONDS
+            and not was_stopped
+        ):
+            raise ViolationError(
+                f"task {script.key} ran to its end in {seconds:.1f} s, its limit is {script.limit:g} s"
+            )
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

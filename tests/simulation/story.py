@@ -59,6 +59,7 @@ class Story:
         self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
         self.system.is_choppy = kind.is_choppy
         self.system.record.is_alone, self.system.record.counts_deaths = kind.is_alone, kind.counts_deaths
+        self.system.record.cancel_seconds = kind.cancel_seconds
         if kind is OPTIONS or kind.is_choppy:
             self.system.capabilities = f"gpu={MANY_GPUS if kind.is_choppy else GPUS}"
         self._tokens = 0
@@ -166,7 +167,8 @@ class Story:
         self.submit_graph(once=True)
 
     def submit_retried(self) -> None:
-        script = self.script(raises=self.random.randint(1, 3), kind=VALUE)
+        raises = self.random.randint(1, 3)
+        script = self.script(raises=raises, kind=RAISE if raises == 2 else VALUE)  # once more than it is run again
         self._have(lambda user: user.submit(script))
 
     def submit_limited(self) -> None:
@@ -249,6 +251,12 @@ class Story:
 
         self._have(cancel)
 
+    def cancel_graph(self) -> None:
+        """A user cancels one future of a graph whose nodes take long."""
+        self.submit_graph(seconds=6.0, resists=False)
+        self.world.run(self.random.choice((0.01, 0.5, 3.0)))
+        self._have(lambda user: [user.cancel(call) for call in user.calls[-1:] if call.graph and not call.is_over])
+
     def crowd(self) -> None:
         """A user has much more to do than the workers can in a while."""
         scripts = [self.script(seconds=1.0, kind=VALUE, size=0, resists=False) for _ in range(100)]
@@ -284,8 +292,8 @@ class Story:
         """The session of a program begins anew: what was on its way to it is lost, and it says all again."""
         self._spoil(is_only_mail=True)
 
-    def _spoil(self, *, is_only_mail: bool = False) -> None:
-        """By a mistake in the scheduler there is something for a peer that cannot be written."""
+    def _spoil(self, of: str = "", *, is_only_mail: bool = False) -> None:
+        """By a mistake in the scheduler there is something for a peer that cannot be written: for this one, or any."""
         scheduler, record = self.system.scheduler, self.system.record
         if not scheduler.runs or not scheduler.tree.directory.connected:
             return
@@ -294,6 +302,8 @@ class Story:
             spoilt = Counter(name for _, name in record.spoilt)  # a fifth time in a row is the end of a client
             names = [each.name for each in self.system.living_programs() if spoilt[each.name] < SPOILT_MOST]
             peers = [peer for peer in peers if self.system.contacts.name_of(peer.key[1]) in names]
+        if of:
+            peers = [peer for peer in peers if self.system.contacts.name_of(peer.key[1]) == of]
         if not peers:
             return
         peer = self.random.choice(peers)
@@ -379,6 +389,14 @@ class Story:
         if agent is not None and agent.processors:
             self.random.choice(agent.processors).end("is killed")
 
+    def kill_busy(self) -> None:
+        """A processor with tasks that wait in it, as soon as there is one."""
+        agents = self.system.living_agents()
+        self.world.run(2.0, lambda: any(each.waiting for agent in agents for each in agent.processors))
+        busy = [each for agent in agents for each in agent.processors if each.waiting]
+        if busy:
+            self.random.choice(busy).end("is killed")
+
     def kill_young(self) -> None:
         """A processor, and the next one in its place before that is up."""
         agent = self._some_agent()
@@ -400,9 +418,21 @@ class Story:
     def kill_program(self) -> None:
         program = self._some_program()
         if program is not None and self.random.random() < 0.5:
-            is_silent = self.random.random() < 0.5
-            self.world.log(f"{program.name} is killed" + ", with its machine" * is_silent)
-            program.end(is_silent)
+            self._kill_program(program, is_silent=self.random.random() < 0.5)
+
+    def _kill_program(self, program: ProgramParty, is_silent: bool) -> None:
+        self.world.log(f"{program.name} is killed" + ", with its machine" * is_silent)
+        calls = [call for call in program.user.calls if not call.is_over]
+        self.system.record.canceled |= {call.script.key: self.world.now for call in calls}
+        program.end(is_silent)
+
+    def forsake(self) -> None:
+        """A program is killed together with the scheduler: nobody comes for its runs."""
+        program = self._some_program()
+        if program is not None:
+            self._kill_program(program, is_silent=False)
+            self.restart_scheduler()
+            self.program_joins()
 
     def restart_scheduler(self) -> None:
         if not self.system.scheduler.is_alive:
@@ -411,6 +441,7 @@ class Story:
         self.system.kill_scheduler()
         self.world.run(self.random.choice((0.0, 0.3, 3.0, 12.0)))
         self.system.start_scheduler()
+        self.system.record.disturbed_until = self.world.now
 
     def _pause(self, pause: Callable[[], None], go_on: Callable[[], None], name: str) -> None:
         seconds = self.random.choice(self.kind.stops)
@@ -469,6 +500,21 @@ class Story:
         self.world.run(self.random.choice((0.001, 0.3, 3.0)))
         self.spoil_program()
         network.heal(host)
+        self.system.record.disturbed_until = self.world.now
+
+    def cancel_lost(self) -> None:
+        """The cancel of a run is lost on its way to its agent, whose session begins anew."""
+        agent = self._some_agent()
+        if agent is None or not self.system.scheduler.runs:
+            return
+        network = self.system.network
+        network.hole(agent.host, up=False, down=True)
+        self.cancel()
+        self.cancel()
+        self.world.run(0.5)
+        self._spoil(agent.name)
+        network.reset(agent.host, True, True)
+        network.heal(agent.host)
         self.system.record.disturbed_until = self.world.now
 
     def jump_clock(self) -> None:

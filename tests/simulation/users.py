@@ -5,6 +5,7 @@ User --Client, futures, maps--> LinkThread <-- Driver, in place of its thread
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -26,6 +27,8 @@ from tests.simulation.record import Record
 from tests.simulation.world import Event, Party, ViolationError
 
 TURNS_MOST = 1_000
+ITEM = re.compile(r"\(item (\d+) of the map\)")
+"""Which item of a map has failed, in its error."""
 
 
 class WatchedFuture(ScalerFuture):
@@ -145,6 +148,8 @@ class Call:
         self.is_canceled = False
         self.since = user.party.world.now
         """when it was submitted"""
+        self.graph: set[str] = set()
+        """the nodes of its graph"""
         self.needed: set[str] = set()
         """the nodes that it needs, or the tasks whose futures are its arguments, and all that these need"""
         self.after: Sequence[Call] = ()
@@ -311,6 +316,7 @@ class User:
         for position in wanted:
             call = self._called(futures[f"n{position}"], nodes[position][0], (), is_lazy=False)
             call.expected, call.needed = results[position], below[position]
+            call.graph = {script.key for script, _ in nodes}
             calls.append(call)
         return calls
 
@@ -336,6 +342,7 @@ class User:
             for other in self.calls:  # of a graph, all
                 if other.future.task_id[:8] == call.future.task_id[:8]:
                     other.is_canceled = True
+                    self.record.canceled |= dict.fromkeys((other.script.key, *other.graph), self.party.world.now)
 
     def leave(self) -> None:
         self.is_leaving = True
@@ -409,7 +416,8 @@ class Mapped:
             user.link.abandon(run)
         except (ProcessorDiedError, WorkerDiedError, NoWorkerError) as error:
             record, is_refused = self._user.record, isinstance(error, NoWorkerError)
-            was_hit = any(record.hits[key] >= record.crash_limit for key in self._keys)
+            item = ITEM.search(str(error))
+            was_hit = item is not None and record.hits[self._keys[int(item[1])]] >= record.crash_limit
             self._end(record.may_refuse if is_refused else was_hit, repr(error))
             record.canceled.update(dict.fromkeys(self._keys, self._user.party.world.now))
             self._user.link.abandon(run)

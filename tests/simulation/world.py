@@ -10,6 +10,7 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any, ClassVar, TypeAlias
 
 from scaler import task_context
@@ -133,6 +134,8 @@ class Party:
         self.host = host
         self.is_alive = True
         self.is_paused = False
+        self.stopped_at = -inf
+        """when it was stopped last, or went on"""
         self.clock_ahead = 0.0
         self.context = TaskContext()
         self._missed: deque[Action] = deque()
@@ -175,12 +178,12 @@ class Party:
 
     def pause(self) -> None:
         """As by SIGSTOP."""
-        self.is_paused = True
+        self.is_paused, self.stopped_at = True, self.world.now
 
     def go_on(self) -> None:
         if not self.is_paused:
             return
-        self.is_paused = False
+        self.is_paused, self.stopped_at = False, self.world.now
         missed, self._missed = self._missed, deque()
         others, self.on_go_on = self.on_go_on, []
         for action in others:

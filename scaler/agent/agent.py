@@ -22,7 +22,7 @@ from collections.abc import Callable
 from scaler.agent.edge import Edge
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
-from scaler.agent.messages import Leave, SayStatistics
+from scaler.agent.messages import Leave, ReportStatistics
 from scaler.agent.object_cache import ObjectCache
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
@@ -193,7 +193,7 @@ def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, drain_seconds: float
 def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
     """Write a snapshot into the log. The link answers in the turn that follows a signal."""
     report = Report()
-    link.notify(SayStatistics(report))
+    link.notify(ReportStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
     shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.endpoint, edge.received, edge.sent, counts)))
 

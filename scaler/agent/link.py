@@ -28,7 +28,7 @@ from scaler.agent.messages import (
     LinkGarbled,
     LinkHeard,
     ObjectsHere,
-    SayStatistics,
+    ReportStatistics,
 )
 from scaler.agent.outputs import Outputs
 from scaler.agent.session_state import SessionState
@@ -155,19 +155,19 @@ class Link(Actor):
 
     # What it does now
 
-    @handles(SayStatistics)
-    def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("link", self._conversation.state, self._ledger.statistics())
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("link", self._conversation.state, self._ledger.statistics())
         tasks = self._ledger.tasks_by_worker()
         for worker, name in enumerate(self._names[: self._n_open]):
-            say.report.add("worker", name, {"tasks": tasks[worker]})
+            ask.report.add("worker", name, {"tasks": tasks[worker]})
 
     # How many workers take tasks
 
     @handles(CapacityChanged)
     def _capacity_changed(self, changed: CapacityChanged) -> None:
         """Have the scheduler use more workers, or fewer, and ask those back that wait at the others."""
-        n_open = min(changed.places, len(self._names))
+        n_open = min(changed.capacity, len(self._names))
         if self._session_state.closed is None or n_open == self._n_open:
             return
         level = logging.INFO if n_open else logging.WARNING

@@ -51,7 +51,7 @@ class Leave:
 
 
 @message
-class SayStatistics:
+class ReportStatistics:
     """To the link, in the urgent lane: add your counts to the report."""
 
     report: Report

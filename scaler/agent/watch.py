@@ -20,7 +20,7 @@ from scaler.ids import ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.memory import resident_bytes
-from scaler.process.meters import CpuMeter, free_bytes, peak_bytes
+from scaler.process.meters import CpuMeter, host_free_bytes, peak_bytes
 from scaler.wire.messages.common import RunState
 from scaler.wire.messages.monitor import (
     BIN_ROW,
@@ -165,7 +165,7 @@ class Watch:
             os.getpid(),
             self._own_cpu(now),
             resident_bytes(),
-            free_bytes(),
+            host_free_bytes(),
             lag_us,
             _worker_rows(totals[: self.shown], open_tasks, tally, short) if parts & Part.WORKERS else b"",
             processors if parts & Part.PROCESSORS else b"",

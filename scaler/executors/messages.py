@@ -33,7 +33,7 @@ class ExecutorProcessGone:
 class CapacityChanged:
     """Executor to link: so many tasks can run at once now."""
 
-    places: int
+    capacity: int
 
 
 @message

@@ -43,7 +43,7 @@ def peak_bytes(pid: int) -> int:
     return _kilobytes(_PROC / str(pid) / "status", b"VmHWM:") * 1024
 
 
-def free_bytes() -> int:
+def host_free_bytes() -> int:
     """Return the memory that this machine can still give to programs."""
     return _kilobytes(_PROC / "meminfo", b"MemAvailable:") * 1024
 

@@ -12,7 +12,7 @@ from collections import deque
 from scaler.actors.monitor import Gauges
 from scaler.process.loop import Cancellable, EventLoop
 from scaler.process.memory import resident_bytes
-from scaler.process.meters import free_bytes
+from scaler.process.meters import host_free_bytes
 
 LOOK_SECONDS = 0.1
 LOOKS_MOST = 100
@@ -61,7 +61,7 @@ class ProcessGauges:
         permille = round(1000 * (cpu - cpu_before) / (now - before)) if now > before else 0
         late = sorted(self._late)
         self._late.clear()
-        return Gauges(permille, resident_bytes(), free_bytes(), _share(late, 0.5), _share(late, 0.95))
+        return Gauges(permille, resident_bytes(), host_free_bytes(), _share(late, 0.5), _share(late, 0.95))
 
 
 def _share(late: list[float], share: float) -> int:

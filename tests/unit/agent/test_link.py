@@ -16,7 +16,7 @@ from scaler.agent.messages import (
     LinkCut,
     LinkHeard,
     ObjectsHere,
-    SayStatistics,
+    ReportStatistics,
     SayWhatIsKept,
 )
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
@@ -384,7 +384,7 @@ def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
     bench.tell(Batch[RunTask]([one, two]))
     bench.finish(two)
     report = Report()
-    bench.link.notify(SayStatistics(report))
+    bench.link.notify(ReportStatistics(report))
     bench.wait(0.05)
     assert report.of("link") == [("up", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
     assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]

@@ -206,9 +206,9 @@ class ProcessorProxy(Actor):
     def _ready(self, batch: Batch[ProcessorReady]) -> None:
         if not self._is_ready:
             self._is_ready = True
-            logger.info("worker %s: processor %d started", self._name, self._pid)
-            self._pool.send(InstallationWorks())
             pid = self._pid or batch[0].pid  # the fork server's word may come a moment later
+            logger.info("worker %s: processor %d started", self._name, pid)
+            self._pool.send(InstallationWorks())
             self._slot.send(ProcessorUp(self.number, self.actor_ref, self._progress, self._is_extra, pid))
         elif self._is_dismissed:
             self._is_dismissed = False

@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from scaler.executors.messages import StoredObject
+from scaler.executors.processes.messages import ProcessStarted
+from scaler.executors.processes.pool.processor_proxy import ProcessorProxy
 from scaler.executors.processes.slot.cancellation import GRACE_SECONDS
 from scaler.ids import TaskId, content_id
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
@@ -69,6 +71,29 @@ def test_an_object_that_no_processor_can_map_fails_its_task_and_no_other(node: N
     node.until(lambda: len(node.results) == 3)
     assert node.statuses() == [TaskStatus.SUCCESS, TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS]
     assert b"it could not map an object that the task needs" in bytes(node.results[1].payload)
+
+
+def test_a_processor_is_logged_by_its_number_before_the_fork_server_has_told_that(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started, late = ProcessorProxy.handlers[ProcessStarted], []
+
+    def be_late(self: ProcessorProxy, news: ProcessStarted) -> None:
+        if self._is_ready:
+            started(self, news)
+        else:
+            late.append(news.pid)
+            self.schedule(0.01, news)
+
+    monkeypatch.setitem(ProcessorProxy.handlers, ProcessStarted, be_late)
+    caplog.set_level("INFO")
+    node = Node()
+    try:
+        node.run(node.task(int))
+        node.until(lambda: node.results)
+    finally:
+        node.close()
+    assert f"processor {late[0]} started" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.monitor.topics import TOPICS
 from scaler.monitor.ui import views
-from scaler.monitor.ui.feed import GONE_SECONDS_MOST, State
+from scaler.monitor.ui.feed import ALWAYS, GONE_SECONDS_MOST, State
 from scaler.monitor.ui.views.graphs import depths
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
 from scaler.wire.messages.monitor import (
@@ -55,6 +56,10 @@ def test_each_page_has_a_frame_before_anything_was_heard(state: State, page: str
     shown = frame(state, page, **arguments)
     assert shown["strip"]["news"] == "never"
     assert shown["strip"]["open"] is None, "unknown is not 0"
+
+
+def test_each_topic_is_always_heard_or_needed_by_a_page() -> None:
+    assert TOPICS.keys() == ALWAYS | {topic for _, topic in views.PAGES.values() if topic and not topic.endswith("/")}
 
 
 @pytest.mark.parametrize("page", views.PAGES)

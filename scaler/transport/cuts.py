@@ -12,6 +12,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
+_BEGINS = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED
 
 
 class Watcher(Protocol):
@@ -33,7 +34,7 @@ class CutMonitor:
 
     def __init__(self, socket: zmq.Socket[bytes], watchers: Sequence[Watcher] = ()) -> None:
         self._watched, self._watchers = socket, watchers
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | (zmq.EVENT_ACCEPTED if watchers else 0))
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | (_BEGINS if watchers else 0))
         self.descriptor = int(self._monitor.getsockopt(zmq.FD))
         self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
@@ -51,7 +52,7 @@ class CutMonitor:
                 lost.append(descriptor)
                 for watcher in self._watchers:
                     watcher.close(descriptor)
-            elif event["event"] == zmq.EVENT_ACCEPTED:
+            elif event["event"] & _BEGINS:
                 for watcher in self._watchers:
                     watcher.open(descriptor)
         return lost

@@ -1,11 +1,16 @@
 """Descriptors: by which descriptor of the system each connection of a socket came, and which of them are idle.
 
-Used by the scheduler's socket, which hears from the system which descriptors were closed. Must never: close one.
+Used by the sockets, which hear from the system which descriptors were closed. Must never: close one that another part
+of this process has.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import weakref
 from collections.abc import Callable
+from typing import ClassVar
 
 from scaler.ids import Connection
 
@@ -49,6 +54,45 @@ class Descriptors:
             connections.remove(connection)
             if not connections:
                 del self._connections[descriptor]
+
+
+class Standing:
+    """The connections of a peer's socket that stand. In a forked process their copies are closed: they would keep the
+    connections when this process has ended, and the other end would wait for it.
+    """
+
+    all: ClassVar[weakref.WeakSet[Standing]] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self._files: dict[int, int] = {}
+        """descriptor -> what the system calls the connection behind it: descriptors are used again"""
+        Standing.all.add(self)
+
+    def open(self, descriptor: int) -> None:
+        """Take a new connection."""
+        with contextlib.suppress(OSError):
+            self._files[descriptor] = os.fstat(descriptor).st_ino
+
+    def close(self, descriptor: int) -> None:
+        """A connection has ended."""
+        self._files.pop(descriptor, None)
+
+    def leave_to_parent(self) -> None:
+        """Close the copies of this forked process."""
+        for descriptor, file in self._files.items():
+            with contextlib.suppress(OSError):
+                if os.fstat(descriptor).st_ino == file:
+                    os.close(descriptor)
+        self._files = {}
+
+
+def _leave_all_to_parent() -> None:
+    for standing in list(Standing.all):
+        standing.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class Idle:

@@ -24,7 +24,7 @@ from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
-from scaler.transport.descriptors import Descriptors, Idle
+from scaler.transport.descriptors import Descriptors, Idle, Standing
 from scaler.transport.interface import AddressInUseError, Message, PeerGoneError
 from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.unread import IS_POSSIBLE, Unread
@@ -334,7 +334,7 @@ class DealerSocket:
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
-        self._monitor = CutMonitor(self._socket)
+        self._monitor = CutMonitor(self._socket, [Standing()])
         try:
             self._socket.connect(endpoint.address)
         except zmq.ZMQError:

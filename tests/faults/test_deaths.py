@@ -356,6 +356,44 @@ def test_a_client_that_was_away_for_too_long_gets_its_task_run_again_while_the_o
             program.wait()
 
 
+FORKS = """
+import multiprocessing, os, sys, time
+from scaler import Client
+def work(mark):
+    open(mark, "w").close()
+    try:
+        time.sleep(1000)
+    finally:
+        os.remove(mark)
+client = Client(sys.argv[1])
+future = client.submit(work, sys.argv[2])
+client.submit(pow, 2, 3).result(60)
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,))
+child.start()
+print(child.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_the_tasks_of_a_killed_program_end_though_a_process_that_it_has_forked_lives_on(tmp_path: Path) -> None:
+    """With a client time-out of ten minutes only the end of the connection can tell."""
+    with scheduler(None, "-ct", "600") as (address, _), command("cluster", address, "-n", "2"):
+        mark = tmp_path / "mark"
+        program = subprocess.Popen([sys.executable, "-c", FORKS, address, mark], stdout=subprocess.PIPE, text=True)
+        assert program.stdout is not None
+        child = int(program.stdout.readline())
+        try:
+            wait_until(mark.exists, "it runs")
+            program.kill()
+            program.wait()
+            wait_until(lambda: not mark.exists(), "it ends")
+            assert psutil.Process(child).is_running()
+        finally:
+            program.kill()
+            program.stdout.close()
+            os.kill(child, signal.SIGKILL)
+
+
 def sleep_and_note(folder: str, name: str, seconds: float) -> str:
     """Leave a file when it begins, and another one when it has ended."""
     Path(folder, f"{name}-began").touch()

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+import socket
+
 from scaler.ids import Connection
-from scaler.transport.descriptors import Descriptors, Idle
+from scaler.transport.descriptors import Descriptors, Idle, Standing
 
 
 def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
@@ -66,3 +69,32 @@ def test_a_descriptor_that_is_used_again_is_a_new_connection() -> None:
     assert idle.look({}.__contains__) == []
     idle.close(5)
     assert idle.look({}.__contains__) == []
+
+
+def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> None:
+    ours, theirs = socket.socketpair()
+    ended, other = socket.socketpair()
+    standing = Standing()
+    with ours, theirs, ended, other:
+        for one in (ours, ended):
+            standing.open(one.fileno())
+        standing.close(ended.fileno())
+        standing.leave_to_parent()
+        assert theirs.recv(1) == b"", "it has hung up"
+        ended.send(b"x")
+        assert other.recv(1) == b"x"
+        ours.detach()
+
+
+def test_a_descriptor_that_another_file_has_by_now_is_left_alone() -> None:
+    ours, theirs = socket.socketpair()
+    one, other = socket.socketpair()
+    standing = Standing()
+    with theirs, one, other:
+        descriptor = ours.fileno()
+        standing.open(descriptor)
+        os.dup2(one.fileno(), descriptor)  # as when it was closed and is used again
+        standing.leave_to_parent()
+        assert ours.send(b"x") == 1
+        assert other.recv(1) == b"x"
+        ours.close()

@@ -326,7 +326,7 @@ class Retries:
 
     descriptor = 0
 
-    def __init__(self, socket: Any) -> None:
+    def __init__(self, socket: Any, _watchers: Any) -> None:
         self.monitor = socket.get_monitor_socket(zmq.EVENT_CONNECT_RETRIED)
 
     def close(self) -> None:
@@ -338,7 +338,9 @@ def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
 ) -> None:
     """The pauses between attempts to connect grow, but not for long."""
     usual = sockets.CutMonitor  # for the sockets that threads of earlier tests still make
-    monkeypatch.setattr(sockets, "CutMonitor", lambda made: (Retries if made.context is context else usual)(made))
+    monkeypatch.setattr(
+        sockets, "CutMonitor", lambda made, *rest: (Retries if made.context is context else usual)(made, *rest)
+    )
     dealer = DealerSocket(context, Endpoint.parse(f"ipc://{tmp_path}/s"))
     monitor = cast("Any", dealer._monitor).monitor
     pauses = [parse_monitor_message(monitor.recv_multipart())["value"] for _ in range(5)]

@@ -46,6 +46,8 @@ from scaler.wire.session.transfer import window_at
 
 logger = logging.getLogger(__name__)
 
+FILES_LEAST = 48
+"""With fewer ZeroMQ ends the process when it opens its sockets."""
 ELASTIC_MOST = 256
 """So many workers at most take tasks where their number follows an engine, or twice as many as in the beginning."""
 
@@ -66,12 +68,12 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         does not mend.
 
     Raises:
-        ConfigError: if there is no such engine, or it cannot do what the settings ask for.
+        ConfigError: if there is no such engine, it cannot do what the settings ask for, or too few files may be open.
     """
     executor = load_executor(config)
     has = {**executor.capabilities, **read_amounts(config.capabilities)}
     capabilities = to_text(has, read_functions(config.functions))
-    allow_many_files()
+    allow_many_files("a cluster", FILES_LEAST)
     shell = Shell(config.event_loop)
     edge = Edge(
         shell,

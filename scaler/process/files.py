@@ -11,6 +11,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from scaler.config import ConfigError
+
 MANY_FILES = 65_536
 
 RESERVE = 0.1
@@ -19,20 +21,29 @@ RESERVE_LEAST = 256
 """Or fewer than this, but no more than a quarter: so many may be opened at once before anybody looks again."""
 
 
-def allow_many_files() -> int:
+def allow_many_files(what: str, least: int) -> None:
     """Raise the soft limit of open files of this process, and of those that it starts.
 
     Only in the main thread: otherwise this is a user's program, which decides for itself.
 
-    Returns:
-        the limit that holds now.
+    Args:
+        what: this process, in words.
+        least: how many files it needs to begin with.
+
+    Raises:
+        ConfigError: if it may not have so many.
     """
     with contextlib.suppress(ValueError, OSError):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
         if soft < most and threading.current_thread() is threading.main_thread():
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit < least:
+        raise ConfigError(
+            f"the limit of open files is {limit}, and {what} needs {least} at least, and more for each connection: "
+            "raise it (ulimit -n 1024, or LimitNOFILE= of systemd)"
+        )
 
 
 class OpenFiles:

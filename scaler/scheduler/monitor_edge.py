@@ -17,6 +17,7 @@ from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
+from scaler.transport.private import remove_left_monitors
 from scaler.transport.publisher import Publisher
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.codec.columns import TRACEBACK_CHARACTERS
@@ -127,6 +128,8 @@ def open_publisher(wanted: Endpoint | None, usual: Endpoint | None, say: Callabl
         return Publisher(None if wanted.address == ANYWHERE else wanted)
     if not usual:
         return None
+    if usual.file is not None:
+        remove_left_monitors(usual.file.parent)
     try:
         return Publisher(usual)
     except OSError as error:

@@ -39,6 +39,9 @@ from scaler.wire.session.transfer import window_at
 
 logger = logging.getLogger(__name__)
 
+FILES_LEAST = 64
+"""With fewer it listens, and cannot take the first connections."""
+
 SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
@@ -99,7 +102,7 @@ class SchedulerProcess:
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
-        allow_many_files()
+        allow_many_files("a scheduler", FILES_LEAST)
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
         self._transport = open_transport(config.endpoint, config.io_threads, config.frame_bytes, unread_bytes)

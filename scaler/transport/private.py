@@ -14,6 +14,7 @@ import os
 import socket
 import stat
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from scaler.endpoint import Endpoint, ipc_address
 
 _PATH_BYTES_MOST = 80  # the kernel's limit is 107 with the file's name
 _PREFIX = "scaler-"
+LEFT_SECONDS = 60.0
+"""A socket so young may be of a process that is about to listen."""
 _USERS = "users"  # the file with the process ids, one in a line
 _IMPORTS = "imports"
 _END = "."  # its last line: one without it is being written
@@ -86,6 +89,16 @@ def remove_socket(endpoint: Endpoint) -> None:
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         if probe.connect_ex(str(file)) == errno.ECONNREFUSED:
             file.unlink(missing_ok=True)
+
+
+def remove_left_monitors(folder: Path) -> None:
+    """Remove the sockets of monitors that killed schedulers of this user have left, each under the name of its port."""
+    for file in folder.glob("*_[0-9]*_monitor"):
+        with contextlib.suppress(OSError):
+            found = file.lstat()
+            is_old = time.time() - found.st_mtime > LEFT_SECONDS
+            if stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid() and is_old and not _listens(file):
+                file.unlink(missing_ok=True)
 
 
 def remove_private_place(endpoint: Endpoint) -> None:

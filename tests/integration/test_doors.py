@@ -51,6 +51,15 @@ def test_a_scheduler_raises_its_limit_of_open_files() -> None:
         assert psutil.Process(running.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
+@pytest.mark.parametrize("name", ["scheduler", "cluster"])
+def test_a_limit_of_open_files_that_is_too_low_is_named(name: str) -> None:
+    with command(
+        name, free_address(), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    ) as running:
+        running.wait_for(f"the limit of open files is 40, and a {name} needs")
+        assert running.end() == 2
+
+
 @pytest.mark.parametrize("name", ["s", "s_monitor"])
 def test_a_scheduler_lets_nobody_else_connect_to_its_files_while_few_can_be_opened(tmp_path: Path, name: str) -> None:
     """ZeroMQ ends a process that cannot take such a connection."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from scaler.endpoint import Endpoint
-from scaler.transport.private import Imports, keep_private_place_for, new_private_endpoint, remove_private_place
+from scaler.transport.private import (
+    LEFT_SECONDS,
+    Imports,
+    keep_private_place_for,
+    new_private_endpoint,
+    remove_left_monitors,
+    remove_private_place,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -138,3 +147,21 @@ def test_only_a_place_that_others_cannot_enter_says_what_to_import(temporary_fol
     endpoint = new_private_endpoint()
     place_of(endpoint).parent.chmod(0o755)
     assert Imports.at(endpoint) is None
+
+
+def test_sockets_of_monitors_that_nobody_has_any_more_go_and_others_stay(temporary_folder: Path) -> None:
+    names = ["127.0.0.1_2345_monitor", "host_1_monitor", "127.0.0.1_7_monitor", "mine_monitor"]
+    left, listening, young, other = files = [temporary_folder / name for name in names]
+    plain = temporary_folder / "127.0.0.1_8_monitor"
+    plain.touch()
+    with contextlib.ExitStack() as stack:
+        for file in files:
+            socket_ = stack.enter_context(socket.socket(socket.AF_UNIX))
+            socket_.bind(str(file))
+            if file == listening:
+                socket_.listen()
+        long_ago = time.time() - LEFT_SECONDS - 10
+        for file in (left, listening, other, plain):
+            os.utime(file, (long_ago, long_ago))
+        remove_left_monitors(temporary_folder)
+        assert [file.exists() for file in (left, listening, young, other, plain)] == [False, True, True, True, True]

@@ -14,9 +14,10 @@ from scaler.client.insight.presence import leave
 from scaler.client.link.thread import LinkThread
 from scaler.endpoint import Endpoint
 from scaler.ids import ClientId, random_id
+from scaler.wire.messages.client import SCALES
 
 TIMEOUT_SECONDS, HEARTBEAT_SECONDS = 60.0, 2.0
-_NAME = re.compile(r"scale-[0-9a-f]{8}")
+_NAME = re.compile(rf"{SCALES}[0-9a-f]{{8}}")
 _WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
 
 
@@ -29,7 +30,7 @@ class Owner:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self.name = f"scale-{uuid.uuid4().hex[:8]}"
+        self.name = f"{SCALES}{uuid.uuid4().hex[:8]}"
         self._link = self._new_link()
 
     def _new_link(self) -> LinkThread:

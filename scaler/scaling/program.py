@@ -11,6 +11,7 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.model.remaining import wanted_by_capabilities
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
+from scaler.scaling.owner import owners_in
 from scaler.scaling.plan import Bounds, Cluster, Plan
 from scaler.scaling.pool import Pool
 
@@ -124,10 +125,11 @@ class Program:
 
     def _take_over(self, now: float) -> None:
         model, head = self._model, self._model.heads["clients"]
-        if head.shown < head.total:  # an owner may be among those that are not shown
+        labels = [client.label for client in model.clients.values()]
+        if head.shown < head.total and len(owners_in(labels)) == len(labels):  # owners come first: there may be more
             return
         workers = [worker for worker in model.workers if self._pool.may_have(worker)]
-        for name in self._clusters.adopt(workers, (client.label for client in model.clients.values()), now):
+        for name in self._clusters.adopt(workers, labels, now):
             self._say(f"{name} has lost the scaler_scale that has started it: taken over")
 
     def _decide(self, now: float) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
+from operator import itemgetter
 from typing import Any
 
 from scaler.actors.insight.explanations import OF_NODES, in_the_queue
@@ -15,6 +16,7 @@ from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import Functions
 from scaler.actors.objects.object_store import ObjectTable, StoredObject
 from scaler.ids import ClientId, ObjectId, public_id
+from scaler.wire.messages.client import SCALES
 from scaler.wire.messages.monitor import (
     ENDED,
     RECEIVED,
@@ -85,20 +87,32 @@ def _clients(sources: Sources) -> Iterator[tuple[ClientId, Any]]:
             yield ClientId(peer_id), peer
 
 
+def _label(peer: Any) -> str:
+    return peer.identity.label if peer.identity is not None else ""
+
+
 def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[StateClient], int]:
     """Return the items of the topic `clients`, and how many clients there are."""
-    clients = sorted(_clients(sources), key=lambda each: backlog.open[each[0]], reverse=True)
+    # Each `scaler_scale` first: others see by this list which of them are gone.
+    clients = sorted(
+        (
+            (_label(peer).startswith(SCALES), backlog.open[client_id], client_id, peer)
+            for client_id, peer in _clients(sources)
+        ),
+        key=itemgetter(0, 1),
+        reverse=True,
+    )
     account_of = sources.directory.accounts.of
     items = []
-    for client_id, peer in clients[:CLIENTS_MOST]:
+    for _, n_open, client_id, peer in clients[:CLIENTS_MOST]:
         short = public_id(client_id)
         items.append(
             StateClient(
                 short,
-                peer.identity.label if peer.identity is not None else "",
+                _label(peer),
                 short,
                 int(not peer.connection),
-                backlog.open[client_id],
+                n_open,
                 backlog.accounts.get(account_of(client_id), 0),
                 min(_UINT32_MOST, int(1000 * max(0.0, now - peer.heard_at))),
             )

@@ -29,6 +29,10 @@ from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColum
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, travels
 
 
+SCALES = "scale-"
+"""So the labels of the clients begin by which a `scaler_scale` is known."""
+
+
 class GoodbyeKind(IntEnum):
     """Why a client leaves."""
 

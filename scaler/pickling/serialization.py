@@ -25,6 +25,7 @@ from scaler.interruptions import is_interruption
 from scaler.pickling import pickled_classes, pickler
 from scaler.pickling.culprits import culprit_in
 from scaler.pickling.shipped import install
+from scaler.pickling.versions import Versions, compare, versions_used_by
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
 Frames: TypeAlias = Sequence[Buffer]
@@ -254,6 +255,8 @@ class WithModules(NamedTuple):
 
     serializer: Serializer
     modules: bytes
+    versions: Versions
+    """of the packages that the function uses"""
 
 
 def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
@@ -266,10 +269,12 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
         SerializeObjectError: if one of them cannot be serialised.
     """
     own: Buffer = b""
-    if modules:
-        own = to_frames(DefaultSerializer(), WithModules(serializer, modules))[0]
-    elif type(serializer) is not DefaultSerializer:
-        own = to_frames(DefaultSerializer(), serializer)[0]
+    versions = versions_used_by(function)
+    sent = WithModules(serializer, modules, versions) if modules or versions else serializer
+    if type(serializer) is not DefaultSerializer:
+        own = to_frames(DefaultSerializer(), sent)[0]
+    elif sent is not serializer:
+        own = pickle.dumps(sent, 5)
     return [own, *to_frames(serializer, function)]
 
 
@@ -287,9 +292,12 @@ def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple
     own: Any = DefaultSerializer()
     if memoryview(frames[0]).nbytes:
         own = from_frames(own, frames[:1])
-    serializer, modules = own if type(own) is WithModules else (own, b"")
+    serializer, modules, versions = own if type(own) is WithModules else WithModules(own, b"", {})
     install(modules)
-    return serializer, from_frames(serializer, frames[1:])
+    try:
+        return serializer, from_frames(serializer, frames[1:])
+    finally:  # also if it cannot be read: then they may be the reason
+        compare(versions)
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -211,6 +211,25 @@ def test_a_cluster_finds_the_modules_of_the_folder_in_which_it_is_started(
             assert cluster.wait(30) == 0
 
 
+def test_a_package_of_another_version_on_the_workers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "versioned_for_a_test"
+    for version, contents in (("1.0", ""), ("2.0", "class New: pass\n")):
+        (tmp_path / version).mkdir()
+        source = f"__version__ = {version!r}\ndef version(_=None):\n    return __version__\n{contents}"
+        (tmp_path / version / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path / "2.0"))
+    package = importlib.import_module(name)
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, "-n", "1", env={"PYTHONPATH": str(tmp_path / "1.0")}) as cluster,
+        Client(address) as client,
+    ):
+        assert client.submit(package.version).result(30) == "1.0"
+        cluster.wait_for(f"a task uses {name} 2.0, and this worker has 1.0: ")
+        with pytest.raises(DeserializeObjectError, match=f"comes from: {name} is 1.0 here and 2.0 there"):
+            client.submit(package.version, package.New()).result(30)
+
+
 def test_a_worker_has_one_log_file_however_many_processes_it_had(tmp_path: Path) -> None:
     with (
         scheduler("ipc://" + str(tmp_path / "socket"), "--crash-limit", "1") as (address, _),

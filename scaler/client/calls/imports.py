@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from collections.abc import Iterable
 
 from scaler.endpoint import Endpoint
 from scaler.pickling.loaded import is_installed
 from scaler.pickling.serialization import Frames
+from scaler.pickling.versions import modules_of
 from scaler.transport.private import Imports as Place
 
 FUNCTIONS_MOST = 8
@@ -49,7 +48,8 @@ class Imports:
             return
         self._left = self._left - 1 if time.monotonic() < self._until else 0
         pickled = bytes(memoryview(frames[1])[:LOOKED_AT_BYTES])
-        used = {name for each in own for name in _used_by(sys.modules.get(each))}
+        loaded = (sys.modules.get(each) for each in own)
+        used = {name for each in loaded if each is not None for name in modules_of(vars(each).values())}
         found = {
             name
             for name in list(sys.modules)
@@ -64,15 +64,3 @@ def _as_pickled(name: str) -> bytes:
     """Return how a pickle has a short text."""
     text = name.encode()
     return b"\x8c%c%b" % (len(text), text) if len(text) < 256 else b"\0"
-
-
-def _used_by(module: Any) -> Iterator[str]:
-    """Go through the modules that a module has, or has something of."""
-    for value in list(vars(module).values()) if issubclass(type(module), ModuleType) else ():
-        # By their types: values may stand for others, and their attributes run code.
-        if issubclass(type(value), ModuleType):
-            yield value.__name__
-        elif issubclass(type(value), (type, FunctionType, BuiltinFunctionType)):
-            yield str(value.__module__)
-        else:
-            yield type(value).__module__

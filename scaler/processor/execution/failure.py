@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
 from scaler.pickling import pickled_classes
 from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
+from scaler.pickling.versions import differences
 from scaler.processor.execution.values import Values
 from scaler.wire.codec.structs import TaskFailure
 
@@ -110,6 +111,8 @@ def _about_value(error: DeserializeObjectError, cause: BaseException, worker: st
                 "Only the workers of a cluster that this program has started have that: elsewhere, set "
                 "multiprocessing.current_process().authkey to the same bytes in that program and by an initializer"
             )
+    if differing := differences():
+        text += f"; packages that the task uses have another version where it comes from: {differing}"
     better = DeserializeObjectError(text)
     better.__cause__ = cause
     return better

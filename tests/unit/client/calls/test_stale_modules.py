@@ -56,6 +56,8 @@ def sent_with(client: Client, function: Any) -> dict[str, str]:
         return {}
     with_modules = pickle.loads(own)
     assert type(with_modules) is WithModules
+    if not with_modules.modules:
+        return {}
     shipment = pickle.loads(zlib.decompress(with_modules.modules))
     assert type(shipment) is Shipment
     return {name: source.text.decode() for name, source in shipment.sources.items()}

@@ -1,0 +1,93 @@
+"""Versions: of the packages that a function uses, where it is sent from and where it is read.
+
+Asked by the client when it pickles a function, and by the processes that read it. They compare, and say once what
+differs. Must never: import a module, or keep a function from being read.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, TypeAlias
+
+from scaler.pickling.pickled_functions import is_found_by_name
+
+logger = logging.getLogger("scaler.processor")
+
+Versions: TypeAlias = Mapping[str, str]
+"""package -> what it has as its `__version__`"""
+
+_OURS_AND_PYTHONS = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
+
+_differing: dict[str, tuple[str, str]] = {}
+"""package -> its version here, and where the function was sent from that was read last"""
+
+_said: set[tuple[str, str]] = set()
+
+
+def versions_used_by(function: Any) -> dict[str, str]:
+    """Return the versions of the packages that a function uses: those of its module if it is found there by name, and
+    else those that its code names.
+    """
+    function = getattr(function, "func", function)  # that of a partial
+    if is_found_by_name(function):
+        module = sys.modules[function.__module__]
+        names = {function.__module__, *modules_of(vars(module).values())}
+    elif type(function) is FunctionType:
+        names = set(modules_of(_read_by(function.__code__, function.__globals__)))
+    else:
+        return {}
+    tops = {name.partition(".")[0] for name in names} - _OURS_AND_PYTHONS
+    return {top: version for top in sorted(tops) if (version := _version_of(top))}
+
+
+def modules_of(values: Iterable[Any]) -> Iterator[str]:
+    """Go through the names of the modules that some values are, or are of.
+
+    By their types: values may stand for others, and their attributes run code.
+    """
+    for value in list(values):
+        if issubclass(type(value), ModuleType):
+            yield value.__name__
+        elif issubclass(type(value), (type, FunctionType, BuiltinFunctionType)):
+            yield str(value.__module__)
+        else:
+            yield type(value).__module__
+
+
+def compare(sent: Versions) -> None:
+    """Compare the versions that came with a function with those of this process, and log what differs, once each."""
+    for top, there in sent.items():
+        here = _version_of(top)
+        if here in ("", there):
+            _differing.pop(top, None)
+            continue
+        _differing[top] = here, there
+        if (top, there) not in _said:
+            _said.add((top, there))
+            logger.warning("a task uses %s %s, and this worker has %s: %s", top, there, here, _CURE)
+
+
+def differences() -> str:
+    """Return what differs from where the last function was sent from, to end a sentence; empty: nothing is known to."""
+    return ", ".join(f"{top} is {here} here and {there} there" for top, (here, there) in _differing.items())
+
+
+_CURE = "values and functions of one may not be readable in the other; install the same version on both sides"
+
+
+def _read_by(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[Any]:
+    for name in code.co_names:
+        if name in namespace:
+            yield namespace[name]
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _read_by(inner, namespace)
+
+
+def _version_of(top: str) -> str:
+    module = sys.modules.get(top)
+    version = vars(module).get("__version__") if type(module) is ModuleType else None
+    return version if type(version) is str else ""

@@ -28,7 +28,6 @@ from scaler.wire.messages.columns import (
 from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColumn
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, travels
 
-
 SCALES = "scale-"
 """So the labels of the clients begin by which a `scaler_scale` is known."""
 

@@ -104,12 +104,15 @@ class RecallRun:
 
 @message
 class RunLost:
-    """worker proxy -> task: my worker is gone, and this attempt too. `was_ordered`: its agent may have heard of it."""
+    """worker proxy -> task: my worker is gone, and this attempt too. `was_ordered`: its agent may have heard of it.
+    `was_on_its_way`: it had not said that it has.
+    """
 
     attempt: int
     worker_name: str
     was_running: bool
     was_ordered: bool = True
+    was_on_its_way: bool = False
 
 
 @message

@@ -81,6 +81,7 @@ from scaler.actors.tasks.task_states import (
     shown_state,
 )
 from scaler.kit import Actor, ActorRef, handles
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
@@ -106,6 +107,9 @@ class TaskActor(Actor):
 
     _suspect = -1
     """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
+
+    _lost_on_the_way = 0
+    """how many agents, one after the other, were lost while its order was on its way there"""
 
     _adopted = -1
     """the attempt that was adopted last"""
@@ -210,9 +214,13 @@ class TaskActor(Actor):
             self._move(GIVEN_UP, self._given_up(sentence, status), worker)
             return
         event = LOST
+        self._lost_on_the_way = self._lost_on_the_way + 1 if lost.was_on_its_way else 0
         if lost.was_running:
             self._suspect = lost.attempt
             event = LOST_TOO_OFTEN if self._count_crash() else LOST
+        elif self._lost_on_the_way >= TRIES_MOST:  # it may be what ends them
+            event = LOST_TOO_OFTEN
+            sentence += f": {TRIES_MOST} agents, one after the other, were lost while its order was on its way there"
         self._move(event, self._bad_end(sentence, status), worker)
 
     @handles(RunRecalled)
@@ -260,7 +268,8 @@ class TaskActor(Actor):
     @handles(RunFound)
     def _found(self, found: RunFound) -> None:
         task_id = self._spec.task_id
-        if found.attempt == self._suspect:  # its agent lives
+        self._lost_on_the_way = 0  # its agent lives
+        if found.attempt == self._suspect:
             self._suspect = -1
             self._crashes -= 1
         if self._state is READY or (self._state is RETURNING and self._offer is None):
@@ -357,7 +366,7 @@ class TaskActor(Actor):
             self._enter_canceling()
         elif state is FAILED and result is not None:
             self._drop_offer()
-            self._enter_failed(event, result)
+            self._enter_failed(result)
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
@@ -431,10 +440,10 @@ class TaskActor(Actor):
         if self._worker is not None:
             self._worker.send(CancelRun(self._spec.task_id, self._attempt))
 
-    def _enter_failed(self, event: Event, result: RunResult) -> None:
-        payload = result.payload
-        if event in (CRASHED_TOO_OFTEN, LOST_TOO_OFTEN):
-            payload += f" (attempt {self._crashes} of {self._context.services.config.crash_limit})".encode()
+    def _enter_failed(self, result: RunResult) -> None:
+        payload, limit = result.payload, self._context.services.config.crash_limit
+        if self._crashes >= limit:
+            payload += f" (attempt {self._crashes} of {limit})".encode()
         self._end(TaskStatus(result.status), payload, (), result.profile)
 
     def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:

@@ -499,7 +499,8 @@ class WorkerProxy(Actor):
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
         for run in self._runs.values():
-            run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
+            was_on_its_way = was_lost and (run.spec.task_id, run.attempt) in unheard
+            run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_on_its_way=was_on_its_way))
         if was_lost and self._runs:
             self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
         self._runs, self._orphans = {}, Orphans(())

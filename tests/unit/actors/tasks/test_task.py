@@ -177,6 +177,27 @@ def test_a_task_that_only_waited_at_lost_workers_gets_no_mark(scene: Scene) -> N
     assert scene.actor.state is READY
 
 
+def on_its_way(attempt: int) -> RunLost:
+    return RunLost(attempt, "alpha", was_running=False, was_on_its_way=True)
+
+
+def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scene) -> None:
+    for attempt in range(1, 6):
+        scene.run_and(attempt, on_its_way(attempt))
+    assert scene.end().payload == (
+        b"its worker alpha was lost: 5 agents, one after the other, were lost while its order was on its way there"
+    )
+
+
+def test_it_is_tried_again_if_one_of_them_had_it(scene: Scene) -> None:
+    for attempt in range(1, 5):
+        scene.run_and(attempt, on_its_way(attempt))
+    scene.run_and(5, RunLost(5, "alpha", was_running=False))
+    for attempt in range(6, 10):
+        scene.run_and(attempt, on_its_way(attempt))
+    assert scene.actor.state is READY
+
+
 @pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.NOT_FOUND, TaskStatus.NO_WORKER])
 def test_a_task_that_the_worker_dropped_is_ready_again(scene: Scene, status: TaskStatus) -> None:
     scene.run_and(1, result(1, status))

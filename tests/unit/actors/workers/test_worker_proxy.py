@@ -373,7 +373,7 @@ def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
     scene.forget()
     scene.tell(StopWorker(was_lost=True, unheard=[order(0), order(2)]))
     lost = [task.take() for task in scene.tasks]
-    assert lost == [[RunLost(1, "alpha", was_running)] for was_running in (False, True, False)]
+    assert lost == [[RunLost(1, "alpha", heard, was_on_its_way=not heard)] for heard in (False, True, False)]
 
 
 def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, wait
@@ -171,3 +172,25 @@ def test_large_results_arrive(client: Client) -> None:
 def test_there_must_be_room_for_one(client: Client, max_workers: int) -> None:
     with pytest.raises(ValueError, match="max_workers must be greater than 0"):
         client.as_executor(max_workers)
+
+
+def python_calls_of(act: Callable[[], object]) -> int:
+    """Return how many Python functions this thread calls for it, the second time."""
+    calls: list[str] = []
+    act()
+    sys.setprofile(lambda _frame, event, _argument: calls.append(event))
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls.count("call")
+
+
+def test_a_call_costs_few_calls_more_than_a_submit(client: Client) -> None:
+    executor = client.as_executor()
+    kept: list[object] = []
+    beside = python_calls_of(lambda: kept.append(executor.submit(abs, -1))) - python_calls_of(
+        lambda: kept.append(client.submit(abs, -1))
+    )
+    assert beside <= 12, "with the condition of the standard library they are 16"
+    executor.shutdown()

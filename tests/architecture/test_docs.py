@@ -78,6 +78,12 @@ def test_the_documentation_has_the_version_of_the_package() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_headings_have_no_links(page: Path) -> None:
+    """Sphinx ends with a KeyError at a link in a heading to a file that is no page, and does not say where."""
+    assert re.findall(r"^#+ .*\]\(.*$", page.read_text(), re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text()
     named = set(re.findall(r"`((?:scaler|tests|protocol|docs)/[\w./]+?\.(?:py|md|capnp))`", text))

@@ -15,6 +15,7 @@ Must never: hand out tasks while a loose processor runs, or one that was killed 
 
 from __future__ import annotations
 
+import logging
 from math import inf
 
 from scaler.executors.answers import Answers
@@ -36,6 +37,11 @@ from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.reserve import Reserve
 from scaler.executors.processes.slot.suspension import Suspension
 from scaler.executors.task_queue import TaskQueue, run_of
+
+logger = logging.getLogger(__name__)
+
+DEEP = 100
+"""So many tasks of a worker that wait at once are worth a warning, and then twice as many: each has a process."""
 
 
 class Turns:
@@ -70,6 +76,8 @@ class Turns:
         self._idle = processors.in_state(IDLE)
         self._obstacles = processors.in_state(LOOSE), processors.in_state(DOOMED), processors.in_state(DISTRUSTED)
         """processors that run, or may run, besides the one that holds the slot"""
+        self._blocked = processors.in_state(BLOCKED)
+        self._deep = DEEP
         self.mail: Mail = {
             TaskBlocks: self._block,
             TaskAsks: self._ask,
@@ -126,6 +134,17 @@ class Turns:
             withhold(processor, blocks.task)
         processor.held_us = inf
         self._reserve.fill()
+        self._warn_of_depth()
+
+    def _warn_of_depth(self) -> None:
+        count = len(self._blocked) + len(self._asking)
+        if count >= self._deep:
+            self._deep = 2 * count
+            logger.warning(
+                "%d tasks of one worker wait for tasks that they have submitted, each in a process of its own: a "
+                "recursion that is much deeper, or never ends, uses up the memory (docs/howto/nested-tasks.md)",
+                count,
+            )
 
     def _ask(self, asks: TaskAsks) -> None:
         """What a task waited for is there."""

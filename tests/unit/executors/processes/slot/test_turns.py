@@ -14,6 +14,7 @@ from scaler.executors.processes.messages import (
     TaskBlocks,
     TaskUnblocks,
 )
+from scaler.executors.processes.slot import turns
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, IDLE, KILL, LOOSE, RUNNING
 from scaler.executors.processes.slot.processors import ProcessorRecord
@@ -44,6 +45,21 @@ def test_a_task_that_waits_makes_room_for_the_next_one(bench: WaitingBench) -> N
     assert len(bench.pool.take(AddProcessor)) == READY_AHEAD
     bench.up()
     assert bench.handed_to() == [(2, [parent])]
+
+
+def test_a_recursion_that_is_very_deep_is_worth_a_warning_each_time_that_it_is_twice_as_deep(
+    bench: WaitingBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "DEEP", 2)
+    bench = WaitingBench()
+    for number in range(1, 6):
+        bench.run(bench.task())
+        bench.wait_for_others(number)
+        bench.up()
+    assert [text.partition(" wait for")[0] for text in caplog.messages] == [
+        "2 tasks of one worker",
+        "4 tasks of one worker",
+    ]
 
 
 def test_it_goes_on_in_its_own_processor_before_anything_else(bench: WaitingBench) -> None:

@@ -18,6 +18,7 @@ from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse, GraphInput
 from scaler.wire.messages.common import RunState
+from scaler.wire.messages.priority import wish_of
 from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
@@ -99,6 +100,14 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
         f"{are} full, with {found.tasks:,} task{'s' * (found.tasks != 1)}; it starts when some of these have ended, "
         "and earlier with more workers"
     )
+
+
+def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
+    """Return the same of a task whose user wishes that it goes later than others."""
+    wish = wish_of(priority)
+    if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
+        return found
+    return found[0], f"{found[1]}; its priority is {wish}, so all tasks of its client with a higher one go first"
 
 
 OF_NODES = INPUTS, "it needs the results of other nodes of its graph, which are not there"

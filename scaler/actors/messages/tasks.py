@@ -226,6 +226,7 @@ class ExplainWaiting:
     """task -> balancer: I wait with you, for so many seconds at least; answer this, and say which try it is."""
 
     question: ExplainTask
+    priority: int
     needs: Needs | None
     tries: Tries
     seconds: float

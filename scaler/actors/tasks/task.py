@@ -377,7 +377,9 @@ class TaskActor(Actor):
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is READY:
             seconds = self._context.directory.attempt_times.seconds_since(self._attempt, self.now())
-            self._context.balancer.send(ExplainWaiting(question, self._needs(), self._tries, seconds))
+            self._context.balancer.send(
+                ExplainWaiting(question, self._spec.priority, self._needs(), self._tries, seconds)
+            )
         else:
             explain_other(question, self._state, self._tries)
 

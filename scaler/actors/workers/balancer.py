@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from scaler.actors.insight.explanations import explain, in_the_queue
+from scaler.actors.insight.explanations import explain, in_the_queue, of_low_priority
 from scaler.actors.messages.monitor import ReportBacklog
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
@@ -200,7 +200,7 @@ class Balancer(Actor):
 
     @handles(ExplainWaiting)
     def _explain(self, waiting: ExplainWaiting) -> None:
-        found = in_the_queue(self._policy.capacity(waiting.needs))
+        found = of_low_priority(in_the_queue(self._policy.capacity(waiting.needs)), waiting.priority)
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     @handles(ReportBacklog)

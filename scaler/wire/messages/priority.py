@@ -19,6 +19,11 @@ def depth_of(priority: int) -> int:
     return (priority - LEAST) // STEP
 
 
+def wish_of(priority: int) -> int:
+    """Return the user's wish in this priority."""
+    return priority - depth_of(priority) * STEP
+
+
 def of_child(priority: int) -> int:
     """Return the default priority of the children of a task with this priority."""
     return priority + STEP if depth_of(priority) < DEEPEST else priority

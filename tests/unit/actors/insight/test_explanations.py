@@ -12,6 +12,7 @@ from scaler.wire.codec.columns import REASON_CHARACTERS
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.priority import with_wish
 from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
@@ -65,6 +66,19 @@ def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulat
     answer = ask(simulation, client, task_ids[-1])
     assert (answer.state, answer.waits_for) == ("inactive", NO_ROOM)
     assert "all 3 workers are full, with 3 tasks" in answer.sentence
+
+
+def test_a_task_of_a_low_priority_says_that_others_go_first(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, slow)
+    client.submit(2)
+    simulation.run()
+    (low,) = client.submit(1, priority=with_wish(0, -10))
+    (usual,) = client.submit(1)
+    simulation.run()
+    says = "; its priority is -10, so all tasks of its client with a higher one go first"
+    assert says in ask(simulation, client, low).sentence
+    assert "priority" not in ask(simulation, client, usual).sentence
 
 
 def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:

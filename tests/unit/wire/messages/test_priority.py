@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler.wire.messages.priority import DEEPEST, LEAST, MOST, depth_of, of_child, with_wish
+from scaler.wire.messages.priority import DEEPEST, LEAST, MOST, depth_of, of_child, wish_of, with_wish
 
 
 def test_a_deeper_task_goes_first_whatever_users_wish() -> None:
@@ -13,6 +13,7 @@ def test_a_child_has_the_wish_of_its_parent_unless_it_has_its_own() -> None:
     parent = with_wish(0, -3)
     assert of_child(parent) == with_wish(of_child(0), -3)
     assert with_wish(of_child(parent), 0) == of_child(0)
+    assert (wish_of(of_child(parent)), wish_of(with_wish(7, LEAST)), wish_of(MOST)) == (-3, LEAST, MOST)
 
 
 def test_the_deepest_and_most_wished_for_fits_the_column() -> None:

@@ -1,4 +1,4 @@
-"""Lookup: whether the host name of a scheduler can be resolved here.
+"""Lookup: whether the host name of a scheduler can be resolved here, and whether a port of this machine is taken.
 
 ZeroMQ resolves it too, again with each attempt to connect, and does not say when that fails. So a name that becomes
 known later works, and a wrong one looks like a scheduler that does not answer. This finds out in a thread of its own,
@@ -11,7 +11,10 @@ import socket
 import threading
 from collections.abc import Callable
 
-from scaler.endpoint import Endpoint
+from scaler.endpoint import TCP, Endpoint
+
+LISTENS_SECONDS = 0.1
+"""How long a connection is waited for, to find out whether anything listens."""
 
 
 class Lookup:
@@ -44,6 +47,17 @@ class Lookup:
         before, self.problem = self.problem, why_unknown(self._host)
         if self.problem not in ("", before) and self._tell is not None:
             self._tell(self.problem)
+
+
+def listens(endpoint: Endpoint) -> bool:
+    """Return whether anything takes connections at a port of this machine. Elsewhere, others may take them."""
+    if endpoint.scheme != TCP or not endpoint.is_near:
+        return False
+    try:
+        socket.create_connection((endpoint.host.strip("[]"), int(endpoint.port)), LISTENS_SECONDS).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def why_unknown(host: str) -> str:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from scaler.client.link.open_work import Lane, OpenWork
 from scaler.endpoint import Endpoint
 from scaler.ids import TaskId
-from scaler.transport.lookup import Lookup
+from scaler.transport.lookup import Lookup, listens
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, WINDOW, Reason
 
@@ -46,8 +46,13 @@ class Advice:
         """Return what may be the reason that no scheduler answers, as the end of a sentence."""
         if self._lookup.problem:
             return self._lookup.problem
-        runs = f"check that one runs there (scaler_scheduler {self.endpoint})"
         endpoint = self.endpoint
+        if listens(endpoint):
+            return (
+                "something listens there that does not answer as a scheduler does: check the port, and the log of the "
+                "scheduler if it is one"
+            )
+        runs = f"check that one runs there (scaler_scheduler {endpoint})"
         if endpoint.file is not None:
             gone = "" if endpoint.file.parent.is_dir() else f"; there is no folder {endpoint.file.parent}"
             return f"{runs}, on this machine{gone}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,13 @@ def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
     )
     assert what_to_check(f"ipc://{tmp_path}/socket").endswith("on this machine")
     assert what_to_check("ipc:///nowhere/socket").endswith("there is no folder /nowhere")
+
+
+def test_it_says_that_something_else_listens_at_the_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert what_to_check(address).startswith("something listens there that does not answer as a scheduler does: ")
+    assert what_to_check(address).startswith("check that one runs there")
 
 
 def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,7 +215,7 @@ class GraphActor(Actor):
         options, is_call = self._spec.options, node.function_id != NO_ID  # or the result of another task
         if options and is_call and status == TaskStatus.CANCELED:
             said = self._context.read_options(options)
-            if said.at_most_once and not said.was_said:  # else it is known, or may have been started before
+            if said.at_most_once and not said.was_submitted:  # else it is known, or may have been started before
                 self._context.directory.unstarted.add(node.task_id)
         self._end(node, status, payload)
 

@@ -323,7 +323,7 @@ class TaskActor(Actor):
     def _may_have_been_started(self) -> bool:
         """Return whether it was submitted before, here or elsewhere, and must not be started again."""
         options = self._spec.options
-        return bool(options) and self._context.read_options(options).was_said and not self._is_unstarted
+        return bool(options) and self._context.read_options(options).was_submitted and not self._is_unstarted
 
     def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
         return self._bad_end(sentence + NOT_AGAIN, status)

@@ -73,7 +73,7 @@ class RunOptions(NamedTuple):
     """end it after this time; 0: the limit of its worker"""
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that its worker must have, and how much of each the task takes"""
-    was_said: bool = False
+    was_submitted: bool = False
     """with `at_most_once`: another scheduler had it already, and may have started it"""
     retry_on: tuple[str, ...] = ()
     """names of exception classes, as in `TaskFailure`; those that are derived from them count too"""
@@ -125,7 +125,7 @@ def _write(options: RunOptions) -> bytes:
         retries=options.retries,
         timeoutMs=options.timeout_ms,
         capabilities=[{"name": utf8(name), "amount": amount} for name, amount in options.capabilities],
-        wasSaid=options.was_said,
+        wasSubmitted=options.was_submitted,
         retryOn=[utf8(name) for name in options.retry_on],
         retryDelayMs=options.retry_delay_ms,
         noWorkerTimeoutMs=options.no_worker_timeout_ms,
@@ -145,7 +145,7 @@ def _read(data: bytes) -> RunOptions:
             options.retries,
             options.timeoutMs,
             tuple((each.name, each.amount) for each in options.capabilities),
-            options.wasSaid,
+            options.wasSubmitted,
             tuple(options.retryOn),
             options.retryDelayMs,
             options.noWorkerTimeoutMs,

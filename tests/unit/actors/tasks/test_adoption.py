@@ -362,8 +362,8 @@ def test_parts_that_fail_in_between_change_nothing() -> None:
 # At most once
 
 
-def at_most_once(was_said: bool = False) -> bytes:
-    return RunOptions(at_most_once=True, was_said=was_said).encode()
+def at_most_once(was_submitted: bool = False) -> bytes:
+    return RunOptions(at_most_once=True, was_submitted=was_submitted).encode()
 
 
 def with_options(task: Any, options: bytes) -> Any:
@@ -395,13 +395,13 @@ def test_a_task_that_may_run_once_is_not_run_again_after_its_processor_died(simu
     assert len(agent.started) == 1
 
 
-@pytest.mark.parametrize("was_said", [True, False])
-def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Simulation, was_said: bool) -> None:
+@pytest.mark.parametrize("was_submitted", [True, False])
+def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Simulation, was_submitted: bool) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.options = at_most_once()
     client.submit(1)
     simulation.advance(1.0)
-    client.options = at_most_once(was_said)
+    client.options = at_most_once(was_submitted)
     client.open = {task_id: with_options(task, client.options) for task_id, task in client.open.items()}
     restart(simulation, agent, client)
     simulation.advance(30.0)
@@ -413,8 +413,8 @@ def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Si
     client.connect()
     other = simulation.agent(1)
     simulation.advance(simulation.limits.client_timeout_seconds)
-    assert len(other.started) == (0 if was_said else 1)
-    assert client.statuses()[1] == (TaskStatus.NOT_FOUND if was_said else TaskStatus.SUCCESS)
+    assert len(other.started) == (0 if was_submitted else 1)
+    assert client.statuses()[1] == (TaskStatus.NOT_FOUND if was_submitted else TaskStatus.SUCCESS)
     leave_and_check(simulation, client)
 
 
@@ -426,7 +426,9 @@ def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_sam
     simulation.run()
     simulation.close_connection(client.connection)
     simulation.advance(1.0)  # so much waits for it that all is dropped
-    client.open = {task_id: with_options(task, at_most_once(was_said=True)) for task_id, task in client.open.items()}
+    client.open = {
+        task_id: with_options(task, at_most_once(was_submitted=True)) for task_id, task in client.open.items()
+    }
     client.connect()
     simulation.advance(1.0)
     assert client.statuses() == [TaskStatus.NOT_FOUND] * 4
@@ -450,7 +452,7 @@ def come_back_too_late(simulation: Simulation, client: SimulatedClient) -> None:
     client.cut()
     simulation.advance(6.0)
     assert simulation.sessions(ClientSession) == []
-    marked = at_most_once(was_said=True)
+    marked = at_most_once(was_submitted=True)
     client.open = {
         id_: with_options(task, marked) if isinstance(task, Task) else task for id_, task in client.open.items()
     }

@@ -11,7 +11,7 @@ from scaler.wire.messages.client import GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 ONCE, OFTEN = RunOptions(at_most_once=True).encode(), RunOptions(profiling=True).encode()
-SAID = RunOptions(at_most_once=True, was_said=True).encode()
+SAID = RunOptions(at_most_once=True, was_submitted=True).encode()
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "", ())
 
 

@@ -35,7 +35,7 @@ from scaler.wire.messages.common import InstructionKind, ObjectInstruction, Obje
 from tests.support.examples import examples
 
 ONCE = RunOptions(at_most_once=True).encode()
-SAID = RunOptions(at_most_once=True, was_said=True).encode()
+SAID = RunOptions(at_most_once=True, was_submitted=True).encode()
 
 
 class Leaving:

@@ -175,9 +175,14 @@ class SharedBlock:
         return block
 
     @property
+    def n_bytes(self) -> int:
+        """The bytes that it takes in its memory: of its frames, and between them."""
+        return _offsets(self.sizes)[-1]
+
+    @property
     def end(self) -> int:
         """Where it ends in its memory."""
-        return self.offset + _offsets(self.sizes)[-1]
+        return self.offset + self.n_bytes
 
     def write(self, frames: Sequence[Any]) -> None:
         """Copy `frames` to where they belong. Raises `OSError` if the system has no memory left."""
@@ -268,8 +273,12 @@ class Slabs:
             slab.filled += n_bytes
         return block
 
+    def being_filled(self) -> Memory | None:
+        """Return the slab that this process fills, if there is one."""
+        return self._open[1]() if self._open is not None and self._open[0] == os.getpid() else None
+
     def _slab(self, n_bytes: int) -> Memory:
-        slab = self._open[1]() if self._open is not None and self._open[0] == os.getpid() else None
+        slab = self.being_filled()
         if slab is None or slab.filled + n_bytes > SLAB_BYTES:
             slab = Memory(new_memory(SLAB_BYTES))
             self._open = os.getpid(), weakref.ref(slab)

@@ -185,8 +185,9 @@ class ObjectCache(Actor):
         if self._store.make_room():
             self.actor_ref.send(room)
         elif self._store.is_over():
-            for worker in self._workers:
-                worker.send(CollectionDue())  # processes of tasks have objects that none of these needs
+            if self._store.waits_for_readers():
+                for worker in self._workers:
+                    worker.send(CollectionDue())  # their processes have objects that no task needs now
             self.schedule(LOOK_SECONDS, room)
         else:
             self._is_making_room = False

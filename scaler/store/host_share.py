@@ -20,7 +20,7 @@ from typing import NamedTuple
 logger = logging.getLogger(__name__)
 
 _GRAIN = 4 << 20
-"""A store says what it holds when that has changed by so many bytes, and then looks at the others."""
+"""A store says what it holds when that has changed by so many bytes."""
 _SUFFIX = ".held"
 _NUMBERS = struct.Struct("<QQ")
 
@@ -78,14 +78,16 @@ class HostShare:
 
     Args:
         folder: where the stores of this user say what they hold; None: this one keeps to its budget alone.
+        look_bytes: it looks at the others when what it holds has changed by so many bytes, at least.
 
     Attributes:
         others: what all other stores held at the last look.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, look_bytes: int = 0) -> None:
         self.others = Held()
-        self._own = Held()
+        self._own = self._own_at_look = Held()
+        self._look_bytes = look_bytes
         self._file: Path | None = None
         self._descriptor = -1
         if folder is not None:
@@ -100,10 +102,12 @@ class HostShare:
         if own != self._own and self._file is not None:
             self._own = own
             self._write()
-            self.look()  # after it has said its own: of two that take at once, one at least sees both
+            if any(abs(now - then) >= self._look_bytes for now, then in zip(own, self._own_at_look, strict=True)):
+                self.look()  # after it has said its own: of two that take at once, one at least sees both
 
     def look(self) -> None:
         """Ask what the others hold."""
+        self._own_at_look = self._own
         if self._file is not None:
             held = [_held(file) for file in self._file.parent.glob(f"*{_SUFFIX}") if file != self._file]
             self.others = Held(sum(each.hot for each in held), sum(each.cold for each in held))

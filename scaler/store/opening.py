@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
+LOOKS = 256
+"""While a store fills its memory, it looks so often at what others hold: a look takes some 20 us for each of them."""
+
 
 def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> Store:
     """Return a new store, and say in the log what it may hold.
@@ -46,7 +49,7 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
             folder = SpillFolder(base, keeps_free=spill_bytes is None)
             where = f"{free_for_values(base) if spill_bytes is None else spill_bytes:,} on disk in {base}"
     logger.info("objects: at most %s bytes in memory, %s; the clusters of a user share that", f"{hot_most:,}", where)
-    return Store(_share(), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
+    return Store(_share(hot_most // LOOKS), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
 
 
 def _why_not(base: Path) -> str:
@@ -58,9 +61,9 @@ def _why_not(base: Path) -> str:
     return "" if os.access(base, os.W_OK | os.X_OK) else f"{base} cannot be written to"
 
 
-def _share() -> HostShare:
+def _share(look_bytes: int) -> HostShare:
     try:
-        return HostShare(folder_of_user())
+        return HostShare(folder_of_user(), look_bytes)
     except OSError as error:
         logger.warning("this cluster does not know what others of its user hold here: %s", error)
         return HostShare(None)

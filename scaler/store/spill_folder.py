@@ -102,7 +102,7 @@ class SpillFolder:
         Raises:
             OSError: if the disk is full, or fails.
         """
-        if self._keeps_free and free_for_values(self.base) < block.end - block.offset:
+        if self._keeps_free and free_for_values(self.base) < block.n_bytes:
             raise OSError(errno.ENOSPC, f"less than a tenth of the disk of {self.base} would stay free")
         if self._folder is None:
             folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=self.base))

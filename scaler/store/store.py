@@ -14,6 +14,7 @@ Called by the actor that owns it, in one thread. Must never: wait, but for the d
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
 from collections.abc import Callable, Sequence
@@ -119,7 +120,7 @@ class Store:
         Raises:
             ObjectTooLargeError: if it can never be in shared memory here.
         """
-        self._check(object_id, block.end - block.offset)
+        self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 
     def take_foreign(self, object_id: ObjectId, block: SharedBlock) -> None:
@@ -197,7 +198,7 @@ class Store:
         self._hot[object_id] = block
         self._memories.setdefault(block.memory, set()).add(object_id)
         memory = weakref.ref(block.memory, self._gone)
-        self._held[memory] = self._held.get(memory, 0) + block.end - block.offset
+        self._held[memory] = self._held.get(memory, 0) + block.n_bytes
         self._say()
 
     def _gone(self, memory: weakref.ref[Memory]) -> None:
@@ -221,8 +222,14 @@ class Store:
         """Return whether more is hot than may be."""
         return self.hot_bytes + self._share.others.hot > self.hot_most
 
+    def waits_for_readers(self) -> bool:
+        """Return whether values would go cold if their readers were done with them."""
+        return self._can_write() and any(each.n_bytes <= self._room_on_disk() for each in self._readers.values())
+
     def make_room(self) -> bool:
         """Do a piece of what brings this store back into the budget. Return whether there is more to do now."""
+        if self._writing is None and self.is_over() and self._empty_a_slab():
+            return True
         if self._writing is None and not self._begin_writing():
             return False
         assert self._writing is not None
@@ -244,8 +251,25 @@ class Store:
             writing.abandon()
         return True
 
+    def _empty_a_slab(self) -> bool:
+        """Move what is left in a slab, if that is less than half of it, to the slab that is being filled. The slab whose
+        values go cold next is left alone.
+        """
+        next_cold = self._next_cold()
+        stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}
+        stays |= {reader.memory for reader in self._readers.values()}
+        for memory, values in self._memories.items():
+            if memory not in stays and 2 * sum(self._hot[each].n_bytes for each in values) < memory.filled:
+                with contextlib.suppress(OSError):
+                    for object_id in tuple(values):
+                        block = self._slabs.put(self._hot[object_id].view())
+                        self._remove(object_id)
+                        self._add(object_id, block)
+                    return True
+        return False
+
     def _goes_cold(self, object_id: ObjectId, writing: Writing) -> None:
-        value = _Cold(list(writing.block.sizes), writing.block.end - writing.block.offset, writing.checksum)
+        value = _Cold(list(writing.block.sizes), writing.block.n_bytes, writing.checksum)
         self._cold[object_id] = value
         self.cold_bytes += value.n_bytes
         self._remove(object_id)
@@ -253,12 +277,13 @@ class Store:
 
     def _begin_writing(self) -> bool:
         """Begin to write the next value that goes cold. Return whether there is one."""
-        if self._folder is None or self._now() < self._disk_rests_until or not self.is_over():
+        if not self._can_write():
             return False
         self._share.look()
         object_id = self._next_cold() if self.is_over() else None
         if object_id is None:
             return False
+        assert self._folder is not None
         try:
             self._writing = object_id, self._folder.begin(object_id, self._hot[object_id])
         except OSError as error:
@@ -266,15 +291,21 @@ class Store:
             return False
         return True
 
+    def _can_write(self) -> bool:
+        return self._folder is not None and self._now() >= self._disk_rests_until and self.is_over()
+
+    def _room_on_disk(self) -> int:
+        return self.cold_most - self.cold_bytes - self._share.others.cold
+
     def _next_cold(self) -> ObjectId | None:
         """Return a value of the memory that was used least recently and that nobody reads, if there is room on disk."""
-        room = self.cold_most - self.cold_bytes - self._share.others.cold
+        room = self._room_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
         for memory, values in self._memories.items():
             if memory not in is_read:
                 object_id = next(iter(values))
                 block = self._hot[object_id]
-                if block.end - block.offset <= room:
+                if block.n_bytes <= room:
                     return object_id
         return None
 

@@ -30,7 +30,7 @@ def ends(table: bytes) -> tuple[int, int, int]:
 
 def options(folder: Path) -> Sequence[str]:
     return (
-        "-n", "1", "-gc", "1",
+        "-n", "1",
         "--object-memory-bytes", str(MEMORY_BYTES), "--spill-folder", str(folder), "--spill-bytes", "1000000000",
     )  # fmt: skip
 

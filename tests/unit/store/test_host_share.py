@@ -38,6 +38,17 @@ def test_of_two_that_take_at_once_one_sees_both(tmp_path: Path) -> None:
     second.close()
 
 
+def test_it_does_not_look_at_the_others_for_each_value(tmp_path: Path) -> None:
+    first, second = HostShare(tmp_path), HostShare(tmp_path, look_bytes=100 * MIB)
+    first.say(20 * MIB, 0)
+    second.say(60 * MIB, 0)
+    assert second.others == Held()
+    second.say(104 * MIB, 0)
+    assert second.others.hot == 20 * MIB
+    first.close()
+    second.close()
+
+
 @pytest.mark.processes
 def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
     program = (

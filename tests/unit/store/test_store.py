@@ -123,6 +123,23 @@ def test_all_values_of_a_slab_go_before_those_of_the_next(bench: Callable[..., B
     assert b.store.hot_bytes == SLAB_BYTES
 
 
+@pytest.mark.parametrize("cold", [0, 1 << 40], ids=["no disk", "disk"])
+def test_slab_of_which_little_is_left_is_emptied(bench: Callable[..., Bench], cold: int) -> None:
+    b = bench(2 * SLAB_BYTES, cold)
+    for number in range(3 * 16):
+        b.take(number, 4 * MIB - 64)
+        if number % 16:
+            b.store.drop(name(number))
+    _, block = b.store.find(name(16))
+    assert b.store.hot_bytes == 3 * SLAB_BYTES
+    b.settle()
+    assert b.store.hot_bytes <= 2 * SLAB_BYTES
+    assert b.files() == ([0] if cold else []), "on disk at most what is left of the slab that was used least recently"
+    assert block is not None
+    for number in (0, 16, 32):
+        b.check(number, 4 * MIB - 64)
+
+
 def test_what_is_read_stays_and_goes_when_its_reader_is_done(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
     b.take(0, OWN - 64)
@@ -133,6 +150,7 @@ def test_what_is_read_stays_and_goes_when_its_reader_is_done(bench: Callable[...
     _, other = b.store.find(name(1))
     b.settle()
     assert b.store.is_over(), "reading goes on over the budget"
+    assert b.store.waits_for_readers()
     assert b.files() == []
     del block
     b.settle()
@@ -179,6 +197,9 @@ def test_without_room_on_disk_values_stay_in_memory(bench: Callable[..., Bench])
     b.settle()
     assert b.files() == [0]
     assert b.store.is_over()
+    _, block = b.store.find(name(3))
+    assert block is not None
+    assert not b.store.waits_for_readers(), "they would not go to the disk"
     for number in range(4):
         b.check(number, OWN - 64)
 

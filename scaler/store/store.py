@@ -252,8 +252,8 @@ class Store:
         return True
 
     def _empty_a_slab(self) -> bool:
-        """Move what is left in a slab, if that is less than half of it, to the slab that is being filled. The slab whose
-        values go cold next is left alone.
+        """Move what is left in a slab, if that is less than half of it, to the slab that is being filled. The slab
+        whose values go cold next is left alone.
         """
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}

@@ -88,6 +88,8 @@ def other(value: Any) -> Any:
         return {"fair": "fifo", "": "os:getcwd"}.get(value, "uvloop")
     if isinstance(value, tuple):
         return ("another",)
+    if value is None:
+        return 2**30
     return not value if isinstance(value, bool) else value + 7
 
 

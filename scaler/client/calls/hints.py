@@ -7,7 +7,6 @@ value alive, or cost a call anything that does neither.
 from __future__ import annotations
 
 import logging
-import random
 import sys
 import zlib
 from collections.abc import Iterator
@@ -111,6 +110,6 @@ def _draws(value: Any) -> bool:
     """Return whether it is a random generator or one of its methods."""
     if type(value) in (BuiltinMethodType, MethodType):
         value = value.__self__
-    numpy = sys.modules.get("numpy.random")
-    kinds = (random.Random, getattr(numpy, "Generator", ()), getattr(numpy, "RandomState", ()))
-    return issubclass(type(value), kinds) and not isinstance(value, random.SystemRandom)
+    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    kinds = (getattr(random, "Random", ()), getattr(numpy, "Generator", ()), getattr(numpy, "RandomState", ()))
+    return issubclass(type(value), kinds) and not isinstance(value, getattr(random, "SystemRandom", ()))

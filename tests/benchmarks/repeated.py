@@ -2,6 +2,7 @@
 
 python tests/benchmarks/repeated.py                     10 MB, 200 calls, the best of three
 python tests/benchmarks/repeated.py --megabytes 1
+python tests/benchmarks/repeated.py --handed            a task hands 100 MB of `send_object` on to four tasks of its own
 
 The items of a list hold the value, so it is sent once. A generator may fill one buffer again and again: there, the
 value is written for each call. Then the same by `send_object`. With memory that the processes share, and without.
@@ -65,12 +66,47 @@ def milliseconds_a_call(client: Client, items: Any, calls: int) -> float:
     return 1000 * (processor_seconds() - before) / calls
 
 
+def by_map(value: Any) -> float:
+    with Client() as inner:
+        return sum(inner.map(first, [(value, number) for number in range(4)]))
+
+
+def by_submit(value: Any) -> float:
+    with Client() as inner:
+        return sum(future.result() for future in [inner.submit(first, value, number) for number in range(4)])
+
+
+def hand_on(repeats: int) -> None:
+    """Print what it costs a task to hand an object on, as the value and as the reference itself."""
+    print(
+        f"{os.cpu_count()} cores, ms of processor time and ms for a task\n\n| | the value | `as_is()` |\n|---|--:|--:|"
+    )
+    for name, value in values(100_000_000).items():
+        for split in (by_map, by_submit):
+            row = []
+            with Client(n_workers=4) as client:
+                table = client.send_object(value)
+                for argument in (table, table.as_is()):
+                    rounds = []
+                    for _ in range(repeats + 1):
+                        before, began = processor_seconds(), time.monotonic()
+                        client.submit(split, argument).result()
+                        took = time.monotonic() - began
+                        rounds.append((processor_seconds() - before, took))
+                    row.append(" and ".join(f"{1000 * min(column[1:]):.0f}" for column in zip(*rounds, strict=True)))
+            print(f"| {name}, {split.__name__} | {' | '.join(row)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, default=10)
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--handed", action="store_true", help="a task hands an object on to tasks of its own")
     options = parser.parse_args()
+    if options.handed:
+        hand_on(options.repeats)
+        return
     print(f"{os.cpu_count()} cores, ms of processor time a call\n\n| | {' | '.join(WAYS)} |\n|---|{'--:|' * len(WAYS)}")
     for memory in ("1", "0"):
         os.environ[SHARING_VARIABLE] = memory

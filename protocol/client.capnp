@@ -87,6 +87,7 @@ struct Task {
   options @7 :List(Data);      # RunOptions of common.capnp; empty: all have their defaults
   account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
   coalesceResult @9 :Data;     # byte column: 1 = its result is of use only with those of others, and may wait a moment for them, see README.md
+  frames @10 :Data;            # UInt32 column: number of payload frames; they are those of the arguments of kind 4 in the block, see README.md
 }
 
 struct TaskCancel {
@@ -128,6 +129,7 @@ struct GraphNode {
   objectIds @5 :List(Data);      # ids of the objects among the arguments, one after the other
   dependencies @6 :List(Data);   # positions of the nodes it depends on, each once: UInt32, little-endian, one after the other
   wanted @7 :Data;               # byte column: 1 = the client gets a TaskResult for it, 0 = only other nodes need it
+  frames @8 :Data;               # UInt32 column: number of payload frames, as in Task
 }
 
 struct GraphInput {

@@ -311,6 +311,11 @@ def private_frames(frames: Sequence[Any]) -> Sequence[Any]:
     return [frames[0], *map(bytearray, frames[1:])]
 
 
+def writable(frame: Any) -> Any:
+    """Return a frame of one message as a buffer to which may be written: a copy, unless this process has made it."""
+    return frame if type(frame) is memoryview and type(frame.obj) is bytearray else bytearray(frame)
+
+
 def write_at(descriptor: int, data: Any, offset: int) -> None:
     """Write all of `data` to a place in a file, or in memory of `new_memory`."""
     view = memoryview(data)

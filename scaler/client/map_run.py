@@ -41,6 +41,9 @@ WINDOW_BYTES = 256 * 1024 * 1024
 BATCH_TASKS = 64
 """The most tasks that go to the link's thread at a time."""
 
+BATCH_BYTES = 512 * 1024
+"""The most bytes of these, unless one has more."""
+
 LOOK_SECONDS = 0.02
 """While items are submitted, a map with a progress bar or a time-out looks so often at both."""
 
@@ -145,8 +148,11 @@ class MapRun:
                 room = self._make_room()
 
     def _make_batch(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> list[Entry]:
-        """Make the tasks of the next items ready, at most so many; none follows one that brings an object."""
+        """Make the tasks of the next items ready, at most so many; none follows one that brings an object, or when they
+        fill a message.
+        """
         batch: list[Entry] = []
+        batch_bytes = 0
         prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
         make, terms, add = self._function.entry, self._terms, batch.append
         pack = None if self._repeated is None else self._repeated.pack
@@ -159,8 +165,8 @@ class MapRun:
                 raise of_item(error, index) from error.__cause__
             add(entry)
             if entry[3] is not NO_OBJECTS:  # its arguments are not plain
-                self._count_bytes(index, entry)
-                if entry[3] or self._open_bytes_sum > WINDOW_BYTES:
+                batch_bytes += self._count_bytes(index, entry)
+                if entry[3] or batch_bytes > BATCH_BYTES or self._open_bytes_sum > WINDOW_BYTES:
                     break
         return batch
 
@@ -171,14 +177,16 @@ class MapRun:
         if last is not None:
             self._link.submit(last)
 
-    def _count_bytes(self, index: int, entry: Entry) -> None:
-        """Count the memory that a task takes until it has ended."""
-        size_bytes = len(entry[0].payload) + sum(size_of(instruction.frames) for instruction in entry[3])
+    def _count_bytes(self, index: int, entry: Entry) -> int:
+        """Count the memory that a task takes until it has ended. Return how many bytes it is."""
+        task, objects = entry[0], entry[3]
+        size_bytes = len(task.payload) + size_of(task.frames) + sum(size_of(each.frames) for each in objects)
         if self._repeated is not None:
             size_bytes += self._repeated.take_bytes()
         if size_bytes > COUNTED_BYTES:
             self._open_bytes[index] = size_bytes
             self._open_bytes_sum += size_bytes
+        return size_bytes
 
     def _make_room(self) -> int:
         """Wait until a part of the open tasks has ended. Return how many more tasks may be open."""

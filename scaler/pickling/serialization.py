@@ -4,7 +4,7 @@ A small value is one byte string inside the message. A large value is a list of 
 buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
 
 A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its
-bytes or the id of its object (layout in `protocol/README.md`).
+bytes, or the number of its frames, which travel with the block, or the id of its object (`protocol/README.md`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import json
 import pickle
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
-from scaler.errors import DeserializeObjectError, SerializeObjectError
+from scaler.errors import DeserializeObjectError, ObjectTooLargeError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
 from scaler.interruptions import is_interruption
 from scaler.pickling import pickled_classes, pickler
@@ -31,13 +32,16 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
 Frames: TypeAlias = Sequence[Buffer]
 
 INLINE_BYTES = 16 * 1024
-"""The largest value that travels inside a message; a larger one becomes an object of its own."""
+"""The largest value that travels inside the header of a message; a larger one travels as frames or is an object."""
+
+CARRIED_BYTES = 1 << 20
+"""The most bytes of frames that travel with one call; what is more becomes objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""If the values in one block of arguments take more than this together, the largest of them become objects."""
+"""If the values in one block of arguments take more than this together, the largest of them leave it."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""A value smaller than this stays in the block: an object of its own would cost more than it saves."""
+"""A value smaller than this stays in the block: to travel outside of it would cost more than that saves."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -312,14 +316,20 @@ def name_of(function: Callable[..., Any]) -> str:
 _ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
 _RESULT_ARGUMENT = struct.Struct("<BHII")  # the same, and the position of a node
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
-VALUE, OBJECT, RESULT, OWN_OBJECT = 0, 1, 2, 3
-"""An own object was made for this argument, so its task may change it."""
+_FRAMES = struct.Struct("<IQ")  # how many frames, bytes of all of them
+VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
+"""An own object was made for this argument, so its task may change it. Frames travel with the block."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
     """Return one argument of a call: a value (its bytes), or an object (its id)."""
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
+
+
+def frames_argument(frames: Frames, name: str = "") -> bytes:
+    """Return one argument of a call whose frames travel with it, behind those of the arguments before it."""
+    return argument_block(FRAMES, _FRAMES.pack(len(frames), size_of(frames)), name)
 
 
 def result_argument(position: int) -> bytes:
@@ -343,28 +353,53 @@ def plain_block(arguments: Sequence[Any]) -> bytes | None:
 
 
 def read_arguments(
-    block: bytes, value: Callable[[bytes], Any], stored: Callable[[ObjectId, bool], Any]
+    block: bytes, value: Callable[..., Any], stored: Callable[[ObjectId, bool], Any], frames: Frames = ()
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the positional and the keyword arguments in `block`.
 
     Args:
-        value: turns bytes into an argument.
+        value: turns bytes into an argument, and the frames behind them, if there are any.
         stored: turns the id of an object into an argument; its second argument says whether the task may change it.
+        frames: that have come with the block.
+
+    Raises:
+        ObjectTooLargeError: if these were lost on their way, for want of room.
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     offset, end = 0, len(block)
+    supply = iter(frames)
     while offset < end:
         kind, name_bytes, data_bytes = _ARGUMENT.unpack_from(block, offset)
         start = offset + _ARGUMENT.size + name_bytes
         offset = start + data_bytes
         data = block[start:offset]
-        argument = value(data) if kind == VALUE else stored(ObjectId(data[:ID_BYTES]), kind == OWN_OBJECT)
+        if kind == VALUE:
+            argument = value(data)
+        elif kind == FRAMES:
+            argument = value(*_taken(supply, data))
+        else:
+            argument = stored(ObjectId(data[:ID_BYTES]), kind == OWN_OBJECT)
         if name_bytes:
             keywords[block[start - name_bytes : start].decode()] = argument
         else:
             positional.append(argument)
     return positional, keywords
+
+
+def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
+    """Return the frames of one argument."""
+    count, size_bytes = _FRAMES.unpack(data)
+    taken = list(islice(supply, count))
+    if not taken or len(taken) < count:
+        raise ObjectTooLargeError(
+            "an argument",
+            size_bytes,
+            "the scheduler, or the host of the worker,",
+            None,
+            "run fewer such tasks at a time",
+        )
+    return taken
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:

@@ -4,6 +4,8 @@ A message is a header and frames, as everywhere. In the stream it is a prefix (b
 whether the frames are in shared memory), the size of each frame, the header, and the frames. More than
 `INLINE_FRAMES_BYTES` of frames do not go through the stream: they lie in a block of shared memory whose descriptor
 travels along, and the receiver maps it. Before its sizes is then its offset in that memory, counted as one of them.
+The arguments of tasks, 1 MiB at a time and read once, do go through it: to make a block and to map it costs twice as
+much, and their receiver may write to them.
 
 The agent's end never blocks: what the socket does not take waits here. The processor's end blocks. Nothing here
 decodes.
@@ -17,6 +19,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from scaler.shared_memory import INLINE_FRAMES_BYTES, Memory, SharedBlock, nbytes
@@ -26,6 +29,8 @@ _PREFIX_BYTES = _PREFIX.size
 _FRAMES_MOST = 1 << 20
 _READ_BYTES = 64 * 1024
 _READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
+_BODY_BYTES_MOST = 4 * 1024 * 1024  # of a message for which memory is taken before all of it has come
+_PARTS_MOST = 512  # of one system call
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: to combine the enumerations of `socket` costs more than to read.
@@ -48,9 +53,8 @@ class BlockLostError(ChannelClosedError):
     """What the other end gives cannot be taken, most often for want of memory or descriptors: a message is lost."""
 
 
-def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
-    prefix = _PREFIX.pack(len(header), len(sizes), shared)
-    return b"".join((prefix, struct.pack(f"<{len(sizes)}Q", *sizes), header, *inline))
+def _head(header: bytes, sizes: Sequence[int], shared: bool) -> bytes:
+    return b"".join((_PREFIX.pack(len(header), len(sizes), shared), struct.pack(f"<{len(sizes)}Q", *sizes), header))
 
 
 def _mapped(block: SharedBlock, remember: bool) -> list[memoryview]:
@@ -68,6 +72,8 @@ class _Reader:
         self._socket = connection
         self._remembers_blocks = remembers_blocks
         self._rest: bytes | bytearray = b""
+        self._body: _Body | None = None
+        """what has come of a message of several reads, without anything behind it"""
         self._descriptors: deque[int] = deque()
 
     def pull(self) -> int:
@@ -76,6 +82,8 @@ class _Reader:
         Raises:
             ChannelClosedError: at the end of the stream.
         """
+        if self._body is not None:
+            return self._body.pull(self._socket)
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _NOT_INHERITED)
         except BlockingIOError:
@@ -101,6 +109,11 @@ class _Reader:
 
     def messages(self) -> list[ChannelMessage]:
         """Take out the complete messages."""
+        if self._body is not None:
+            if self._body.is_missing:
+                return []
+            body, self._body = self._body, None
+            return [body.message()]
         rest = self._rest
         if type(rest) is bytes and len(rest) >= _PREFIX_BYTES:
             header_bytes, n_frames, _ = _PREFIX.unpack_from(rest)
@@ -120,6 +133,20 @@ class _Reader:
             view.release()
             if offset:  # what has come of a message stays where it is until all of it has come
                 self._rest = rest[offset:]
+        if self._rest:
+            self._body = self._begun(memoryview(self._rest))
+            self._rest = b"" if self._body else self._rest
+
+    def _begun(self, view: memoryview) -> _Body | None:
+        """Return the message that has come in part, if its frames come, too, and it is worth memory of its own."""
+        if len(view) < _PREFIX.size:
+            return None
+        header_bytes, n_frames, shared = _PREFIX.unpack_from(view)
+        start = _PREFIX.size + 8 * n_frames
+        if shared or len(view) < start:
+            return None
+        sizes = (header_bytes, *struct.unpack_from(f"<{n_frames}Q", view, _PREFIX.size))
+        return _Body(sizes, view[start:]) if _READ_BYTES < sum(sizes) <= _BODY_BYTES_MOST else None
 
     def _end_of_message(self, view: memoryview, offset: int) -> int | None:
         """Return where the message at `offset` ends, or None if that did not arrive yet."""
@@ -162,6 +189,44 @@ class _Reader:
             os.close(self._descriptors.popleft())
 
 
+class _Body:
+    """A message of several reads, which go where it stays. Its frames can be written to.
+
+    Args:
+        sizes: of the header and the frames.
+        begin: what has come.
+    """
+
+    def __init__(self, sizes: Sequence[int], begin: memoryview) -> None:
+        self._sizes = sizes
+        self._bytes = bytearray(sum(sizes))
+        self._bytes[: len(begin)] = begin
+        self._view = memoryview(self._bytes)
+        self._filled = len(begin)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether something is still to come."""
+        return self._filled < len(self._bytes)
+
+    def pull(self, connection: socket.socket) -> int:
+        """Read once, as the reader does."""
+        try:
+            n_bytes = connection.recv_into(self._view[self._filled :])
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise ChannelClosedError(str(error)) from error
+        if not n_bytes:
+            raise ChannelClosedError("the other end is closed")
+        self._filled += n_bytes
+        return n_bytes
+
+    def message(self) -> ChannelMessage:
+        offsets = list(accumulate(self._sizes))
+        return bytes(self._view[: offsets[0]]), [self._view[start:end] for start, end in pairwise(offsets)]
+
+
 class Channel:
     """One end.
 
@@ -195,11 +260,30 @@ class Channel:
                 raise
             except OSError:  # no descriptor left: slower, and it works
                 pass
-        return self._write(_pack(header, sizes, frames, shared=False), None)
+        return self._write_parts(_head(header, sizes, shared=False), frames)
+
+    def send_in_stream(self, header: bytes, frames: Sequence[Any]) -> bool:
+        """Send a message whose frames are of use once. Returns and raises as `send` does."""
+        return self._write_parts(_head(header, [nbytes(frame) for frame in frames], shared=False), frames)
 
     def send_block(self, header: bytes, block: SharedBlock) -> bool:
         """Send a message whose frames are in shared memory already. Returns and raises as `send` does."""
-        return self._write(_pack(header, (block.offset, *block.sizes), (), shared=True), block)
+        return self._write(_head(header, (block.offset, *block.sizes), shared=True), block)
+
+    def _write_parts(self, head: bytes, frames: Sequence[Any]) -> bool:
+        """Write without a copy of the frames, unless some of them have to wait."""
+        if self._pending or len(frames) > _PARTS_MOST:
+            return self._write(b"".join((head, *frames)), None)
+        try:
+            written = self._socket.sendmsg([head, *frames])
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            raise ChannelClosedError(str(error)) from error
+        if written == len(head) + sum(map(nbytes, frames)):
+            return True
+        self._pending.append((memoryview(b"".join((head, *frames)))[written:], None))
+        return written > 0 and self.flush()
 
     def _write(self, data: bytes, block: SharedBlock | None) -> bool:
         pending = self._pending

@@ -264,7 +264,8 @@ class Processor:
                     function = meter = Meter(function)
                 self._may_interrupt = True
                 if task.payload:
-                    positional, keywords = read_arguments(task.payload, value, partial(self._values.stored, serializer))
+                    stored = partial(self._values.stored, serializer)
+                    positional, keywords = read_arguments(task.payload, value, stored, task.frames)
                     started_ns = perf_counter_ns()
                     returned = function(*positional, **keywords)
                 else:

@@ -69,6 +69,21 @@ def noting() -> Callable[[str, str], Any]:
 # What it says of itself
 
 
+def test_arguments_that_travel_with_their_task_arrive_and_can_be_changed(bench: ExecutorBench) -> None:
+    def changed(small: int, value: bytearray, *, last: bytes) -> tuple[int, int, bytes]:
+        value += b"!"
+        return small, len(value), last[:1]
+
+    tasks = [
+        bench.task(changed, number, bytearray(size), last=bytes([number]) * size)
+        for number, size in enumerate((20_000, 60_000, 100_000, 400_000))
+    ]
+    bench.run(*tasks)
+    assert [value_of(result) for result in bench.results(*tasks)] == [
+        (number, size + 1, bytes([number])) for number, size in enumerate((20_000, 60_000, 100_000, 400_000))
+    ]
+
+
 def test_it_says_how_many_tasks_it_can_run_and_what_they_may_ask_for(engine: str) -> None:
     executor = load_executor(ClusterConfig(ADDRESS, engine=engine))
     assert executor.capacity is None or executor.capacity > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, note
@@ -63,7 +64,11 @@ class Side:
 def key(item: Any) -> Any:
     """An item as something that can be compared and counted."""
     frames = getattr(item, "frames", None)
-    return item if frames is None else (type(item), item.object_id, tuple(map(bytes, frames)))
+    return (
+        item
+        if frames is None
+        else (type(item), item.task_id if type(item) is Task else item.object_id, tuple(map(bytes, frames)))
+    )
 
 
 class Two:
@@ -167,20 +172,23 @@ def assert_dependencies_held(put: list[Any], came: list[Any]) -> None:
 
 @examples(30)
 @given(
-    st.lists(st.tuples(st.sampled_from(SIZES), st.booleans(), st.booleans()), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from(SIZES), st.booleans(), st.booleans(), st.sampled_from((0, *SIZES))), max_size=12
+    ),
     st.integers(0, 3),
 )
 def test_what_is_cancelled_is_withdrawn_with_its_objects_or_cancelled(
-    calls: list[tuple[int, bool, bool]], sends: int
+    calls: list[tuple[int, bool, bool, int]], sends: int
 ) -> None:
     """Whatever a cancel meets, no task is left that runs, and no object that nothing will delete."""
     two = Two(WINDOW_LEAST_BYTES, WINDOW_LEAST_BYTES)
-    for number, (size, is_sent, is_cancelled) in enumerate(calls, 1):
+    for number, (size, is_sent, is_cancelled, carried) in enumerate(calls, 1):
         made = ObjectInstruction(
             InstructionKind.CREATE_FOR_TASK, ObjectId(numbered(1000 + number)), "", (BYTES[:size],)
         )
         two.client.say(made)
-        two.client.say(Task(TaskId(numbered(number)), ObjectId(numbered(9)), b"", numbered(1000 + number)))
+        task = Task(TaskId(numbered(number)), ObjectId(numbered(9)), b"", numbered(1000 + number))
+        two.client.say(replace(task, frames=(BYTES[:carried],) if carried else ()))
         if is_sent:
             for _ in range(sends):
                 two.client.send()
@@ -194,7 +202,7 @@ def test_what_is_cancelled_is_withdrawn_with_its_objects_or_cancelled(
     named = {ObjectId(item.object_ids) for item in came if type(item) is Task}
     assert objects == named
     assert cancelled <= tasks
-    for number, (_, _, is_cancelled) in enumerate(calls, 1):
+    for number, (_, _, is_cancelled, _) in enumerate(calls, 1):
         if is_cancelled:
             assert (numbered(number) in tasks) == (numbered(number) in cancelled)
         else:

@@ -31,7 +31,7 @@ class Kind:
     stops: tuple[float, ...] = (0.3, 2.0, 7.0, 15.0)
     """how long processes are stopped"""
     sizes: tuple[int, ...] = (20_000, 100_000)
-    """of large results and objects, which do not travel with their tasks"""
+    """of large arguments, results and objects"""
     steps: tuple[int, int] = (8, 25)
     kept: tuple[int, ...] = ()
     """the bytes that the scheduler keeps for a peer that is away; none: its default"""

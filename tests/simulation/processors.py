@@ -7,7 +7,6 @@ A processor obeys its progress page, may be interrupted, stopped and killed, and
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -63,9 +62,13 @@ DEFAULT = DefaultSerializer()
 
 def script_of(task: RunTask) -> Script:
     """Return what a task does, without its other arguments."""
-    arguments, _ = read_arguments(task.payload, pickle.loads, lambda _object_id, _is_own: None)
+    arguments, _ = read_arguments(task.payload, _read, lambda _object_id, _is_own: None, task.frames)
     script: Script = arguments[0]
     return script
+
+
+def _read(*frames: Any) -> Any:
+    return from_frames(DEFAULT, frames)
 
 
 class PageModel(Progress):
@@ -272,7 +275,7 @@ class ProcessorModel(Party):
         task, objects = self._tasks[number - 1]
         self._context.run = task
         arguments, _ = read_arguments(
-            task.payload, pickle.loads, lambda object_id, _is_own: from_frames(DEFAULT, objects[object_id])
+            task.payload, _read, lambda object_id, _is_own: from_frames(DEFAULT, objects[object_id]), task.frames
         )
         self._begin(task, arguments[0], arguments[1:])
 

@@ -11,9 +11,11 @@ import dataclasses
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 from unittest.mock import patch
 
+from scaler.pickling.serialization import CARRIED_BYTES
 from tests.simulation.kinds import OPTIONS, kind_of
 from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
@@ -145,8 +147,10 @@ class Story:
         self._have(lambda user: [user.submit(script) for script in scripts])
 
     def submit_large(self) -> None:
-        """Its argument is an object of its own."""
+        """Its argument travels with it; now and then it is too large for that, and an object of its own."""
         script, value = self.script(), self.random.randbytes(8) * (self.random.choice(self.kind.sizes) // 8)
+        if script.token % 8 == 0 and self.kind.rates == (inf,):
+            value *= 1 + CARRIED_BYTES // len(value)
         self._have(lambda user: user.submit(script, [value]))
 
     def submit_lazy(self) -> None:

@@ -175,6 +175,7 @@ class Audit(Actor):
         sessions = {peer.session for peer in tree.directory.peers.values() if not peer.session.is_stopped()}
         assert set(self.present) == sessions
         stored = tree.objects.statistics()
-        assert (len(self.objects), sum(self.objects.values())) == (stored["objects"], stored["object_bytes"])
+        n_bytes = sum(each.size_bytes for each in tree.objects.objects.values())
+        assert (len(self.objects), sum(self.objects.values())) == (stored["objects"], n_bytes)
         open_tasks = {task for task, history in self.tasks.items() if not history.has_ended}
         assert {task for task in self.tasks if not task.is_stopped()} == open_tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,15 @@ from scaler.executors.messages import ExecutorProcessGone, NeedObject, ObjectFou
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
 from scaler.pickling.serialization import (
+    INLINE_BYTES,
     OBJECT,
     VALUE,
     DefaultSerializer,
     argument_block,
+    frames_argument,
+    frozen,
     function_to_frames,
+    size_of,
     to_frames,
 )
 from scaler.process.shell import Shell
@@ -160,14 +165,18 @@ class ExecutorBench:
         **keywords: Any,
     ) -> RunTask:
         function_id = self.function(function) if callable(function) else function
-        block, object_ids = b"", b""
+        block, object_ids, carried = b"", b"", []
         for name, argument in [*(("", value) for value in arguments), *keywords.items()]:
             if isinstance(argument, Stored):
                 block += argument_block(OBJECT, argument.object_id, name)
                 object_ids += argument.object_id
+            elif size_of(frames := to_frames(DEFAULT, argument)) > INLINE_BYTES:
+                block += frames_argument(frames, name)
+                carried += frozen(frames)
             else:
-                block += argument_block(VALUE, bytes(to_frames(DEFAULT, argument)[0]), name)
-        return RunTask(TaskId(self._new_id()), worker, 1, function_id, block, object_ids, priority, account=account)
+                block += argument_block(VALUE, bytes(frames[0]), name)
+        task = RunTask(TaskId(self._new_id()), worker, 1, function_id, block, object_ids, priority, account=account)
+        return replace(task, frames=carried)
 
     def run(self, *tasks: RunTask) -> None:
         """Hand tasks to their workers; those of one worker in one batch."""

@@ -334,7 +334,10 @@ class FakeScheduler:
             serializer, function = function_from_frames(self._stored(task.function_id))
             read = partial(from_frames, serializer)
             positional, keywords = read_arguments(
-                task.payload, lambda data: read([data]), lambda object_id, _is_own: read(self._stored(object_id))
+                task.payload,
+                lambda *frames: read(frames),
+                lambda object_id, _is_own: read(self._stored(object_id)),
+                task.frames,
             )
             frames = to_frames(serializer, function(*positional, **keywords))
         except MissingObjects as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from scaler.actors.graphs.graph import GraphActor
+from scaler.actors.graphs.graph_node import Node
 from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
@@ -22,6 +23,7 @@ from scaler.actors.workers.balancer import Balancer
 from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
 from scaler.ids import NO_CONNECTION, NO_ID, ClientId, ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, Dispatcher
+from scaler.pickling.serialization import size_of
 from scaler.settings import SchedulerConfig
 from scaler.wire.codec.structs import RunOptions
 
@@ -243,11 +245,16 @@ class Inside:
             assert object_id in table.copies.hosts, f"no copy of {object_id!r} is left to be deleted"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
+            carried = sum(size_of(each.frames) for each in (*self._nodes(tasks), *(t._spec for t in tasks.values())))
+            assert table.size_bytes == carried + sum(stored.size_bytes for stored in table.objects.values())
 
-    def _used_by_graphs(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[bytes]:
+    def _nodes(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[Node]:
         of_tasks = [cast("Any", task._context.session._actor) for task in tasks.values()]
         graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
-        for node in (node for graph in graphs for node in graph._nodes):
+        return (node for graph in graphs for node in graph._nodes)
+
+    def _used_by_graphs(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[bytes]:
+        for node in self._nodes(tasks):
             yield from split_ids(node.object_ids)
             if node.is_stored:
                 yield node.task_id
@@ -263,7 +270,7 @@ class Inside:
         assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         table = self.tree.objects
-        assert (table.objects, table.owned, table.users) == ({}, {}, {})
+        assert (table.objects, table.owned, table.users, table.size_bytes) == ({}, {}, {}, 0)
         assert table.copies.hosts.keys() == table.retained.ends.keys()
 
 

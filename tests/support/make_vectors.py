@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.ids import ObjectId, content_id
+from scaler.pickling.serialization import FRAMES as FRAMES_OUTSIDE
 from scaler.pickling.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block
 from scaler.wire.codec.codec import camel_case, encode, encode_message, union_name
 from scaler.wire.codec.columns import Rule, column_kinds
@@ -215,6 +216,12 @@ def parts() -> Json:
     ]
     options = RunOptions(True, True, 3, 2_500, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
     named = (NAMED, "fläche".encode())
+    frames = (b"\x80\x05the pickle", b"a buffer", b"\x80\x05another")
+    outside: list[Json] = [
+        {"kind": FRAMES_OUTSIDE, "name": "", "data": (2).to_bytes(4, "little") + (20).to_bytes(8, "little")},
+        arguments[0],
+        {"kind": FRAMES_OUTSIDE, "name": "länge", "data": (1).to_bytes(4, "little") + (9).to_bytes(8, "little")},
+    ]
     of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {
@@ -225,6 +232,12 @@ def parts() -> Json:
         "arguments": {
             "payload": _block(arguments).hex(),
             "meaning": [{**a, "data": a["data"].hex()} for a in arguments],
+        },
+        "argumentsWithFrames": {
+            "payload": _block(outside).hex(),
+            "meaning": [{**a, "data": a["data"].hex()} for a in outside],
+            "frames": [frame.hex() for frame in frames],
+            "framesOfEach": [[frame.hex() for frame in frames[:2]], [], [frames[2].hex()]],
         },
         "argumentsOfNode": {
             "payload": _block(of_node).hex(),

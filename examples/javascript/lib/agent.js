@@ -12,7 +12,7 @@ import { pathToFileURL } from "node:url";
 import { Worker as Thread } from "node:worker_threads";
 import { Conversation } from "./conversation.js";
 import {
-  INLINE_BYTES, OBJECT, OWN_OBJECT, STATUS, VALUE, encodeFailure, functionName, readArguments, readOptions, splitIds,
+  FRAMES, INLINE_BYTES, OBJECT, OWN_OBJECT, STATUS, VALUE, encodeFailure, functionName, readArguments, readOptions, splitIds,
 } from "./payloads.js";
 
 const HELD_BYTES = 22;
@@ -277,8 +277,9 @@ export class Agent {
       run.options = readOptions(run.options);
       run.values = [];
       run.keywords = {};
+      const frames = [...run.frames];
       for (const { kind, name, data } of readArguments(run.payload)) {
-        const text = this.#textOf(kind, data);
+        const text = kind === FRAMES ? taken(frames, data) : this.#textOf(kind, data);
         if (name) run.keywords[name] = text;
         else run.values.push(text);
       }
@@ -313,4 +314,11 @@ export class Agent {
     this.#results.set(keyOf(fields), ["runResult", fields]);
     this.#conversation.put("runResult", fields);
   }
+}
+
+/** Take the frames of an argument, whose JSON they are. */
+function taken(frames, data) {
+  const found = frames.splice(0, data.readUInt32LE(0));
+  if (!found.length) throw new RangeError("an argument has not come: there was no room for it on its way");
+  return Buffer.concat(found).toString("utf8");
 }

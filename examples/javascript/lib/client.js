@@ -8,8 +8,8 @@ import { randomBytes } from "node:crypto";
 import { hostname, userInfo } from "node:os";
 import { Conversation } from "./conversation.js";
 import {
-  INLINE_BYTES, OWN_OBJECT, STATUS, STATUS_NAMES, VALUE, argument, callOptions, contentId, fromJson, functionFrames,
-  readFailure, toJson,
+  CARRIED_BYTES, INLINE_BYTES, OWN_OBJECT, STATUS, STATUS_NAMES, VALUE, argument, callOptions, contentId, framesArgument,
+  fromJson, functionFrames, readFailure, toJson,
 } from "./payloads.js";
 
 const KINDS = { createForTask: 1, delete: 2, createFunction: 3 };
@@ -55,10 +55,11 @@ export class Client {
    * machine must have beside the function, such as {gpu: 1}; `signal`, an AbortSignal that cancels the task.
    */
   callWith(name, values = [], keywords = {}, { signal, ...options } = {}) {
-    const call = { name, taskId: randomBytes(16), objects: [], options: callOptions(name, options), isSaid: false };
+    const call = { name, taskId: randomBytes(16), frames: [], objects: [], options: callOptions(name, options), isSaid: false };
     const given = [...values.map((value) => ["", value]), ...Object.entries(keywords)];
     call.payload = Buffer.concat(given.map(([keyword, value]) => this.#argument(call, keyword, toJson(value))));
-    call.bytes = call.payload.length + call.objects.reduce((sum, each) => sum + each.frames[0].length, 0);
+    const outside = [...call.frames, ...call.objects.map((each) => each.frames[0])];
+    call.bytes = outside.reduce((sum, each) => sum + each.length, call.payload.length);
     return new Promise((resolve, reject) => {
       Object.assign(call, { resolve, reject });
       if (this.#endedBecause !== null) {
@@ -75,6 +76,10 @@ export class Client {
 
   #argument(call, keyword, json) {
     if (json.length <= INLINE_BYTES) return argument(VALUE, json, keyword);
+    if (call.frames.reduce((sum, each) => sum + each.length, json.length) <= CARRIED_BYTES) {
+      call.frames.push(json);
+      return framesArgument(json, keyword);
+    }
     const objectId = randomBytes(16);
     call.objects.push({ kind: KINDS.createForTask, objectId, frames: [json] });
     return argument(OWN_OBJECT, objectId, keyword);
@@ -107,8 +112,8 @@ export class Client {
     for (const each of call.objects) this.#conversation.put("objectInstruction", each);
     const functionId = this.#functions.get(call.name).objectId;
     const objectIds = Buffer.concat(call.objects.map((each) => each.objectId));
-    const { taskId, payload, options } = call;
-    this.#conversation.put("task", { taskId, functionId, payload, objectIds, options });
+    const { taskId, payload, options, frames } = call;
+    this.#conversation.put("task", { taskId, functionId, payload, objectIds, options, frames });
     this.#said.tasks += 1;
     this.#said.bytes += call.bytes;
     call.isSaid = true;

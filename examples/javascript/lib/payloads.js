@@ -8,9 +8,12 @@ const HEADER_BYTES = 7;
 export const VALUE = 0;
 export const OBJECT = 1;
 export const OWN_OBJECT = 3;
+export const FRAMES = 4;
 
-/** Values above this are objects, or frames of a result. */
+/** Values above this are frames of their task or result, */
 export const INLINE_BYTES = 16 * 1024;
+/** and arguments above this, all of a task together, are objects. */
+export const CARRIED_BYTES = 1024 * 1024;
 const NAMED = Buffer.from("json");
 
 /** The statuses of results that are used here. */
@@ -63,6 +66,14 @@ export function argument(kind, data, name = "") {
   header.writeUInt16LE(encoded.length, 1);
   header.writeUInt32LE(data.length, 3);
   return Buffer.concat([header, encoded, data]);
+}
+
+/** Return an argument of a call that is a frame of its task. */
+export function framesArgument(frame, name = "") {
+  const data = Buffer.alloc(12);
+  data.writeUInt32LE(1, 0);
+  data.writeBigUInt64LE(BigInt(frame.length), 4);
+  return argument(FRAMES, data, name);
 }
 
 /** Return the arguments in a block: kind, name and data of each. */

@@ -15,6 +15,7 @@ Must never: read a value, or keep an unneeded result.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 from scaler.actors.graphs.graph_node import Node, for_others, input_node
@@ -242,6 +243,8 @@ class GraphActor(Actor):
         node.block = b""
         spec, task_id = self._spec, node.task_id
         task = Task(task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
+        if node.frames:
+            task = replace(task, frames=self._values.take_frames(node))
         self._running[task_id] = (position, self.spawn(TaskActor(task, self._context, near_worker, has_dependencies)))
 
     @handles(TaskDone)
@@ -300,6 +303,8 @@ class GraphActor(Actor):
         self, node: Node, status: int, payload: bytes, frames: Frames = (), worker: ActorRef | None = None
     ) -> None:
         node.status, node.payload, node.block = status, payload, b""
+        if node.frames:
+            self._values.take_frames(node)
         self._open_count -= 1
         if node.wanted:
             self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker))

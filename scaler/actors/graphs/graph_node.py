@@ -30,14 +30,15 @@ class Node:
     """One node: its call and its state."""
 
     __slots__ = (
-        "block", "dependencies", "function_id", "is_stored", "made_by", "needed_by", "object_ids", "payload", "profile",
-        "size", "status", "task_id", "wanted",
+        "block", "dependencies", "frames", "function_id", "is_stored", "made_by", "needed_by", "object_ids", "payload",
+        "profile", "size", "status", "task_id", "wanted",
     )  # fmt: skip
 
     def __init__(self, item: GraphNode) -> None:
         self.task_id = item.task_id
         self.function_id = item.function_id
         self.block = item.payload
+        self.frames = item.frames
         self.object_ids = item.object_ids
         self.wanted = item.wanted
         self.dependencies: tuple[int, ...] = ()

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler.actors.graphs.graph_node import Node, where_most_is, worth_storing
-from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
+from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
-from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
+from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results, size_of
 from scaler.wire.messages.columns import ROWS_BYTES_MOST
 from scaler.wire.messages.common import TaskStatus
 
@@ -43,6 +43,15 @@ class GraphValues:
         """A node has come: the objects among its arguments stay until it has ended."""
         if node.object_ids:
             self._object_store.send(UseObjects(node.object_ids))
+        if node.frames:
+            self._object_store.send(CountArguments(size_of(node.frames)))
+
+    def take_frames(self, node: Node) -> Frames:
+        """Take the frames of a node's arguments: its task has them from now on, or nobody needs them."""
+        frames, node.frames = node.frames, ()
+        if frames:
+            self._object_store.send(CountArguments(-size_of(frames)))
+        return frames
 
     def hold_stored(self, node: Node) -> None:
         """The result of a node is an object already."""
@@ -106,6 +115,7 @@ class GraphValues:
     def release_all(self) -> None:
         """The graph has failed."""
         for node in self._nodes:
+            self.take_frames(node)
             if node.is_stored:
                 self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
             if node.object_ids:

@@ -51,6 +51,13 @@ class UseObjects:
 
 
 @message
+class CountArguments:
+    """task or graph -> object store: so many bytes of arguments have come with a call, or, negative, are gone."""
+
+    size_bytes: int
+
+
+@message
 class ReleaseObjects:
     """task or graph -> object store: I need these no more."""
 

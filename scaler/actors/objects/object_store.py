@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from scaler.actors.insight.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.messages.objects import (
     CopyKept,
+    CountArguments,
     DeleteCopy,
     DeleteObject,
     FetchObject,
@@ -101,7 +102,7 @@ class ObjectTable:
         self.functions: dict[ObjectId, StoredObject] = {}
         """those of the objects that are functions"""
         self.size_bytes = 0
-        """of all objects together"""
+        """of all objects together, and of the arguments that travel with open tasks"""
         self.shared_bytes = 0
         """those of them that are in memory that clients share"""
 
@@ -252,6 +253,10 @@ class ObjectStore(Actor):
         for packed in split_ids(use.object_ids):
             object_id = ObjectId(packed)
             users[object_id] = users.get(object_id, 0) + 1
+
+    @handles(CountArguments)
+    def _count_arguments(self, count: CountArguments) -> None:
+        self._table.size_bytes += count.size_bytes
 
     @handles(ReleaseObjects)
     def _release(self, release: ReleaseObjects) -> None:

@@ -16,7 +16,7 @@ from scaler.actors.insight.events import BROKE, SEEN, SUBMITTED, TaskMoved
 from scaler.actors.insight.explanations import explain_other
 from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.monitor import ReportTask
-from scaler.actors.messages.objects import ReleaseObjects, UseObjects
+from scaler.actors.messages.objects import CountArguments, ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     FIRST_TRY,
     BalancerRestarted,
@@ -140,6 +140,8 @@ class TaskActor(Actor):
         spec, context = self._spec, self._context
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
+        if spec.frames:
+            context.object_store.send(CountArguments(size_of(spec.frames)))
         if context.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
         if spec.options:
@@ -450,8 +452,8 @@ class TaskActor(Actor):
 
     def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:
         context, spec = self._context, self._spec
-        if spec.object_ids:
-            context.object_store.send(ReleaseObjects(spec.object_ids))
+        if spec.object_ids or spec.frames:
+            self._release_arguments()
         context.ended[status] += 1
         size = size_of(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile)
@@ -470,8 +472,14 @@ class TaskActor(Actor):
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:
             self._withdraw()
+        self._release_arguments()
+
+    def _release_arguments(self) -> None:
+        context, spec = self._context, self._spec
         if spec.object_ids:
             context.object_store.send(ReleaseObjects(spec.object_ids))
+        if spec.frames:
+            context.object_store.send(CountArguments(-size_of(spec.frames)))
 
     @property
     def state(self) -> State:

@@ -261,4 +261,5 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         spec.options,
         account,
         spec.coalesce_result,
+        spec.frames,
     )

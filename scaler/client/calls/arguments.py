@@ -1,4 +1,4 @@
-"""Arguments as the client sends them: one block per call, and objects for large values.
+"""Arguments as the client sends them: one block per call, frames for its larger values, and objects for large ones.
 
 Called by the client for each task. Serialises at once, so that later changes of an argument have no effect. Must never
 send.
@@ -20,6 +20,7 @@ from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
 from scaler.pickling.serialization import (
     ARGUMENT_HEADER_BYTES,
     BLOCK_BYTES,
+    CARRIED_BYTES,
     INLINE_BYTES,
     OBJECT,
     OWN_OBJECT,
@@ -31,6 +32,7 @@ from scaler.pickling.serialization import (
     Frames,
     Serializer,
     argument_block,
+    frames_argument,
     frozen,
     plain_block,
     size_of,
@@ -46,12 +48,14 @@ class PackedArguments(NamedTuple):
 
     Attributes:
         block: all arguments; objects by their ids.
+        frames: of the values that are too large for the block and travel with the call.
         object_ids: the ids of the objects, one after the other.
         objects: made for this call, to be sent before it.
         references: to objects that the user sent before; kept alive by the call.
     """
 
     block: bytes
+    frames: Frames = ()
     object_ids: bytes = b""
     objects: Sequence[ObjectInstruction] = ()
     references: Sequence[ObjectReference] = ()
@@ -121,8 +125,13 @@ class ArgumentPacker:
         if type(serializer) is DefaultSerializer:
             self.plain_block = plain_block
 
-    def pack(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
+    def pack(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], carried_bytes: int = CARRIED_BYTES
+    ) -> PackedArguments:
         """Return the arguments, serialised.
+
+        Args:
+            carried_bytes: the most bytes of frames that travel with the call.
 
         Raises:
             SerializeObjectError: if one cannot be serialised.
@@ -132,21 +141,26 @@ class ArgumentPacker:
         block = None if keywords else self.plain_block(arguments)
         if block is not None:
             return PackedArguments(block)
-        return self.pack_values(arguments, keywords)
+        return self.pack_values(arguments, keywords, carried_bytes=carried_bytes)
 
     def pack_values(
-        self, arguments: Sequence[Any], keywords: Mapping[str, Any], labels: Sequence[str] = ()
+        self,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        labels: Sequence[str] = (),
+        carried_bytes: int = CARRIED_BYTES,
     ) -> PackedArguments:
         """Return the same for arguments that may need a pickler.
 
         Args:
             labels: what to call the arguments, where their numbers or names do not say it.
+            carried_bytes: as for `pack`.
         """
         named = _named(arguments, keywords)
         if any(isinstance(argument, ResultArgument) for _, argument in named):
             raise FutureArgumentError(_NOT_OF_THIS_CALL)
         try:
-            return self._pack(named, labels)
+            return self._pack(named, labels, carried_bytes)
         except SerializeObjectError as error:
             if not isinstance(error.__cause__, FutureArgumentError):
                 raise
@@ -180,7 +194,7 @@ class ArgumentPacker:
         Raises:
             SerializeObjectError: if it cannot be serialised.
         """
-        packed = self.pack((value,), {})
+        packed = self.pack((value,), {}, carried_bytes=0)
         return packed._replace(block=argument_block(OBJECT, packed.object_ids[:ID_BYTES])) if packed.objects else packed
 
     def as_object(self, packed: PackedArguments) -> PackedArguments:
@@ -188,7 +202,7 @@ class ArgumentPacker:
         data = packed.block[ARGUMENT_HEADER_BYTES:]
         instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
         object_id = instruction.object_id
-        return PackedArguments(argument_block(OBJECT, object_id), object_id, [instruction])
+        return PackedArguments(argument_block(OBJECT, object_id), (), object_id, [instruction])
 
     def _one(self, argument: Any) -> _Part:
         if isinstance(argument, ObjectReference):
@@ -206,7 +220,9 @@ class ArgumentPacker:
             raise SerializeObjectError(f"{label}: {error}{cure_of(error)}") from error.__cause__
         return packed
 
-    def _pack(self, named: list[tuple[str, Any]], labels: Sequence[str] = ()) -> PackedArguments:
+    def _pack(
+        self, named: list[tuple[str, Any]], labels: Sequence[str] = (), carried_bytes: int = CARRIED_BYTES
+    ) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
         held: list[ObjectReference] = []
         with in_a_task_for(self.address, held):
@@ -217,7 +233,12 @@ class ArgumentPacker:
         if block is not None and not held:
             return PackedArguments(block)
         objects, own = [], {reference.object_id for reference in references if type(reference) is OwnReference}
-        for index, frames in _too_large(packed):
+        carried_bytes = min(carried_bytes, self.limit.n_bytes)
+        for index, frames, size_bytes in _too_large(packed):
+            if size_bytes <= carried_bytes:
+                carried_bytes -= size_bytes
+                packed[index] = _Carried(frozen(frames))
+                continue
             hints.look_at_argument(named[index][1], frames)
             object_id, copied = ObjectId(self._new_id()), self._freeze(frames)
             self.limit.check(labels[index] if labels else _label(index + 1, named[index][0]), copied)
@@ -231,11 +252,16 @@ class ArgumentPacker:
             object_ids += b"".join(reference.object_id for reference in held)
             references += held
         check_needed(len(object_ids) // ID_BYTES)
-        return PackedArguments(block, object_ids, objects, references)
+        carried = tuple(frame for part in packed if type(part) is _Carried for frame in part)
+        return PackedArguments(block, carried, object_ids, objects, references)
 
 
 class _Result(int):
     """In the place of an argument: the result of the node at this position."""
+
+
+class _Carried(list[Buffer]):
+    """In the place of an argument: its frames travel with the call."""
 
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
@@ -265,6 +291,8 @@ def _in_block(part: _Part, name: str, own: Collection[ObjectId]) -> bytes:
         return argument_block(RESULT, part.to_bytes(4, "little"), name)
     if isinstance(part, bytes):
         return argument_block(OWN_OBJECT if part in own else OBJECT, part, name)
+    if type(part) is _Carried:
+        return frames_argument(part, name)
     return argument_block(VALUE, bytes(part[0]), name)
 
 
@@ -280,14 +308,16 @@ def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes
     return block
 
 
-def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer]]]:
-    """Return position and frames of the values that must become objects: large ones, and those that do not fit."""
+def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer], int]]:
+    """Return position, frames and size of the values that must leave the block, the largest first: those that are too
+    large for it, and those that do not fit.
+    """
     values = [(index, part, size_of(part)) for index, part in enumerate(packed) if isinstance(part, list)]
     block_bytes = sum(size_bytes for _, _, size_bytes in values)
     too_large = []
     for index, frames, size_bytes in sorted(values, key=lambda value: value[2], reverse=True):
         is_one_too_many = block_bytes > BLOCK_BYTES and size_bytes >= WORTH_AN_OBJECT_BYTES
         if len(frames) > 1 or size_bytes > INLINE_BYTES or is_one_too_many:
-            too_large.append((index, frames))
+            too_large.append((index, frames, size_bytes))
             block_bytes -= size_bytes
     return too_large

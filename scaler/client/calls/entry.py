@@ -7,6 +7,7 @@ sinks. Must never: know who sends it, or how.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from scaler.client.calls.inputs import Input
@@ -154,9 +155,7 @@ class GraphEntry:
 
 
 def _unwanted(node: GraphNode) -> GraphNode:
-    return GraphNode(
-        node.graph_id, node.task_id, node.function_id, node.payload, node.object_ids, node.dependencies, wanted=0
-    )
+    return replace(node, wanted=0)
 
 
 def _ended(node: GraphNode) -> GraphNode:

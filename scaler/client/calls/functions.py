@@ -38,6 +38,7 @@ from scaler.pickling.serialization import (
     JSON_SERIALIZER,
     NAMED,
     DefaultSerializer,
+    Frames,
     Serializer,
     frozen,
     function_to_frames,
@@ -62,6 +63,7 @@ NAME: Final = 1
 NO_TERMS: Terms = (0, "", b"", 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
+NO_FRAMES: Frames = ()
 NO_OBJECTS: Sequence[ObjectInstruction] = ()
 """of an entry with small and plain arguments"""
 
@@ -147,7 +149,7 @@ class Function:
         block = self._plain_block(arguments) if not keywords else None
         if block is None:
             try:
-                block, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
+                block, frames, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
             except SerializeObjectError as error:
                 apart = take_apart(arguments, keywords, ObjectReference) if _has_nested_reference(error) else None
                 if apart is None or not apart.is_needed:
@@ -157,9 +159,11 @@ class Function:
             except ObjectTooLargeError as error:
                 raise error.said_of(self.about(f"{error.value}:")[:-1]) from None
         else:
-            object_ids, objects, references = b"", NO_OBJECTS, ()
+            frames, object_ids, objects, references = NO_FRAMES, b"", NO_OBJECTS, ()
         priority, name, options, account = terms
-        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, coalesce_result)
+        task = Task(
+            task_id, self._object_id, block, object_ids, priority, name, options, account, coalesce_result, frames
+        )
         return task, sink, self.instruction, objects, references
 
     def waiting_call(
@@ -198,8 +202,9 @@ class Function:
         name = name or self.instruction.name
         graph_id, needed = GraphId(task_id), struct.pack(f"<{len(inputs)}I", *range(len(inputs)))
         spec = GraphTask(graph_id, len(inputs) + 1, priority, name, options, account)
-        node = GraphNode(graph_id, task_id, self._object_id, packed.block, packed.object_ids, needed, wanted=1)
-        entry = GraphEntry(spec, [node], [self.instruction], packed.objects, packed.references, inputs)
+        block, frames, object_ids, objects, references = packed
+        node = GraphNode(graph_id, task_id, self._object_id, block, object_ids, needed, 1, frames)
+        entry = GraphEntry(spec, [node], [self.instruction], objects, references, inputs)
         entry.sinks[task_id] = sink
         entry.keepers = [each for each in (*arguments, *keywords.values()) if isinstance(each, ResultArgument)]
         return entry, arguments_awaited

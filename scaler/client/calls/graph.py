@@ -13,14 +13,21 @@ from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
 from scaler.client.calls.entry import GraphEntry, node_id
-from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
+from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import ObjectTooLargeError, RemoteTraceback, SerializeObjectError
 from scaler.graph.description import Call, keys_in_lists, read
 from scaler.graph.gathering import identity
 from scaler.graph.order import order
 from scaler.ids import ID_BYTES, GraphId, TaskId, random_id
-from scaler.pickling.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument
+from scaler.pickling.serialization import (
+    BLOCK_BYTES,
+    CARRIED_BYTES,
+    WORTH_AN_OBJECT_BYTES,
+    Frames,
+    result_argument,
+    size_of,
+)
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
 
@@ -91,7 +98,7 @@ class _GraphPacker:
                 function = self._functions.get(id(call[0])) or self._function(call[0])
                 if not function.least <= len(call) - 1 <= function.most:
                     function.check(call[1:], {})
-                block, object_ids, needed = self._arguments(call)
+                block, frames, object_ids, needed = self._arguments(call)
             except TypeError as error:
                 raise TypeError(f"the node {key!r}: {error}") from None
             except SerializeObjectError as error:
@@ -104,7 +111,7 @@ class _GraphPacker:
             if is_wanted:
                 asked[key] = task_id
             function_id = function.instruction.object_id
-            nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted))
+            nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted, frames))
         functions = [function.instruction for function in self._functions.values()]
         spec = GraphTask(graph_id, len(nodes), *self._terms)
         return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=tuple(positions)), asked
@@ -128,42 +135,42 @@ class _GraphPacker:
         known = self._functions[id(function)] = self._get_function(function)
         return known
 
-    def _arguments(self, call: Call) -> tuple[bytes, bytes, bytes]:
-        """Return the block of arguments, the ids of the objects in it, and the positions whose results are in it."""
+    def _arguments(self, call: Call, is_lighter: bool = False) -> tuple[bytes, Frames, bytes, bytes]:
+        """Return the block of arguments, the frames and the ids of the objects in it, and the positions whose results
+        are in it.
+
+        Args:
+            is_lighter: whether all values that are worth it become objects.
+        """
         block = object_ids = needed = b""
+        frames, room_bytes = NO_FRAMES, CARRIED_BYTES
         for argument in islice(call, 1, None):
             position = self._positions.get(argument) if isinstance(argument, str) else None
-            if position is None:
-                packed = self._value(argument)
-                block += packed.block
-                object_ids += packed.object_ids
-            else:
+            if position is not None:
                 block += result_argument(position)
                 needed += _POSITION.pack(position)
+                continue
+            packed = self._value(argument, room_bytes)
+            if is_lighter:
+                packed = self._as_object(argument, packed)
+            block += packed.block
+            object_ids += packed.object_ids
+            if packed.frames:
+                frames, room_bytes = (*frames, *packed.frames), room_bytes - size_of(packed.frames)
+        if len(block) > BLOCK_BYTES and not is_lighter:
+            return self._arguments(call, is_lighter=True)
         if len(needed) > _POSITION.size:
             needed = _each_once(needed)
-        if len(block) > BLOCK_BYTES:
-            block, object_ids = self._lighter(call)
+        if is_lighter:
             check_needed(max(len(needed) // _POSITION.size, len(object_ids) // ID_BYTES))
-        return block, object_ids, needed
+        return block, frames, object_ids, needed
 
-    def _lighter(self, call: Call) -> tuple[bytes, bytes]:
-        """Return the same block and ids, with large values as objects."""
-        block = object_ids = b""
-        for argument in islice(call, 1, None):
-            position = self._positions.get(argument) if isinstance(argument, str) else None
-            if position is None:
-                packed = self._as_object(argument, self._value(argument))
-                block += packed.block
-                object_ids += packed.object_ids
-            else:
-                block += result_argument(position)
-        return block, object_ids
-
-    def _value(self, argument: Any) -> PackedArguments:
-        """Return an argument that is not a result: data of the graph, which is packed once, or a literal."""
+    def _value(self, argument: Any, room_bytes: int = CARRIED_BYTES) -> PackedArguments:
+        """Return an argument that is not a result: data of the graph, which is packed once, or a literal, of which so
+        many bytes may travel with its call.
+        """
         if not isinstance(argument, str):
-            return self._counted(self._packer.pack((argument,), {}))
+            return self._counted(self._packer.pack((argument,), {}, room_bytes))
         packed = self._data.get(argument)
         if packed is None:
             packed = self._data[argument] = self._counted(self._packer.pack_shared(self._graph[argument]))

@@ -16,7 +16,7 @@ from scaler.client.calls.value_limit import ValueLimit
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, split_ids
 from scaler.peer.conversation_state import TRIES_MOST
-from scaler.pickling.serialization import size_of
+from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import SharedFrames
 from scaler.wire.messages.client import GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
@@ -33,7 +33,8 @@ def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
 
 def size_at_scheduler(entry: Entry) -> int:
     """Return about how many bytes the arguments of a task take there."""
-    size, objects = len(entry[0].payload), entry[3]
+    task, objects = entry[0], entry[3]
+    size = len(task.payload) + (size_of(task.frames) if task.frames else 0)
     return size + sum(size_of(as_sent(instruction).frames) for instruction in objects) if objects else size
 
 
@@ -109,17 +110,23 @@ class Refusals:
         """Return whether there are objects that are never sent again."""
         return bool(self._known)
 
-    def reason(self, made: Iterable[ObjectInstruction], object_ids: bytes = b"") -> MakeError | None:
+    def reason(
+        self, made: Iterable[ObjectInstruction], object_ids: bytes = b"", carried: Iterable[Frames] = ()
+    ) -> MakeError | None:
         """Return what makes the error of a call; None if all its values may be sent.
 
         Args:
             made: its function, and the objects that go with it.
             object_ids: of all objects that it needs.
+            carried: the frames of arguments that travel with it, or with each of its nodes.
         """
         for instruction in made:
             make_error = self._known.get(instruction.object_id) or self.of_value(as_sent(instruction))
             if make_error is not None:
                 return make_error
+        largest = max(map(size_of, carried), default=0)
+        if largest > self.limit.n_bytes:
+            return partial(self.limit.error, "an argument", largest)
         known = map(self._known.get, map(ObjectId, split_ids(object_ids))) if self._known else ()
         return next(filter(None, known), None)
 

@@ -31,6 +31,7 @@ from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,
@@ -119,7 +120,7 @@ class OpenWork:
 
     def add(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
-        is_plain = not (objects or task.object_ids) and function.object_id in self._functions
+        is_plain = not (objects or task.object_ids or task.frames) and function.object_id in self._functions
         if not is_plain and self._is_refused(entry):
             return
         self._tasks[task.task_id] = entry
@@ -138,16 +139,20 @@ class OpenWork:
 
     def _reason(self, entry: Entry) -> MakeError | None:
         task, _, function, objects, _ = entry
-        return self._refusals.reason((function, *objects), task.object_ids)
+        return self._refusals.reason((function, *objects), task.object_ids, [task.frames])
 
     def _reason_of_graph(self, graph: GraphEntry) -> MakeError | None:
         object_ids = b"".join(node.object_ids for node in graph.nodes)
-        return self._refusals.reason((*graph.functions, *graph.objects), object_ids)
+        frames = [node.frames for node in graph.nodes if node.frames]
+        return self._refusals.reason((*graph.functions, *graph.objects), object_ids, frames)
 
     def add_all(self, entries: Sequence[Entry]) -> None:
         """Add tasks none of which has objects: many at a time are cheaper than one by one."""
         tasks = [entry[0] for entry in entries]
-        sizes = {task.task_id: len(task.payload) for task in tasks}
+        sizes = {
+            task.task_id: len(task.payload) + size_of(task.frames) if task.frames else len(task.payload)
+            for task in tasks
+        }
         functions = {id(entry[2]): entry[2] for entry in entries}.values()
         new = [function for function in functions if function.object_id not in self._functions]
         if self._refusals or self._refusals.reason(new) is not None or not self.window.enter_all(sizes):

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future
+from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, cast
@@ -113,6 +114,8 @@ class Host:
 
     def _take(self, task: RunTask) -> None:
         objects = {object_id: self._objects[object_id] for object_id in needs_of(task)}
+        if task.frames:
+            task = replace(task, frames=[bytes(frame) for frame in task.frames])
         self._open[run_of(task)] = None
         self._calls.put(EngineCall(task, objects, self._settings.address, self._agent_token))
 

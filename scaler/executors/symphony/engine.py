@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, InvalidStateError
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import cloudpickle
@@ -235,14 +236,15 @@ def _payload(call: EngineCall) -> tuple[bytes, Serializer]:
     for object_id, frames in call.objects.items():
         values.store(object_id, frames)
     known: KnownFunction = values.read_function(call.task.function_id)
-    positional, keywords = read_arguments(call.task.payload, known.read, partial(values.stored, known.serializer))
+    stored = partial(values.stored, known.serializer)
+    positional, keywords = read_arguments(call.task.payload, known.read, stored, call.task.frames)
     function = partial(known.call, **keywords) if keywords else known.call
     return cloudpickle.dumps((function, *positional)), known.serializer
 
 
 def _may_hold_client(call: EngineCall) -> bool:
-    frames = (frame for frames in call.objects.values() for frame in frames)
-    return b"scaler" in call.task.payload or any(b"scaler" in frame for frame in frames)
+    frames = chain(call.task.frames, *call.objects.values())
+    return b"scaler" in call.task.payload or any(b"scaler" in bytes(frame) for frame in frames)
 
 
 def _success(task: RunTask, serializer: Serializer, payload: bytes) -> RunResult:

@@ -33,7 +33,7 @@ def run_call(task: RunTask, values: Values) -> RunResult:
         serializer, function, value = values.functions.get(task.function_id) or values.read_function(task.function_id)
         if task.options and RunOptions.decode(task.options).profiling:
             function = meter = Meter(function)
-        positional, keywords = read_arguments(task.payload, value, partial(values.stored, serializer))
+        positional, keywords = read_arguments(task.payload, value, partial(values.stored, serializer), task.frames)
         started_ns = perf_counter_ns()
         returned = function(*positional, **keywords)
         ended_ns = perf_counter_ns()

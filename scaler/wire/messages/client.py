@@ -13,6 +13,7 @@ from scaler.wire.messages.columns import (
     U32,
     U64,
     Bytes,
+    FrameColumn,
     GraphIdColumn,
     Id,
     IdRow,
@@ -106,6 +107,8 @@ class Task:
     """of a client inside a task: the account in that task's `RunTask`; else 0, and the scheduler adds it"""
     coalesce_result: U8 = 0
     """1: its result is of use only with those of others, and may wait a moment for them"""
+    frames: FrameColumn = ()
+    """of the arguments that are too large for the block, in their order"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -161,6 +164,8 @@ class GraphNode:
     """the positions of the nodes it depends on, each once: UInt32, little-endian, counted from 0; all before its own"""
     wanted: U8
     """whether the client wants the result"""
+    frames: FrameColumn = ()
+    """as in `Task`"""
 
 
 @travels(CLIENT_TO_SCHEDULER)

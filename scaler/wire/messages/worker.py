@@ -110,6 +110,8 @@ class RunTask:
     same"""
     coalesce_result: U8 = 0
     """as in `Task`"""
+    frames: FrameColumn = ()
+    """as in `Task`"""
 
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)

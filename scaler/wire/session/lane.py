@@ -100,7 +100,7 @@ class BulkLane:
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
-        if task is None:
+        if task is None or task.is_begun:
             return False
         own: list[_Waiting] = []
         for object_id in split_ids(task.item.object_ids):

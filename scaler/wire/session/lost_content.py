@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.errors import ObjectTooLargeError, ProtocolError
+from scaler.wire.messages.client import GraphNode, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse
 from scaler.wire.messages.directions import (
@@ -20,7 +21,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
-from scaler.wire.messages.worker import RunResult
+from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.session.lost_frames import LostFrames
 from scaler.wire.session.too_large import SEND_LESS, without_result
 
@@ -38,9 +39,17 @@ def _unreadable(item: ObjectResponse | ObjectInstruction, n_bytes: int) -> Objec
     return replace(item, frames=LostFrames(n_bytes))
 
 
+def _without_arguments(item: Task | GraphNode | RunTask, _n_bytes: int) -> Task | GraphNode | RunTask:
+    """Return a call that fails where its arguments are read."""
+    return replace(item, frames=())
+
+
 _INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
     (AGENT_TO_SCHEDULER, RunResult): _no_result,
     (CLIENT_TO_SCHEDULER, ObjectInstruction): _unreadable,
+    (CLIENT_TO_SCHEDULER, Task): _without_arguments,
+    (CLIENT_TO_SCHEDULER, GraphNode): _without_arguments,
+    (SCHEDULER_TO_AGENT, RunTask): _without_arguments,
     (SCHEDULER_TO_AGENT, ObjectResponse): _not_found,
     (SCHEDULER_TO_CLIENT, ObjectResponse): _unreadable,
 }

@@ -164,7 +164,7 @@ class Pipe:
             items, number = unsorted[: self._slice], self.said + 1
             header, frames = encode_message(self._outgoing, items, number, self.heard, self._counts)
             size = len(header) + size_of(frames) if frames else len(header)
-            if size > self._message_bytes or (frames and size > LARGE_BYTES):
+            if size > self._message_bytes or (frames and size > LARGE_BYTES and _has_large(frames)):
                 self._slice = max(1, len(items) * self._message_bytes // (2 * size))
                 self._count_off(items)
                 return
@@ -361,6 +361,11 @@ class Pipe:
                 self._fast_bytes -= size
             if on_heard is not None and items:
                 on_heard(items)
+
+
+def _has_large(frames: Sequence[Any]) -> bool:
+    """Return whether a frame is too large for a message with others. An item of many small ones may leave like that."""
+    return any(memoryview(frame).nbytes > LARGE_BYTES for frame in frames)
 
 
 def _without_chunks(batches: list[Batch[Any]]) -> list[Batch[Any]]:

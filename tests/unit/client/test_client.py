@@ -26,7 +26,7 @@ from scaler.errors import (
     MissingObjects,
     SerializeObjectError,
 )
-from scaler.pickling.serialization import DEFAULT_SERIALIZER, INLINE_BYTES, DefaultSerializer, Serializer
+from scaler.pickling.serialization import CARRIED_BYTES, DEFAULT_SERIALIZER, INLINE_BYTES, DefaultSerializer, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.client import LOCAL_CLUSTER, NOT_LOCAL
 from scaler.settings.cluster import LocalClusterOptions
@@ -268,8 +268,19 @@ class TestSubmit:
             scheduler.run(task)
         assert [future.result(10) for future in futures] == [[1], b"a" * 200_000]
 
-    def test_a_large_argument_travels_as_an_object(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_an_argument_too_large_for_the_block_travels_with_its_task(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
         assert client.submit(len, b"x" * (INLINE_BYTES + 1)).result(10) == INLINE_BYTES + 1
+        assert [instruction.kind for instruction in scheduler.of(ObjectInstruction)] == [
+            InstructionKind.CREATE_FUNCTION
+        ]
+        (task,) = scheduler.of(Task)
+        assert (task.object_ids, len(task.frames)) == (b"", 1)
+
+    def test_a_large_argument_travels_as_an_object(self, client: Client, scheduler: FakeScheduler) -> None:
+        half = CARRIED_BYTES // 2
+        assert client.submit(max, b"x" * half, b"y" * half).result(10) == b"y" * half
         kinds = [instruction.kind for instruction in scheduler.of(ObjectInstruction)]
         assert kinds == [InstructionKind.CREATE_FUNCTION, InstructionKind.CREATE_FOR_TASK]
         assert len(scheduler.of(Task)[0].object_ids) == 16

@@ -9,9 +9,9 @@ import pytest
 
 from scaler.client import Client, large_values
 from scaler.client.link.thread import LinkThread
-from scaler.client.map_run import WINDOW_TASKS
+from scaler.client.map_run import BATCH_BYTES, WINDOW_TASKS
 from scaler.config import ConfigError
-from scaler.pickling.serialization import size_of
+from scaler.pickling.serialization import CARRIED_BYTES, size_of
 from scaler.wire.messages.client import (
     Task,
     TaskCancel,
@@ -76,7 +76,7 @@ def test_calls_that_use_stored_objects_travel_together_and_those_that_bring_one_
     assert client.map(first_and, items) == list(range(1, 131))
     assert together == [64, 64, 2]
     together.clear()
-    items[3] = b"\1" * 100_000, 3
+    items[3] = b"\1" * (CARRIED_BYTES // 2), 3, b"x" * (CARRIED_BYTES // 2)
     assert client.map(first_and, items[:8]) == list(range(1, 9))
     assert together == [3, 4]
     asked = {each.object_id for each in scheduler.of(ObjectInstruction)}
@@ -95,7 +95,7 @@ def test_large_arguments_and_results(client: Client, scheduler: FakeScheduler) -
     scheduler.wait_for(ObjectInstruction, 10, lambda instruction: instruction.kind == InstructionKind.DELETE)
 
 
-def first_and(data: bytes, number: int) -> int:
+def first_and(data: bytes, number: int, _ballast: bytes = b"") -> int:
     return data[0] + number
 
 
@@ -135,7 +135,17 @@ def test_a_generator_may_fill_one_buffer_again_and_again(
             yield buffer, number
 
     assert run(client, items()) == list(range(0, 20, 2))
-    assert len(objects_said(scheduler, 99_999)) == 10
+    assert [size_of(task.frames) > 99_999 for task in scheduler.of(Task)] == [True] * 10
+
+
+def test_tasks_with_larger_arguments_travel_together_as_far_as_they_fill_a_message(
+    client: Client, scheduler: FakeScheduler, together: list[int]
+) -> None:
+    items = [(bytes([number]) * 60_000, number) for number in range(20)]
+    assert client.map(first_and, items) == list(range(0, 40, 2))
+    most = BATCH_BYTES // 60_000 + 1
+    assert together == [most] * (20 // most) + [20 % most] * (20 % most > 1)
+    assert objects_said(scheduler, 50_000) == []
 
 
 def test_a_map_that_fails_keeps_none_of_its_large_values(client: Client, scheduler: FakeScheduler) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, writable
 
 
 @pytest.fixture
@@ -201,3 +201,40 @@ def test_whether_anything_has_come_is_seen_without_waiting(ends: tuple[Channel, 
     assert not processor.has_come()
     agent.close()
     assert processor.has_come(), "the end"
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (100, 0, 3), (70_000,), (30_000,) * 30, (1_100_000,), (5_000_000,)])
+def test_frames_in_the_stream_arrive_between_others_and_can_be_written_to(
+    ends: tuple[Channel, Channel], sizes: tuple[int, ...]
+) -> None:
+    agent, processor = ends
+    sent = [bytes([number]) * size for number, size in enumerate(sizes, 1)]
+    messages = [(b"first", []), (b"tasks", sent), (b"more", sent), (b"block", [b"x" * 70_000]), (b"last", [])]
+    received: list[tuple[bytes, list[memoryview]]] = []
+
+    def read() -> None:
+        while len(received) < len(messages):
+            received.extend(processor.receive())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    before = open_descriptors()
+    for header, frames in messages[:3]:
+        agent.send_in_stream(header, frames)
+    assert open_descriptors() == before
+    for header, frames in messages[3:]:
+        agent.send(header, frames)
+    while not agent.flush():
+        pass
+    reader.join(10)
+    assert [(header, list(map(bytes, frames))) for header, frames in received] == messages
+    if sum(sizes) > 65_536 and sum(sizes) < 4_000_000:
+        assert all(writable(frame) is frame for frame in received[1][1]), "no copy"
+
+
+def test_a_message_of_which_a_part_never_comes_ends_with_the_channel(ends: tuple[Channel, Channel]) -> None:
+    agent, processor = ends
+    agent.send_in_stream(b"header", [bytes(1_000_000)])  # what the socket does not take waits there
+    agent.close()
+    with pytest.raises(ChannelClosedError):
+        processor.receive()

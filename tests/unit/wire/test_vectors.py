@@ -99,6 +99,17 @@ def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
     assert content_id(frames).hex() == named["id"]
 
 
+def test_frames_of_arguments_are_taken_in_the_order_of_the_block() -> None:
+    part = load("parts")["argumentsWithFrames"]
+    frames = list(map(bytes.fromhex, part["frames"]))
+    positional, keywords = read_arguments(
+        bytes.fromhex(part["payload"]), lambda *taken: [each.hex() for each in taken], lambda *_: None, frames
+    )
+    first, plain, last = part["framesOfEach"]
+    assert positional == [first, plain or [part["meaning"][1]["data"]]]
+    assert keywords == {part["meaning"][2]["name"]: last}
+
+
 def test_arguments_of_a_node_become_those_of_its_task() -> None:
     part = load("parts")["argumentsOfNode"]
     position = int.from_bytes(bytes.fromhex(part["meaning"][0]["data"]), "little")

@@ -243,7 +243,8 @@ class ProcessorProxy(Actor):
 
     @_handles_own(HandTasks)
     def _hand_tasks(self, hand: HandTasks) -> None:
-        self._send(hand.tasks)
+        for header, frames in encode(AGENT_TO_PROCESSOR, hand.tasks):
+            self._write(self._channel.send_in_stream if frames else self._channel.send, header, frames)
 
     @_handles_own(HandObject)
     def _hand_object(self, hand: HandObject) -> None:

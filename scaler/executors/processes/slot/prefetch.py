@@ -21,6 +21,7 @@ from scaler.executors.processes.slot.processors import Held, ProcessorRecord
 from scaler.executors.processes.slot.supplies import Supplies
 from scaler.executors.task_queue import TaskQueue
 from scaler.ids import ObjectId
+from scaler.pickling.serialization import size_of
 from scaler.wire.messages.worker import RunTask
 
 HELD_US = 6_000.0
@@ -90,7 +91,7 @@ class Prefetch:
                 expected_us = self._durations.expected_us(function_id)
                 is_short = expected_us <= NEXT_US and (len(held) != 1 or held_us <= NEXT_US)
                 most_us = together_us if together and is_short else HELD_US
-            room_bytes -= len(task.payload)
+            room_bytes -= (n_bytes := len(task.payload) + size_of(task.frames) if task.frames else len(task.payload))
             if held and (
                 (held_us + expected_us > most_us and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
                 or len(held) >= HELD_TASKS
@@ -100,7 +101,7 @@ class Prefetch:
             if (task.function_id not in used or task.object_ids) and not self._supply.has_all(stock, task):
                 if self._supply.holds_up(stock, task):
                     break
-                room_bytes += len(task.payload)
+                room_bytes += n_bytes
                 self._queue.step_aside()
                 row = self._queue.first_row()
                 continue

@@ -531,3 +531,27 @@ def test_graphs_of_which_no_node_comes_are_bounded_and_others_go_on(
     simulation.run()
     assert len(simulation.graphs()) == 3
     leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("ends", ["complete", "cancelled", "client left"])
+def test_frames_of_a_node_travel_with_its_task_and_count_as_long_as_they_are_here(
+    simulation: Simulation, ends: str
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=3.0))
+    graph_id, table = GraphId(b"g" * 16), simulation.tree.objects
+    before = table.size_bytes
+    first, second = (
+        replace(node(client, graph_id, TaskId(bytes([n]) * 16)), frames=(bytes(100 * n), b"2")) for n in (1, 2)
+    )
+    client.say(GraphTask(graph_id, 2), first, replace(second, dependencies=bytes(4)))
+    simulation.advance(1.0)
+    assert table.size_bytes == before + 302
+    if ends == "client left":
+        client.leave()
+    elif ends == "cancelled":
+        client.say(GraphTaskCancel(graph_id))
+    simulation.advance(20.0)
+    assert [list(map(bytes, run.frames)) for run in agent.started] == [
+        list(each.frames) for each in ([first, second] if ends == "complete" else [first])
+    ]
+    assert table.size_bytes == (0 if ends == "client left" else before)

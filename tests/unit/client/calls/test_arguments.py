@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,17 +10,20 @@ from scaler import shared_memory
 from scaler.client.calls.arguments import ArgumentPacker, freeze_for, frozen, shared
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
-from scaler.errors import MissingObjects, SerializeObjectError
-from scaler.ids import ObjectId, split_ids
+from scaler.errors import MissingObjects, ObjectTooLargeError, SerializeObjectError
+from scaler.ids import ObjectId
 from scaler.pickling.serialization import (
     BLOCK_BYTES,
+    CARRIED_BYTES,
     INLINE_BYTES,
     OUT_OF_BAND_BYTES,
     WORTH_AN_OBJECT_BYTES,
     DefaultSerializer,
+    Frames,
     Serializer,
     from_frames,
     read_arguments,
+    size_of,
 )
 from scaler.shared_memory import SHARE_LEAST_BYTES, SHARING_VARIABLE, SLAB_BYTES, SharedFrames
 from scaler.wire.messages.common import InstructionKind
@@ -37,9 +41,10 @@ def reference(object_id: ObjectId = STORED) -> ObjectReference:
     return ObjectReference("table", object_id, 5, {STORED})
 
 
-def read(block: bytes) -> tuple[list[Any], dict[str, Any]]:
+def read(block: bytes, frames: Frames = ()) -> tuple[list[Any], dict[str, Any]]:
     """The arguments; an object by its id."""
-    return read_arguments(block, DefaultSerializer().deserialize, lambda object_id, _is_own: object_id)
+    value = partial(from_frames, DefaultSerializer())
+    return read_arguments(block, lambda *taken: value(taken), lambda object_id, _is_own: object_id, frames)
 
 
 class Own(Serializer):
@@ -62,25 +67,53 @@ def test_arguments_arrive_as_they_were_given(packer: ArgumentPacker) -> None:
         assert (packed.object_ids, list(packed.objects), list(packed.references)) == (b"", [], [])
 
 
-@pytest.mark.parametrize(
-    "value", [b"x" * (INLINE_BYTES + 1), "x" * (INLINE_BYTES + 1), list(range(10_000)), bytearray(OUT_OF_BAND_BYTES)]
-)
-def test_a_large_value_is_an_object_of_its_own(packer: ArgumentPacker, value: Any) -> None:
-    packed = packer.pack([1, value], {"key": value})
-    first, second = packed.objects
-    assert {first.kind, second.kind} == {InstructionKind.CREATE_FOR_TASK}
-    assert set(split_ids(packed.object_ids)) == {first.object_id, second.object_id}
-    positional, keywords = read(packed.block)
-    assert positional[0] == 1
-    assert {positional[1], keywords["key"]} == {first.object_id, second.object_id}
-    assert from_frames(DefaultSerializer(), first.frames) == value
+LARGER = [b"x" * (INLINE_BYTES + 1), "x" * (INLINE_BYTES + 1), list(range(10_000)), bytearray(OUT_OF_BAND_BYTES)]
+
+
+@pytest.mark.parametrize("value", LARGER)
+def test_a_value_too_large_for_the_block_travels_as_frames_of_the_call(packer: ArgumentPacker, value: Any) -> None:
+    packed = packer.pack([value, 1], {"key": value})
+    assert (packed.objects, packed.object_ids) == ([], b"")
+    assert len(packed.block) < 200
+    assert read(packed.block, packed.frames) == ([value, 1], {"key": value})
+
+
+@pytest.mark.parametrize("value", LARGER)
+def test_a_value_that_several_calls_share_is_an_object_of_its_own(packer: ArgumentPacker, value: Any) -> None:
+    packed = packer.pack_shared(value)
+    (made,) = packed.objects
+    assert (made.kind, packed.object_ids, packed.frames) == (InstructionKind.CREATE_FOR_TASK, made.object_id, ())
+    assert read(packed.block) == ([made.object_id], {})
+    assert from_frames(DefaultSerializer(), made.frames) == value
+
+
+def test_what_is_more_than_a_call_carries_becomes_objects(packer: ArgumentPacker) -> None:
+    half = CARRIED_BYTES // 2
+    packed = packer.pack([bytes(half), bytes(half), bytes(20_000), bytearray(CARRIED_BYTES + 1)], {})
+    huge, half_again = packed.objects
+    assert packed.object_ids == half_again.object_id + huge.object_id
+    assert size_of(packed.frames) <= CARRIED_BYTES
+    assert read(packed.block, packed.frames)[0] == [bytes(half), half_again.object_id, bytes(20_000), huge.object_id]
+
+
+def test_a_call_carries_no_more_than_the_scheduler_takes(packer: ArgumentPacker) -> None:
+    packer.limit.n_bytes = 50_000
+    packed = packer.pack([bytes(20_000)] * 3, {})
+    assert (len(packed.frames), len(packed.objects)) == (2, 1)
+
+
+def test_an_argument_whose_frames_were_lost_has_an_error_of_its_own(packer: ArgumentPacker) -> None:
+    packed = packer.pack([1, bytes(20_000)], {})
+    with pytest.raises(ObjectTooLargeError, match=r"an argument is too large: it has 20,0\d\d bytes"):
+        read(packed.block, ())
 
 
 def test_many_small_values_leave_the_block_until_it_is_small_enough(packer: ArgumentPacker) -> None:
     values = [bytes([n]) * (INLINE_BYTES - 200) for n in range(10)]
     packed = packer.pack(values, {})
-    assert 0 < len(packed.objects) < len(values)
+    assert 0 < len(packed.frames) < len(values)
     assert len(packed.block) <= BLOCK_BYTES + 100 * len(values)
+    assert read(packed.block, packed.frames) == (values, {})
 
 
 def test_values_that_are_not_worth_an_object_stay(packer: ArgumentPacker) -> None:
@@ -96,8 +129,7 @@ def test_an_argument_is_what_it_was_when_it_was_packed(packer: ArgumentPacker) -
     packed = packer.pack([small, large], {})
     small.append(2)
     large[0] = 9
-    assert read(packed.block)[0][0] == [1]
-    assert from_frames(DefaultSerializer(), packed.objects[0].frames) == bytearray(OUT_OF_BAND_BYTES)
+    assert read(packed.block, packed.frames)[0] == [[1], bytearray(OUT_OF_BAND_BYTES)]
 
 
 def test_a_reference_travels_as_its_id_and_is_kept(packer: ArgumentPacker) -> None:
@@ -127,7 +159,7 @@ def test_a_reference_as_it_is_is_a_value_whose_object_the_task_uses(packer: Argu
 
 
 def test_only_what_was_made_for_the_task_is_its_own(packer: ArgumentPacker) -> None:
-    packed = packer.pack([reference(), bytearray(OUT_OF_BAND_BYTES)], {})
+    packed = packer.pack([reference(), bytearray(CARRIED_BYTES)], {})
     owned, _ = read_arguments(packed.block, DefaultSerializer().deserialize, lambda _object_id, is_own: is_own)
     assert owned == [False, True]
 

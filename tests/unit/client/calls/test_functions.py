@@ -15,8 +15,10 @@ from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.pickling.serialization import (
+    CARRIED_BYTES,
     DefaultSerializer,
     Serializer,
+    from_frames,
     function_from_frames,
     plain_block,
     read_arguments,
@@ -75,12 +77,16 @@ class TestEntry:
 
     def test_keywords_and_large_values_are_packed(self, get: Callable[[Any], Function]) -> None:
         task, _, _, objects, references = get(anything).entry(TASK_ID, SINK, (b"x" * 100_000,), {"key": 5})
+        assert (objects, references, task.object_ids) == ([], [], b"")
+        read = functools.partial(from_frames, DefaultSerializer())
+        arguments = read_arguments(task.payload, lambda *frames: read(frames), lambda *_: None, task.frames)
+        assert arguments == ([b"x" * 100_000], {"key": 5})
+
+    def test_what_is_too_large_for_the_call_is_an_object(self, get: Callable[[Any], Function]) -> None:
+        task, _, _, objects, _ = get(anything).entry(TASK_ID, SINK, (b"x" * (CARRIED_BYTES + 1),))
         (large,) = objects
         assert large.kind == InstructionKind.CREATE_FOR_TASK
-        assert task.object_ids == large.object_id
-        assert references == []
-        read = read_arguments(task.payload, DefaultSerializer().deserialize, lambda object_id, _is_own: object_id)
-        assert read == ([large.object_id], {"key": 5})
+        assert (task.object_ids, task.frames) == (large.object_id, ())
 
     @pytest.mark.parametrize(
         ("function", "arguments", "keywords"),

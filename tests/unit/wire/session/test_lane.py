@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from scaler.ids import GraphId, ObjectId, TaskId
@@ -34,7 +35,7 @@ def cancel(number: int) -> TaskCancel:
 def lane(*items: Any) -> BulkLane:
     made = BulkLane(CLIENT_TO_SCHEDULER, None)
     for item in items:
-        made.put(item, LARGE if isinstance(item, ObjectInstruction) else 100)
+        made.put(item, LARGE if item.frames else 100) if hasattr(item, "frames") else made.put(item, 100)
     return made
 
 
@@ -112,3 +113,14 @@ def test_a_kept_object_stays_when_its_task_is_withdrawn() -> None:
     bulk = lane(stored(1), kept, task(4, 3))
     assert bulk.withdraw(cancel(4))
     assert left(bulk) == [stored(1), kept]
+
+
+def test_a_large_task_that_has_begun_to_leave_is_not_withdrawn() -> None:
+    large = replace(task(1), frames=(bytes(LARGE),))
+    bulk = lane(large, task(2, 1))
+    assert bulk.take(10_000)[1] == ()
+    assert not bulk.withdraw(cancel(1))
+    assert left(bulk) == [large, task(2, 1)]
+    waiting = lane(stored(3), large)
+    assert waiting.withdraw(cancel(1))
+    assert left(waiting) == [stored(3)]

@@ -560,3 +560,23 @@ def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
     assert receiver.receive(*message) == []
     assert receiver.heard == 1
     assert list(sender.unheard()) == []
+
+
+def test_tasks_with_frames_of_middle_size_share_messages() -> None:
+    pair = Pair(WINDOW_BYTES * 16)
+    tasks = [replace(task(number), frames=(bytes([number]) * 30_000,)) for number in range(1, 41)]
+    messages = pair.say(*tasks)
+    assert max(len(header) + sum(map(len, frames)) for header, frames in messages) <= MESSAGE_BYTES
+    assert len(messages) <= 12
+    pair.deliver(messages)
+    assert [(each.task_id, list(map(bytes, each.frames))) for each in pair.finish()] == [
+        (each.task_id, list(each.frames)) for each in tasks
+    ]
+
+
+def test_a_task_for_whose_frames_there_is_no_room_comes_without_them() -> None:
+    pair = Pair()
+    pair.scheduler._room = lambda: 100_000.0
+    large = replace(task(1), frames=(bytes(200_000),))
+    pair.deliver(pair.say(large, task(2)))
+    assert pair.finish() == [task(2), task(1)]

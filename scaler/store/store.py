@@ -17,8 +17,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 from scaler.errors import ObjectTooLargeError
@@ -42,6 +43,14 @@ class _Cold:
     sizes: list[int]
     n_bytes: int
     checksum: int
+
+
+@dataclass(slots=True)
+class _Contents:
+    """The values in one memory, and their bytes."""
+
+    object_ids: set[ObjectId] = field(default_factory=set)
+    n_bytes: int = 0
 
 
 class Store:
@@ -73,10 +82,13 @@ class Store:
         self._small: dict[ObjectId, list[bytes]] = {}
         self._hot: dict[ObjectId, SharedBlock] = {}
         self._cold: dict[ObjectId, _Cold] = {}
-        self._memories: dict[Memory, set[ObjectId]] = {}
-        """which values are in which memory of this host's budget, the least recently used first"""
+        self._memories: dict[Memory, _Contents] = {}
+        """what is in which memory of this host's budget, the least recently used first"""
         self._held: dict[weakref.ref[Memory], int] = {}
         """bytes in memory that somebody has, this store or a reader"""
+        self._held_bytes = 0
+        self._given_back: deque[weakref.ref[Memory]] = deque()
+        """memory that is gone and still counts: in which thread its last reader was done is not known"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, Writing] | None = None
         self._disk_rests_until = float("-inf")
@@ -94,7 +106,9 @@ class Store:
     @property
     def hot_bytes(self) -> int:
         """The bytes of shared memory that count for this store."""
-        return sum(list(self._held.values()))  # a list at once: readers in other threads may just be done
+        while self._given_back:
+            self._held_bytes -= self._held.pop(self._given_back.popleft())
+        return self._held_bytes
 
     # Taking in, finding, dropping
 
@@ -196,22 +210,25 @@ class Store:
 
     def _add(self, object_id: ObjectId, block: SharedBlock) -> None:
         self._hot[object_id] = block
-        self._memories.setdefault(block.memory, set()).add(object_id)
-        memory = weakref.ref(block.memory, self._gone)
+        contents = self._memories.get(block.memory)
+        if contents is None:
+            contents = self._memories[block.memory] = _Contents()
+        contents.object_ids.add(object_id)
+        contents.n_bytes += block.n_bytes
+        memory = weakref.ref(block.memory, self._given_back.append)
         self._held[memory] = self._held.get(memory, 0) + block.n_bytes
+        self._held_bytes += block.n_bytes
         self._say()
-
-    def _gone(self, memory: weakref.ref[Memory]) -> None:
-        self._held.pop(memory, None)
 
     def _remove(self, object_id: ObjectId) -> None:
         """Remove a hot value. Its memory goes with the last of its values and readers."""
-        memory = self._hot.pop(object_id).memory
-        there = self._memories.get(memory)
-        if there is not None:
-            there.discard(object_id)
-            if not there:
-                del self._memories[memory]
+        block = self._hot.pop(object_id)
+        contents = self._memories.get(block.memory)
+        if contents is not None and object_id in contents.object_ids:
+            contents.object_ids.remove(object_id)
+            contents.n_bytes -= block.n_bytes
+            if not contents.object_ids:
+                del self._memories[block.memory]
 
     def _say(self) -> None:
         self._share.say(self.hot_bytes, self.cold_bytes)
@@ -258,14 +275,15 @@ class Store:
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}
         stays |= {reader.memory for reader in self._readers.values()}
-        for memory, values in self._memories.items():
-            if memory not in stays and 2 * sum(self._hot[each].n_bytes for each in values) < memory.filled:
+        for memory, contents in self._memories.items():
+            if memory not in stays and 2 * contents.n_bytes < memory.filled:
                 with contextlib.suppress(OSError):
-                    for object_id in tuple(values):
+                    for object_id in tuple(contents.object_ids):
                         block = self._slabs.put(self._hot[object_id].view())
                         self._remove(object_id)
                         self._add(object_id, block)
                     return True
+                return False
         return False
 
     def _goes_cold(self, object_id: ObjectId, writing: Writing) -> None:
@@ -301,9 +319,9 @@ class Store:
         """Return a value of the memory that was used least recently and that nobody reads, if there is room on disk."""
         room = self._room_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
-        for memory, values in self._memories.items():
+        for memory, contents in self._memories.items():
             if memory not in is_read:
-                object_id = next(iter(values))
+                object_id = next(iter(contents.object_ids))
                 block = self._hot[object_id]
                 if block.n_bytes <= room:
                     return object_id

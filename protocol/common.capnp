@@ -50,10 +50,10 @@ struct ObjectResponse {
   # A stored object, or the news that it is not stored.
   count @0 :UInt32;          # number of items
   objectId @1 :Data;         # id column: the objects
-  found @2 :Data;            # byte column: 1 = its frames follow, or its location; 0 = not stored
+  found @2 :Data;            # byte column: 1 = its frames follow, or its location; 0 = not stored; 2 = lost with its host, see README.md
   frames @3 :Data;           # UInt32 column: how many of the message's payload frames belong to each item
-  location @4 :List(Data);   # where its memory is on the client's machine, see README.md; empty: the frames follow
-  reason @5 :List(Text);     # not stored: why, as a sentence; empty: it was deleted, or never stored
+  location @4 :List(Data);   # where its memory is on the machine of its client or agent, see README.md; empty: the frames follow
+  reason @5 :List(Text);     # not stored, or lost: why, as a sentence; empty: it was deleted, or never stored
 }
 
 struct ObjectInstruction {
@@ -66,7 +66,7 @@ struct ObjectInstruction {
   objectId @2 :Data;         # id column: the objects
   name @3 :List(Text);       # what the user calls it, for the monitor; may be empty
   frames @4 :Data;           # UInt32 column: how many of the message's payload frames belong to each item
-  location @5 :List(Data);   # where its memory is, see README.md; empty: the frames follow
+  location @5 :List(Data);   # where its memory is, see README.md; empty: the frames follow. Of a delete: only the result that is there
 }
 
 struct RunOptions {

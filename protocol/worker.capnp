@@ -29,6 +29,7 @@ struct AgentToScheduler {
       runOutput @13 :RunOutput;
       runStatus @14 :RunStatus;
       workersClosed @15 :WorkersClosed;
+      objectResponse @16 :Common.ObjectResponse;
     }
   }
 }
@@ -56,6 +57,7 @@ struct SchedulerToAgent {
       restartRequest @12 :RestartRequest;
       runQuestion @13 :RunQuestion;
       leaveRequest @14 :LeaveRequest;
+      objectRequest @15 :Common.ObjectRequest;
     }
   }
 }
@@ -141,12 +143,14 @@ struct RunResult {
   frames @7 :Data;               # UInt32 column: how many of the message's payload frames are this item's result; 0 if it is in the payload
   profile @8 :List(Data);        # what the task took, if that was asked for, see README.md; empty if it was not measured
   failure @9 :List(Text);        # failed: type and message, "ValueError: too small", 200 bytes at most, for people who watch; else empty
+  location @10 :List(Data);      # where the agent keeps the result, see README.md; empty: it is in the frames or the payload
 }
 
 struct ObjectKept {
   # The agent is back on a new connection and still has a copy of the object. Answered by a delete if it is not needed.
   count @0 :UInt32;    # number of items
   objectId @1 :Data;   # id column: the objects
+  location @2 :List(Data);   # of a result that stays with the agent: where it is, see README.md; else empty
 }
 
 struct RunBlocked {

@@ -35,7 +35,8 @@ SHARE_LEAST_BYTES = 1 << 20
 SLAB_BYTES = 64 << 20
 """So much memory is shared by values of up to an eighth of it. It takes only what is written."""
 OPEN_MEMORIES_MOST = 128
-"""The most slabs and blocks of their own that a client has: each takes two descriptors of its program."""
+"""The most slabs and blocks of their own that a client has, and the most that it maps of others: each takes two
+descriptors of its program."""
 REMEMBERED_BLOCKS_MOST = 64
 """The most blocks that stay open for frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
@@ -170,6 +171,8 @@ class SharedBlock:
         block = cls(Memory(opened), sizes, offset)
         found = os.fstat(opened)
         is_it = stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) == (device, inode)
+        if found.st_uid != os.geteuid():
+            raise OSError("the block belongs to another user")
         if not is_it or _may_be_cut_short(opened) or not offset < block.end <= found.st_size:
             raise OSError("the block is gone")
         return block
@@ -218,7 +221,7 @@ class SharedBlock:
         mapping = self._mapped(mmap.MAP_SHARED, mmap.PROT_READ)
         if remember and len(_remembered) < REMEMBERED_BLOCKS_MOST:
             mapping.block = self
-            _remembered.add(self)
+            _remembered.add(mapping)
         return self._cut(memoryview(mapping), self.offset % mmap.ALLOCATIONGRANULARITY)
 
     def map_privately(self) -> list[memoryview]:
@@ -228,6 +231,7 @@ class SharedBlock:
             OSError: if the system does not promise so much memory.
         """
         private = self._mapped(mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        _private.add(private)
         return self._cut(memoryview(private), self.offset % mmap.ALLOCATIONGRANULARITY)
 
     def _mapped(self, flags: int, protection: int) -> _Mapping:
@@ -285,7 +289,8 @@ class Slabs:
         return slab
 
 
-_remembered: weakref.WeakSet[SharedBlock] = weakref.WeakSet()
+_remembered: weakref.WeakSet[_Mapping] = weakref.WeakSet()
+_private: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
 
 def block_of(frames: Sequence[Any]) -> SharedBlock | None:
@@ -314,6 +319,25 @@ def private_frames(frames: Sequence[Any]) -> Sequence[Any]:
 def writable(frame: Any) -> Any:
     """Return a frame of one message as a buffer to which may be written: a copy, unless this process has made it."""
     return frame if type(frame) is memoryview and type(frame.obj) is bytearray else bytearray(frame)
+
+
+def frames_at(location: bytes) -> Sequence[Any]:
+    """Return the frames at a location, as memory that is this process's own: it may write to them.
+
+    Pages are copied when they are written to. Small values, and those beyond `OPEN_MEMORIES_MOST`, are copied at once.
+
+    Raises:
+        OSError: if they cannot be opened here.
+        MemoryError: if there is no memory for a copy.
+    """
+    block = SharedBlock.open(location)
+    if sum(block.sizes) >= SHARE_LEAST_BYTES and len(_private) < OPEN_MEMORIES_MOST:
+        with contextlib.suppress(OSError):
+            return block.map_privately()
+    try:
+        return [bytearray(frame) for frame in block.map()]
+    except ValueError as error:
+        raise OSError(str(error)) from error
 
 
 def write_at(descriptor: int, data: Any, offset: int) -> None:

@@ -24,6 +24,7 @@ from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave, ReportStatistics
 from scaler.agent.object_cache import ObjectCache
+from scaler.agent.values import Values
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
 from scaler.endpoint import Endpoint
@@ -127,7 +128,7 @@ def _tree(
     shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str, n_open: int, store: Store
 ) -> Supervisor:
     """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
-    config, names = node.config, node.names
+    config, names, values = node.config, node.names, Values(store)
 
     def workers(peers: Peers) -> tuple[ActorRef, ...]:
         return tuple(peers[worker_child(index)] for index in range(len(names)))
@@ -145,6 +146,7 @@ def _tree(
             can_say_runs=Part.WATCH in executor.parts,
             n_open=n_open,
             can_begin_anew=Part.FRESH in executor.parts,
+            values=values,
         )
 
     def garbage_collector(peers: Peers) -> GarbageCollector:
@@ -154,7 +156,7 @@ def _tree(
 
     return Supervisor(
         (
-            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers), store)),
+            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers), store, values)),
             *executor.children(node),
             ChildSpec("garbage collector", GarbageCollector, garbage_collector),
             ChildSpec(LINK, Link, link),

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from scaler.agent.tally import Tally
+from scaler.agent.values import Values
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, is_later
 from scaler.peer.conversation_state import TRIES_MOST
@@ -57,10 +59,12 @@ class Ledger:
 
     Args:
         scheduler: what to call the scheduler in errors.
+        values: keeps large results; None: they are sent.
     """
 
-    def __init__(self, scheduler: str = "the scheduler") -> None:
+    def __init__(self, scheduler: str = "the scheduler", values: Values | None = None) -> None:
         self._scheduler = scheduler
+        self._values = values
         self.value_bytes = NO_LIMIT
         """the most bytes of one result that the scheduler takes"""
         self._deaths: dict[tuple[TaskId, int], int] = {}
@@ -242,16 +246,18 @@ class Ledger:
         return True
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Some runs have ended, open ones or others; the results are kept. Returns them: of a run whose result is too
-        large for the scheduler, that it has failed.
+        """Some runs have ended, open ones or others; the results are kept. Returns them as they are said: large ones
+        with their location; of a run whose result is too large for the scheduler, that it has failed.
         """
         are_as_before = True
         known, kept, at_worker, tally = self._open, self._kept, self._at_worker, self.tally
         waiting, former = self._waiting, self._former
         for result in results:
             task_id, attempt = result.task_id, result.attempt
-            if result.frames and self._is_too_large(result):
-                result, are_as_before = self._refused(result, self.value_bytes, RAISE_IT), False  # noqa: PLW2901
+            if result.frames or result.location:
+                said = self._as_said(result)
+                if said is not result:
+                    result, are_as_before = said, False  # noqa: PLW2901
             kept[task_id, attempt] = result
             if waiting:
                 self.unblock(result)
@@ -266,6 +272,16 @@ class Ledger:
             if former:
                 former.discard(task_id)
         return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])
+
+    def _as_said(self, result: RunResult) -> RunResult:
+        if result.location:  # the agent itself says where values are, and no task does
+            return replace(result, location=b"")
+        if self._is_too_large(result):
+            return self._refused(result, self.value_bytes, RAISE_IT)
+        if self._values is None or self.find(result.task_id, result.attempt) is None:
+            return result  # a newer attempt makes the value that has this id
+        location = self._values.take(ObjectId(result.task_id), result.frames)
+        return replace(result, frames=(), location=location) if location else result
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""

@@ -16,32 +16,39 @@ import logging
 import math
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager, Door
 from scaler.agent.devices import devices_of
 from scaler.agent.messages import (
     FetchObject,
+    HandOver,
     KeepObject,
     Leave,
     LinkCut,
     LinkGarbled,
     LinkHeard,
     ObjectsHere,
+    ObjectsSupplied,
     ReportStatistics,
+    ValuesKept,
 )
 from scaler.agent.outputs import Outputs
 from scaler.agent.session_state import SessionState
+from scaler.agent.values import Values
 from scaler.agent.watch import ReportDue, RunStatusDue, Watch, WatchDue, run_statuses
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.message import message
 from scaler.peer.states import LEAVE, UP
+from scaler.pickling.serialization import size_of
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
+    NOT_FOUND,
     HelloReply,
     HelloRequest,
     InstructionKind,
@@ -84,6 +91,7 @@ RESULTS_WAIT_SECONDS = 0.08
 class _DrainLook:
     reason: str
     ends_at: float
+    are_values_said: bool = False
 
 
 @message
@@ -100,6 +108,7 @@ class Link(Actor):
         can_say_runs: whether the workers answer `SayRuns`.
         n_open: how many of the workers, the first ones, take tasks until the executor says otherwise; None: all.
         can_begin_anew: whether they obey `BeginAnew`.
+        values: keeps large results; None: they are sent.
     """
 
     def __init__(
@@ -116,13 +125,14 @@ class Link(Actor):
         can_say_runs: bool = False,
         can_begin_anew: bool = False,
         n_open: int | None = None,
+        values: Values | None = None,
     ) -> None:
-        self._session_state = session_state = SessionState(workers, objects, config.endpoint)
+        self._session_state = session_state = SessionState(workers, objects, config.endpoint, values)
         self._connection = connection = ConnectionManager(
             door, config, names, agent_token, session_state, end, capabilities, self
         )
         self._conversation, self._is_up, self._say = connection.conversation, connection.is_up, connection.say
-        self._door, self._names = door, names
+        self._door, self._names, self._values = door, names, values
         self._workers = workers
         self._objects = objects
         self._ledger = session_state.ledger
@@ -267,6 +277,8 @@ class Link(Actor):
             self._results_timer.cancel()
             self._results_timer = None
         self._say(results)
+        if any(result.location for result in results):
+            self._objects.send(ValuesKept())
 
     def _say_with_next(self, results: Batch[RunResult]) -> None:
         self._door.say_with_next(results)
@@ -361,6 +373,23 @@ class Link(Actor):
     @handles(ObjectsHere)
     def _objects_here(self, here: ObjectsHere) -> None:
         self._say([ObjectKept(object_id) for object_id in here.object_ids])
+        self._say([ObjectKept(object_id, location) for object_id, location in here.values.items()])
+
+    @handles(Batch[ObjectRequest])
+    def _objects_wanted(self, requests: Batch[ObjectRequest]) -> None:
+        if self._is_up():
+            self._objects.send(requests)
+
+    @handles(ObjectsSupplied)
+    def _supply(self, supplied: ObjectsSupplied) -> None:
+        most = self._ledger.value_bytes
+        why = f"the scheduler takes no more than {most:,} bytes of one value"
+        self._say(
+            [
+                each if size_of(each.frames) <= most else replace(each, found=NOT_FOUND, frames=(), reason=why)
+                for each in supplied.responses
+            ]
+        )
 
     @handles(Batch[ObjectResponse])
     def _objects_came(self, responses: Batch[ObjectResponse]) -> None:
@@ -403,13 +432,18 @@ class Link(Actor):
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:
-        """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
+        """Leave when the last task has ended and the values that only this node has are said. Until then give back what
+        waits, also what has come meanwhile.
+        """
         left_seconds = look.ends_at - self.now()
         is_done = (
             self._conversation.state is UP and not self._ledger.has_tasks and not self._door.session.pipe.has_unsaid
         )
-        if is_done or left_seconds <= 0:
+        has_values = self._values is not None and bool(self._values.ids())
+        if left_seconds <= 0 or (is_done and (look.are_values_said or not has_values)):
             self._connection.happened(LEAVE, look.reason)
+        elif is_done:
+            self._objects.send(HandOver(_DrainLook(look.reason, look.ends_at, are_values_said=True)))
         else:
             self._session_state.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)

@@ -6,7 +6,8 @@ Those between them and the executor of a node are in `scaler.executors.messages`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from scaler.ids import ObjectId
@@ -15,6 +16,7 @@ from scaler.message import message
 if TYPE_CHECKING:
     from scaler.pickling.serialization import Frames
     from scaler.process.report import Report
+    from scaler.wire.messages.common import ObjectResponse
 
 
 # To and from the link.
@@ -75,6 +77,25 @@ class SayWhatIsKept:
 
 
 @message
+class ValuesKept:
+    """The link to the cache: there is more in the store, with results of this node."""
+
+
+@message
+class HandOver:
+    """The link to the cache: the node leaves. Give the values away that only it has, and send me `then`."""
+
+    then: Any
+
+
+@message
+class ObjectsSupplied:
+    """The cache to the link: objects for the scheduler, which has asked for them, or is to have them now."""
+
+    responses: Sequence[ObjectResponse]
+
+
+@message
 class KeepObject:
     """The link to the cache: tasks will need this result, which is still here."""
 
@@ -84,6 +105,7 @@ class KeepObject:
 
 @message
 class ObjectsHere:
-    """The objects of which the node has a copy."""
+    """The objects of which the node has a copy, and the values that it has made, with their locations."""
 
     object_ids: Sequence[ObjectId]
+    values: Mapping[ObjectId, bytes] = field(default_factory=dict)

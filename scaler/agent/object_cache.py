@@ -1,8 +1,9 @@
 """ObjectCache: the functions and objects of a node, each fetched once, whichever workers need it.
 
-Written to by workers (`NeedObject`) and the link (answers and deletes of the scheduler). Sends objects to the workers,
-and requests for the scheduler to the link. A large object lies in one block of shared memory that all processors map;
-what is too much for memory and not read is on disk (`scaler.store`).
+Written to by workers (`NeedObject`) and the link (answers, requests and deletes of the scheduler). Sends objects to the
+workers, and requests and answers for the scheduler to the link. A large object lies in one block of shared memory that
+all processors map; what is too much for memory and not read is on disk (`scaler.store`). Among the objects are results
+of this node (`Values`): the scheduler asks for one if somebody cannot open its location.
 
 A function is shared by all clients, so nobody may put another one in its place: what a task calls is kept only if its
 content matches its id, wherever it came from.
@@ -14,7 +15,16 @@ from __future__ import annotations
 
 import logging
 
-from scaler.agent.messages import FetchObject, KeepObject, ObjectsHere, SayWhatIsKept
+from scaler.agent.messages import (
+    FetchObject,
+    HandOver,
+    KeepObject,
+    ObjectsHere,
+    ObjectsSupplied,
+    SayWhatIsKept,
+    ValuesKept,
+)
+from scaler.agent.values import Values
 from scaler.errors import ObjectTooLargeError
 from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
 from scaler.ids import ObjectId, content_id
@@ -24,7 +34,14 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import SharedBlock, block_of
 from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.common import (
+    FOUND,
+    NOT_FOUND,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +55,18 @@ class _MakeRoom:
 
 
 class ObjectCache(Actor):
-    """The node's objects. They stay until the scheduler says that they are deleted."""
+    """The node's objects. They stay until the scheduler says that they are deleted.
 
-    def __init__(self, link: ActorRef, workers: tuple[ActorRef, ...], store: Store) -> None:
+    Args:
+        store: has them.
+        values: says which of them are results of this node.
+    """
+
+    def __init__(self, link: ActorRef, workers: tuple[ActorRef, ...], store: Store, values: Values) -> None:
         self._link = link
         self._workers = workers
         self._store = store
+        self._values = values
         self._is_making_room = False
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
@@ -86,7 +109,9 @@ class ObjectCache(Actor):
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
                 continue  # no worker waits for it any more
-            if response.found and response.location:
+            if self._values.location(response.object_id):
+                self._found(response.object_id, waiting)  # a task of this node has made it meanwhile
+            elif response.found and response.location:
                 self._look_there(response, waiting)
             elif response.found and response.frames and self._may_be_kept(response.object_id, response.frames):
                 self._take(response, waiting)
@@ -139,10 +164,39 @@ class ObjectCache(Actor):
 
     @handles(Batch[ObjectInstruction])
     def _instructions(self, instructions: Batch[ObjectInstruction]) -> None:
-        deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
-        gone = [object_id for object_id in deleted if self._store.drop(object_id)]
+        deleted = [item for item in instructions if item.kind == InstructionKind.DELETE]
+        gone = [item.object_id for item in deleted if self._drop(item.object_id, item.location)]
         self._called.difference_update(gone)
         self._forget(gone)
+
+    def _drop(self, object_id: ObjectId, location: bytes) -> bool:
+        """Drop a copy, or, with a location, a result of this node."""
+        if location:
+            return self._values.drop(object_id, location)
+        return not self._values.location(object_id) and self._store.drop(object_id)
+
+    @handles(ValuesKept)
+    def _values_kept(self, _kept: ValuesKept) -> None:
+        self._make_room()
+
+    @handles(Batch[ObjectRequest])
+    def _supply(self, requests: Batch[ObjectRequest]) -> None:
+        """The scheduler asks for bytes: for a reader who cannot open their location."""
+        self._link.send(ObjectsSupplied([self._response(request.object_id) for request in requests]))
+
+    def _response(self, object_id: ObjectId) -> ObjectResponse:
+        reason = "its host does not have it any more"
+        if object_id in self._store:
+            try:
+                return ObjectResponse(object_id, FOUND, self._store.frames(object_id))
+            except (OSError, MemoryError) as error:
+                reason = f"its host cannot read it: {error}"
+        return ObjectResponse(object_id, NOT_FOUND, (), reason=reason)
+
+    @handles(HandOver)
+    def _hand_over(self, over: HandOver) -> None:
+        self._link.send(ObjectsSupplied([self._response(object_id) for object_id in self._values.ids()]))
+        self._link.send(over.then)
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
@@ -164,8 +218,10 @@ class ObjectCache(Actor):
 
     @handles(SayWhatIsKept)
     def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
-        if object_ids := self._store.ids():
-            self._link.send(ObjectsHere(object_ids))
+        values = {object_id: self._values.location(object_id) for object_id in self._values.ids()}
+        copies = [object_id for object_id in self._store.ids() if object_id not in values]
+        if copies or values:
+            self._link.send(ObjectsHere(copies, values))
 
     def _forget(self, object_ids: list[ObjectId]) -> None:
         if object_ids:

@@ -12,6 +12,7 @@ from typing import Any
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayWhatIsKept
+from scaler.agent.values import Values
 from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
@@ -27,6 +28,7 @@ class SessionState:
 
     Args:
         endpoint: of the scheduler.
+        values: keeps large results; None: they are sent.
 
     Attributes:
         ledger: the runs and their results.
@@ -36,10 +38,16 @@ class SessionState:
         drain: says that the agent leaves when its tasks have ended; None: it stays.
     """
 
-    def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef, endpoint: Endpoint | None = None) -> None:
+    def __init__(
+        self,
+        workers: tuple[ActorRef, ...],
+        objects: ActorRef,
+        endpoint: Endpoint | None = None,
+        values: Values | None = None,
+    ) -> None:
         self._workers = workers
         self._objects = objects
-        self.ledger = Ledger("the scheduler" if endpoint is None else f"the scheduler at {endpoint}")
+        self.ledger = Ledger("the scheduler" if endpoint is None else f"the scheduler at {endpoint}", values)
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
         self.drain: DrainRequest | None = None

@@ -161,11 +161,14 @@ def missing_result() -> BaseException:
     )
 
 
-def lost_result(times: int) -> BaseException:
+BECAUSE_OF_SCHEDULER = "its scheduler ended before it was read"
+
+
+def lost_result(why: str, times: int) -> BaseException:
     """Return the error of a large result that was lost too often."""
     return MissingObjects(
-        f"the result was lost {times} times because its scheduler ended before it was read; the task does not run once "
-        "more; look into the logs of the schedulers for the reason"
+        f"the result was lost {times} times, the last time because {why}; the task does not run once more; look into "
+        "the logs of schedulers and clusters for the reason"
     )
 
 
@@ -180,11 +183,10 @@ def client_ended() -> CancelledError:
     return CancelledError("its client has ended: wait for the future before that")
 
 
-def unrepeatable_result() -> BaseException:
+def unrepeatable_result(why: str, _times: int) -> BaseException:
     """Return the error of a large result that was lost and whose task must not run again."""
     return MissingObjects(
-        "the result was lost because its scheduler ended before it was read; the task is not run again because of its "
-        "option at_most_once"
+        f"the result was lost because {why}; the task is not run again because of its option at_most_once"
     )
 
 

@@ -260,7 +260,21 @@ ANEW = Kind(
 )
 """The only agent goes on with all that it has under one scheduler after the other, but not with what nobody wants."""
 
-OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS, 2: CHOPPY, 11: PARTS, 14: LATE, 23: DEATHS, 9: SPARED, 16: ANEW}
+VALUES = Kind(
+    "values",
+    (
+        *("submit_lazy", "submit_lazy", "submit_lazy", "submit_large", "submit_graph", "submit_graph", "submit_after"),
+        *("submit_after", "submit", "cancel", "kill_agent", "kill_agent_silently", "agent_joins", "agent_joins"),
+        *("agent_leaves", "agent_drains", "kill_processor", "reset", "restart_scheduler", "pause_agent"),
+    ),
+    timeouts=(8.0, 60.0),
+    seconds=(0.0, 0.02, 0.3, 2.0),
+    sizes=(100_000, 100_000, 1_200_000),
+    steps=(10, 30),
+)
+"""Agents go while they have results that were not read."""
+
+OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS, 2: CHOPPY, 11: PARTS, 14: LATE, 23: DEATHS, 9: SPARED, 16: ANEW, 8: VALUES}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 
 FRESH = 1000

@@ -21,6 +21,7 @@ from scaler.agent.edge import Edge
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
+from scaler.agent.values import Values
 from scaler.executors.executor import LINK, Node
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import Connection, SchedulerId, random_id
@@ -240,6 +241,8 @@ class AgentParty(_Shelled):
             shell, self.edge, self.node, executor, self.capabilities, n_workers, Store(HostShare(None), NO_LIMIT)
         )
         self._root = shell.dispatcher.spawn(self.tree)
+        if self.world.random.random() < 0.5:
+            _move_away(self.values)
         self.record.clients[self.link._connection._agent_id] = self.name
         self.record.orders_of[self.name] = self._orders
         shell._edge = self.edge
@@ -256,6 +259,10 @@ class AgentParty(_Shelled):
     @property
     def objects(self) -> ObjectCache:
         return cast("ObjectCache", self._actor("objects"))
+
+    @property
+    def values(self) -> Values:
+        return self.objects._values
 
     @property
     def slots(self) -> list[Slot]:
@@ -357,7 +364,15 @@ class AgentParty(_Shelled):
         elif objects._store.hot_bytes:
             left.append(f"{self.name} has {objects._store.hot_bytes} bytes of objects in memory that it has no more")
         busy = [slot for slot in self.slots if list(slot._queue) or any(each.tasks() for each in slot._processors)]
+        if self.values.ids():
+            left.append(f"{self.name} has {len(self.values.ids())} values left")
         return left + [f"{slot.name} has tasks left" for slot in busy]
+
+
+def _move_away(values: Values) -> None:
+    """Have nobody else open the values of an agent, as if it was on another machine."""
+    locate = values.locate
+    values.locate = lambda object_id: bytes(16) + locate(object_id)[16:]
 
 
 class ProgramParty(Party):

@@ -38,10 +38,18 @@ from scaler.executors.processes.messages import (
 )
 from scaler.ids import ObjectId, split_ids
 from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
-from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
+from scaler.pickling.serialization import (
+    INLINE_BYTES,
+    DefaultSerializer,
+    from_frames,
+    read_arguments,
+    size_of,
+    to_frames,
+)
 from scaler.processor.execution.failure import describe_failure
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.progress_page import Progress
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
@@ -356,9 +364,15 @@ class ProcessorModel(Party):
         if len(frames) == 1 and len(frames[0]) <= INLINE_BYTES:
             self._answer(TaskStatus.SUCCESS, bytes(frames[0]), ())
         else:
-            self._answer(TaskStatus.SUCCESS, b"", [bytes(frame) for frame in frames])
+            self._answer(TaskStatus.SUCCESS, b"", self._in_a_block([bytes(frame) for frame in frames]))
 
-    def _answer(self, status: TaskStatus, payload: bytes, frames: Sequence[bytes]) -> None:
+    def _in_a_block(self, frames: Sequence[bytes]) -> Sequence[Any]:
+        """Return large frames as an agent gets them: in shared memory."""
+        if size_of(frames) <= INLINE_FRAMES_BYTES:
+            return frames
+        return SharedBlock.of(frames).map(remember=True)
+
+    def _answer(self, status: TaskStatus, payload: bytes, frames: Sequence[Any]) -> None:
         task, _ = self._tasks[self._answered]
         self.agent.record.end(script_of(task).key, status == TaskStatus.CANCELED)
         words = self.page.words

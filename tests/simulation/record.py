@@ -76,6 +76,8 @@ class Record:
     """what was on its way to a client is lost, and its session begins anew"""
     excused: set[str] = field(default_factory=set)
     """tasks that failed, as they should, with what was lost"""
+    related: set[str] = field(default_factory=set)
+    """tasks that need results of others, or whose results others need"""
     owners: dict[str, str] = field(default_factory=dict)
     """of a task: the name of its user"""
     clients: dict[bytes, str] = field(default_factory=dict)
@@ -95,6 +97,8 @@ class Record:
         older, newer = sorted((one, other), key=self._ordered_at)
         needed = (older.processor, older.agent, older.client, SCHEDULER)
         since, until = self._ordered_at(older), self._ordered_at(newer)
+        if key in self.related and any(name.startswith("agent") and since <= at <= until for at, name in self.losses):
+            return True  # it had a result that another one needs
         ended = self.ends.get(key, inf)
         losses = [(at, name) for at, name in self.losses if name in needed and since <= at <= until]
         if self.is_alone:  # what ends later is kept for the next scheduler, and what runs goes on under it
@@ -207,12 +211,13 @@ class Record:
         self.excused.add(key)
 
     def excuse_unread(self, key: str, user: str, error: BaseException) -> None:
-        """A large result was not had before it was lost too often: with its scheduler, or the session of its client.
+        """A large result was not had before it was lost too often: with its scheduler, its agent, or the session of its
+        client.
 
         Raises:
             ViolationError: if that is not so.
         """
-        times = sum(name in (SCHEDULER, user) for _, name in self.losses)
+        times = sum(name in (SCHEDULER, user) or name.startswith("agent") for _, name in self.losses)
         if times < TRIES_MOST:
             raise ViolationError(f"the result of task {key} is missing after {times} losses: {error!r}")
         self.excused.add(key)

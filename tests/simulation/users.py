@@ -288,6 +288,7 @@ class User:
         if ValueError in known:
             call.expected = ValueError
         call.after = calls
+        self.record.related.update([script.key, *(each.script.key for each in calls)])
         call.needed = {each.script.key for each in calls}.union(*(each.needed for each in calls))
         return call
 
@@ -306,6 +307,7 @@ class User:
         }
         results: list[Any] = []
         below: list[set[str]] = []
+        self.record.related.update(script.key for script, _ in nodes)
         for script, needed in nodes:
             below.append({nodes[each][0].key for each in needed}.union(*(below[each] for each in needed)))
             self.record.owners[script.key] = self.name

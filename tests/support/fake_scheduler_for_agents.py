@@ -31,6 +31,7 @@ from scaler.pickling.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig
+from scaler.shared_memory import frames_at
 from scaler.transport.interface import PeerGoneError
 from scaler.transport.sockets import RouterSocket
 from scaler.wire.codec.codec import heard_anew
@@ -207,7 +208,8 @@ class FakeScheduler:
 def value_of(result: RunResult) -> Any:
     """Return what the task returned."""
     assert result.status == TaskStatus.SUCCESS, failure_of(result)
-    return from_frames(DEFAULT, result.frames or [result.payload])
+    frames = frames_at(result.location) if result.location else result.frames
+    return from_frames(DEFAULT, frames or [result.payload])
 
 
 def failure_of(result: RunResult) -> TaskFailure | str:

@@ -60,7 +60,9 @@ from scaler.wire.messages.client import (
     WorkerInfo,
 )
 from scaler.wire.messages.common import (
+    FOUND,
     IS_BACK,
+    LOST,
     PROFILE,
     PROTOCOL_VERSION,
     HelloReply,
@@ -125,6 +127,8 @@ class Outcome:
     payload: bytes = b"done"
     seconds: float = 0.1
     frames: tuple[bytes, ...] = ()
+    location: bytes = b""
+    """where the agent keeps the result"""
 
 
 Execute = Callable[[RunTask], Outcome]
@@ -527,6 +531,8 @@ class SimulatedClient(SimulatedPeer):
         self.surplus: list[TaskResult] = []
         """results that nobody waited for: none, unless the connection was cut"""
         self.fetched: dict[ObjectId, bytes | None] = {}
+        self.lost: list[ObjectId] = []
+        """results and graphs that it was told of as lost"""
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
@@ -709,7 +715,9 @@ class SimulatedClient(SimulatedPeer):
                 if item.object_id in inputs:
                     self.say(self._input(graph_id, inputs.index(TaskId(item.object_id)), TaskId(item.object_id)))
         elif kind is ObjectResponse:
-            self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found else None
+            if item.found == LOST:
+                self.lost.append(item.object_id)
+            self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found == FOUND else None
         else:
             assert kind in _NEWS, item
             super().on_item(item)
@@ -758,6 +766,10 @@ class SimulatedAgent(SimulatedPeer):
         self.suspended: dict[TaskId, RunTask] = {}
         """tasks that wait for others"""
         self.forgotten: list[ObjectId] = []
+        self.wanted: list[ObjectId] = []
+        """results that the scheduler has asked for"""
+        self.dropped: list[tuple[ObjectId, bytes]] = []
+        """results of its own that were deleted, and where"""
         self._kept: list[RunResult] = []
 
     @property
@@ -801,6 +813,8 @@ class SimulatedAgent(SimulatedPeer):
         elif kind is DisconnectResponse:
             self.is_gone = True
             self.cut()
+        elif kind is ObjectRequest:
+            self.wanted.append(item.object_id)
         elif kind is WorkerHeartbeatEcho:
             self.agents = item.agents
         elif kind is WatchRequest:
@@ -830,6 +844,9 @@ class SimulatedAgent(SimulatedPeer):
             self._keep_result(item.object_id)
         else:
             assert item.kind == InstructionKind.DELETE
+            if item.location:
+                self.dropped.append((item.object_id, item.location))
+                return
             self.kept.discard(item.object_id)
             self.forgotten.append(item.object_id)
 
@@ -912,6 +929,7 @@ class SimulatedAgent(SimulatedPeer):
         result = RunResult(
             run.task_id, run.worker, run.attempt, outcome.status, outcome.payload, duration_us, outcome.frames, profile
         )
+        result = replace(result, location=outcome.location)
         self._kept.append(result)
         self.say(result)
 

@@ -14,6 +14,7 @@ import pytest
 from scaler import shared_memory
 from scaler.shared_memory import (
     REMEMBERED_BLOCKS_MOST,
+    SHARE_LEAST_BYTES,
     SHARING_VARIABLE,
     SLAB_BYTES,
     Memory,
@@ -22,6 +23,7 @@ from scaler.shared_memory import (
     Slabs,
     block_of,
     can_share,
+    frames_at,
     machine_id,
     new_memory,
     private_frames,
@@ -328,3 +330,37 @@ def test_private_mapping_leaves_no_descriptor() -> None:
     assert open_descriptors() > before
     del private
     assert open_descriptors() == before
+
+
+# Values of another process
+
+
+@pytest.mark.parametrize("size", [100_000, SHARE_LEAST_BYTES])
+def test_frames_at_a_location_are_the_readers_own(size: int) -> None:
+    block = SharedBlock.of([b"head", bytes(size)])
+    head, data = frames_at(block.location())
+    memoryview(data)[0] = 7
+    assert (bytes(head), memoryview(data)[0], block.map()[1][0]) == (b"head", 7, 0)
+
+
+def test_frames_at_a_location_outlive_their_owner() -> None:
+    block = SharedBlock.of([b"x" * SHARE_LEAST_BYTES])
+    (data,) = frames_at(block.location())
+    del block
+    assert bytes(data) == b"x" * SHARE_LEAST_BYTES
+
+
+def test_small_values_and_those_beyond_the_limit_leave_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.shared_memory.OPEN_MEMORIES_MOST", 0)
+    blocks = [SharedBlock.of([bytes(size)]) for size in (100_000, SHARE_LEAST_BYTES)]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    frames = [frames_at(block.location()) for block in blocks]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert [len(frame) for (frame,) in frames] == [100_000, SHARE_LEAST_BYTES]
+
+
+def test_nobody_reads_what_another_user_says_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = SharedBlock.of([bytes(100_000)])
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(OSError, match="another user"):
+        frames_at(block.location())

@@ -220,7 +220,7 @@ export class Agent {
 
   #objectCame({ objectId, found, frames }) {
     const hex = objectId.toString("hex");
-    if (found) {
+    if (found === 1) {
       this.#objects.set(hex, frames);
     } else {
       this.#objects.delete(hex);

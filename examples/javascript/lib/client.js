@@ -218,7 +218,7 @@ export class Client {
     if (!call?.isLarge) return;
     this.#conversation.put("objectInstruction", { kind: KINDS.delete, objectId });
     this.#end(call, () => {
-      if (found) call.resolve(fromJson(Buffer.concat(frames)));
+      if (found === 1) call.resolve(fromJson(Buffer.concat(frames)));
       else throw new TaskError(`${call.name}: its result is not stored any more`, { status: "missing objects" });
     });
   }

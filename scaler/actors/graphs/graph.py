@@ -23,6 +23,7 @@ from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.graphs.graph_view import find_nodes, show_graph, tell_ended
 from scaler.actors.insight.explanations import follow
 from scaler.actors.messages.monitor import ReportOpen
+from scaler.actors.messages.objects import ObjectLost
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
     AwaitResult,
@@ -71,11 +72,14 @@ class GraphActor(Actor):
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
         self._given_up: tuple[TaskStatus, bytes] | None = None
-        """after a cancel or a refusal: the status and payload with which all open nodes end"""
+        """after a cancel, a refusal or a loss: the status and payload with which all open nodes end"""
+        self._lost = ""
+        """why its client has to say it again, which is told when all nodes have ended; of them it is told nothing"""
         self._slices = Slices(self)
         """what concerns many nodes at once"""
 
     def on_start(self) -> None:
+        self._values.graph = self.actor_ref
         self._context = self._context.of_graph(self.actor_ref, self._spec.graph_id, self.now())
         self._end_if_over()  # a graph without nodes
 
@@ -204,6 +208,20 @@ class GraphActor(Actor):
         self._give_up(TaskStatus.CANCELED, b"")
         self._end_if_over()
 
+    @handles(ObjectLost)
+    def _value_lost(self, lost: ObjectLost) -> None:
+        """A result that its nodes need is gone. Its client has all that it takes to make it again."""
+        if self._given_up:
+            return
+        options = self._spec.options
+        if options and self._context.read_options(options).at_most_once:
+            sentence = f"a result that it needs is gone: {lost.reason}; it is not made again because of its option "
+            self._give_up(TaskStatus.MISSING_OBJECTS, f"{sentence}at_most_once".encode())
+        else:
+            self._lost = lost.reason
+            self._give_up(TaskStatus.CANCELED, b"")
+        self._end_if_over()
+
     def _give_up(self, status: TaskStatus, payload: bytes) -> None:
         """End all nodes in the same way; running ones when they have stopped."""
         self._given_up = (status, payload)
@@ -306,7 +324,7 @@ class GraphActor(Actor):
         if node.frames:
             self._values.take_frames(node)
         self._open_count -= 1
-        if node.wanted:
+        if node.wanted and not self._lost:
             self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker))
         for dependency in node.dependencies:
             needed = self._nodes[dependency]
@@ -328,7 +346,7 @@ class GraphActor(Actor):
         if not (self._is_complete() or is_canceled):
             return
         tell_ended(self._context, self._spec, self._nodes)
-        self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref))
+        self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref, self._lost))
         self.stop_now()
 
     # News of others

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from scaler.actors.graphs.graph_node import Node, where_most_is, worth_storing
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
+from scaler.actors.objects.located import LocatedFrames
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results, size_of
@@ -31,11 +32,13 @@ class GraphValues:
 
     Args:
         nodes: of the graph, which go on to become more.
+        graph: is told of results that are lost; set when it starts.
     """
 
     def __init__(self, nodes: Sequence[Node], object_store: ActorRef) -> None:
         self._nodes = nodes
         self._object_store = object_store
+        self.graph: ActorRef | None = None
         self._has_large = False
         """whether any result was large enough to become an object because of who needs it"""
 
@@ -56,13 +59,14 @@ class GraphValues:
     def hold_stored(self, node: Node) -> None:
         """The result of a node is an object already."""
         node.is_stored = True
-        self._object_store.send(UseObjects(ObjectId(node.task_id)))
+        self._object_store.send(UseObjects(ObjectId(node.task_id), self.graph))
 
     def keep(self, node: Node, frames: Frames, worker: ActorRef | None) -> None:
         """Keep a large result for its consumers, and where it was made."""
         self._store(node, frames)
         if worker is not None:
-            worker.send(KeepResult(ObjectId(node.task_id)))
+            if type(frames) is not LocatedFrames:
+                worker.send(KeepResult(ObjectId(node.task_id)))
             if node.size >= WORTH_A_PLACE_BYTES:
                 node.made_by = worker
 
@@ -95,9 +99,8 @@ class GraphValues:
 
     def _store(self, node: Node, frames: Frames) -> None:
         """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
-        object_id = ObjectId(node.task_id)
+        self._object_store.send(StoreObject(ObjectId(node.task_id), None, "", frames, held=False))
         self.hold_stored(node)
-        self._object_store.send(StoreObject(object_id, None, "", frames, held=False))
 
     def drop(self, node: Node) -> None:
         """A node has ended: drop what no other one needs. A small wanted result stays: it may be said again."""
@@ -108,7 +111,7 @@ class GraphValues:
             return
         if node.is_stored:
             node.is_stored, node.made_by = False, None
-            self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
+            self._object_store.send(ReleaseObjects(ObjectId(node.task_id), self.graph))
         if not node.wanted:
             node.payload = b""
 
@@ -117,6 +120,6 @@ class GraphValues:
         for node in self._nodes:
             self.take_frames(node)
             if node.is_stored:
-                self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
+                self._object_store.send(ReleaseObjects(ObjectId(node.task_id), self.graph))
             if node.object_ids:
                 self._object_store.send(ReleaseObjects(node.object_ids))

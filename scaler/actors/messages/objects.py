@@ -25,14 +25,43 @@ class StoreObject:
     location: bytes = b""
     """where the client keeps the bytes, if there are no frames"""
     source: ActorRef | None = None
-    """who asks the client for them"""
+    """the session of its owner, which asks the client for them, and tells it of a loss"""
 
 
 @message
 class SupplyObject:
-    """object store -> client session: somebody needs the bytes of an object of which only the location is here."""
+    """object store -> client or agent session: somebody needs the bytes of an object that is with your peer."""
 
     object_id: ObjectId
+
+
+@message
+class ObjectCame:
+    """agent session -> object store: my agent has sent this, or does not have it. `stays`: it leaves soon, and has sent
+    the only frames that there are.
+    """
+
+    object_id: ObjectId
+    host: ActorRef
+    found: bool
+    frames: Frames
+    reason: str
+    stays: bool
+
+
+@message
+class HostIsBack:
+    """agent session -> object store: my agent may not have heard what was asked of it."""
+
+    host: ActorRef
+
+
+@message
+class ObjectLost:
+    """object store -> client session, or graphs that need it: an object went with its host. `reason`: which one."""
+
+    object_id: ObjectId
+    reason: str
 
 
 @message
@@ -45,9 +74,10 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: I need these until I say otherwise."""
+    """task or graph -> object store: I need these until I say otherwise. `graph`: who is told if one is lost."""
 
     object_ids: bytes
+    graph: ActorRef | None = None
 
 
 @message
@@ -59,9 +89,10 @@ class CountArguments:
 
 @message
 class ReleaseObjects:
-    """task or graph -> object store: I need these no more."""
+    """task or graph -> object store: I need these no more. `graph`: as it was said before."""
 
     object_ids: bytes
+    graph: ActorRef | None = None
 
 
 @message
@@ -86,20 +117,28 @@ class CopyKept:
     object_id: ObjectId
     host: ActorRef
     is_early: bool = False
+    location: bytes = b""
+    """of a result that it has made"""
 
 
 @message
 class DeleteCopy:
-    """object store -> agent session: this is not needed any more, have your agent delete its copy."""
+    """object store -> agent session: this is not needed any more, have your agent delete its copy; with a location, the
+    result that is there.
+    """
 
     object_id: ObjectId
+    location: bytes = b""
 
 
 @message
 class HostLeft:
-    """agent session -> object store: my agent is gone, and its copies are not mine any more."""
+    """agent session -> object store: my agent is gone, and its copies are not mine any more. `reason`: a sentence for
+    those who need what only it had.
+    """
 
     host: ActorRef
+    reason: str = "its host is gone"
 
 
 @message

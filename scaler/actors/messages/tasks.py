@@ -293,10 +293,13 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all my nodes have ended, and so do I. A graph that came after me may have my id."""
+    """graph -> client session: all my nodes have ended, and so do I. A graph that came after me may have my id. `lost`:
+    why those of which nothing was said are to be said again.
+    """
 
     graph_id: GraphId
     graph: ActorRef
+    lost: str = ""
 
 
 # The balancer and its workers

@@ -45,6 +45,15 @@ class Copies:
             discard(self.objects, host, object_id)
         return hosts
 
+    def remove(self, object_id: ObjectId, host: ActorRef) -> ActorRef | None:
+        """Forget one copy, if it is there. Returns a host that has another one."""
+        hosts = self.hosts.get(object_id, {})
+        if hosts.pop(host, host) is None:
+            discard(self.objects, host, object_id)
+            if not hosts:
+                del self.hosts[object_id]
+        return next(iter(hosts), None)
+
     def remove_host(self, host: ActorRef) -> set[ObjectId]:
         """Forget all copies of a host. Returns the objects of which there is no other copy."""
         objects = self.objects.pop(host, set())

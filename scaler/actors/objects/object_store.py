@@ -8,8 +8,10 @@ An object is kept while a client holds it or a task uses it. Then its bytes are 
 hosts with a copy. Only copies of functions stay there for the retention time, because a function that is sent again has
 the same id. (docs/howto/objects.md is the user's view.)
 
-For a large object of a client on this host, the store may have only the location. Hosts that can open it take the
-object themselves; for others, the client's session is asked for the bytes.
+Of a large object of a client on this host, and of a large result, the store has only the location, and who keeps it:
+the session of the client, or of the agent. Who can open the location takes the object itself; for others the keeper is
+asked for the bytes, which are passed on and not kept. When the agent is gone, a host with a copy is the keeper. Without
+any the object is lost: its owner and the graphs that need it are told, and so is whoever asks later.
 
 Who knows an id may read its object. Nobody but its owners changes it: what another client stores with the same id is
 kept apart, for itself alone. A function is shared by all that store it, since its id is checked before (the session).
@@ -28,7 +30,10 @@ from scaler.actors.messages.objects import (
     DeleteCopy,
     DeleteObject,
     FetchObject,
+    HostIsBack,
     HostLeft,
+    ObjectCame,
+    ObjectLost,
     OwnerLeft,
     ReleaseObjects,
     RetentionEnded,
@@ -38,6 +43,7 @@ from scaler.actors.messages.objects import (
 )
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.objects.copies import Copies, Retained, discard
+from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import NextSlice, Slices
@@ -45,7 +51,7 @@ from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.kit import Actor, ActorRef, handles
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
-from scaler.wire.messages.common import ObjectResponse
+from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, ObjectResponse
 from scaler.wire.session.lost_frames import LostFrames
 
 
@@ -53,37 +59,56 @@ class StoredObject:
     """One object and who needs it."""
 
     __slots__ = (
-        "frames", "holders", "is_function", "location", "name", "others", "owners", "source", "supplier", "waiting",
+        "frames", "holders", "is_function", "lease", "location", "lost", "name", "others", "owner_session", "owners",
+        "source", "supplier", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
-        self.frames = frames
         self.is_function = is_function
+        self.put(frames)
         self.owners: set[ClientId] = set()
         """clients that sent it and have neither deleted it nor left: it is dropped with the last, unless a task uses it
         """
         self.holders: set[ClientId] = set()
         """those of them that hold it; without any, it is dropped with the last task that uses it"""
-        self.location = b""
-        """the location of the bytes at a client, while they are not here"""
-        self.source: ActorRef | None = None
-        """the session of that client"""
+        self.owner_session: ActorRef | None = None
+        """the session of its owner, if it is a result: it is told of a loss"""
         self.supplier: ClientId | None = None
-        """that client, which alone may send them"""
+        """the client that alone may send the bytes, if they are with a client"""
         self.others: dict[ClientId, StoreObject] = {}
         """what other clients have stored with the same id, each for itself"""
         self.waiting: dict[Peer, None] = {}
         """those that wait for the bytes, an ordered set: who is back on a new connection asks again"""
 
+    def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
+        """Note where the bytes are: here, at a location at a client or an agent, or with an agent that shares none."""
+        self.lost = ""
+        """why there are none any more"""
+        self.lease: LocatedFrames | None = None
+        """while this is here, the agent keeps the bytes"""
+        if type(frames) is LocatedFrames:
+            self.lost, self.lease, location, source = frames.lost, frames, frames.location, frames.host
+            frames = ()
+        self.frames = frames
+        self.location = location
+        """where the bytes are, while they are not here"""
+        self.source = source
+        """the session of that client or agent"""
+
+    @property
+    def is_with_host(self) -> bool:
+        """Whether an agent has the bytes and shares no location."""
+        return self.frames == () and not self.location and self.source is not None
+
     @property
     def size_bytes(self) -> int:
-        """Its bytes, those here and those that its client shares."""
+        """Its bytes, those here and those that its client or agent shares."""
         return size_of(self.frames) + self.shared_bytes
 
     @property
     def shared_bytes(self) -> int:
-        """Those that its client shares, as that says."""
+        """Those that its client or agent shares, as that says."""
         return size_at(self.location) if self.location else 0
 
 
@@ -99,15 +124,27 @@ class ObjectTable:
         """apart from the objects: a task may name one that comes after it, or never"""
         self.copies = Copies()
         self.retained = Retained()
+        self.located: dict[ActorRef, dict[ObjectId, None]] = {}
+        """which objects only agents have, by the session of the agent: ordered sets"""
+        self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
+        """graphs that need objects, and are told if these are lost"""
         self.functions: dict[ObjectId, StoredObject] = {}
         """those of the objects that are functions"""
         self.size_bytes = 0
         """of all objects together, and of the arguments that travel with open tasks"""
         self.shared_bytes = 0
-        """those of them that are in memory that clients share"""
+        """those of them that are in memory that clients and agents share"""
 
-    def count(self, stored: StoredObject, sign: int) -> None:
-        """Add the bytes of an object, or take them off."""
+    def count(self, object_id: ObjectId, stored: StoredObject, sign: int) -> None:
+        """Add an object and its bytes where it is, or take them off."""
+        if stored.source is not None and (stored.lease is not None or stored.is_with_host):
+            here = self.located.setdefault(stored.source, {})
+            if sign > 0:
+                here[object_id] = None
+            else:
+                here.pop(object_id, None)
+            if not here:
+                del self.located[stored.source]
         self.size_bytes += sign * stored.size_bytes
         self.shared_bytes += sign * stored.shared_bytes
 
@@ -141,6 +178,8 @@ class ObjectStore(Actor):
 
     def on_start(self) -> None:
         self._slices.add(self._disown_one, self._those_who_left())
+        for host in [host for host in self._table.located if host.is_stopped()]:
+            self._host_left(HostLeft(host))
         self._wait_for_first()
 
     @handles(StoreObject)
@@ -153,24 +192,49 @@ class ObjectStore(Actor):
             stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._add(store)
+        elif (stored.lost or stored.lease) and store.frames:
+            self._made_again(stored, store)
         elif (stored.location or type(stored.frames) is LostFrames) and stored.supplier == store.owner:
             self._store_again(stored, store)
         owner = store.owner
         if owner is None:
             return  # it goes with those that use it
+        self._table.owned.setdefault(owner, set()).add(store.object_id)
         if self._is_of_others(stored, store):
             stored.others[owner] = store
-            self._table.owned.setdefault(owner, set()).add(store.object_id)
-            return
+        else:
+            self._own(owner, stored, store)
+
+    def _own(self, owner: ClientId, stored: StoredObject, store: StoreObject) -> None:
         stored.owners.add(owner)
         if store.held:
             stored.holders.add(owner)
-        self._table.owned.setdefault(owner, set()).add(store.object_id)
+        if store.source is not None and not stored.is_function and stored.source is not store.source:
+            stored.owner_session = store.source
+        if stored.lost:
+            self._tell_lost(store.object_id, stored)  # while its result was on the way here
+
+    def _made_again(self, stored: StoredObject, store: StoreObject) -> None:
+        """A result has come that was here, or lost. An agent keeps one value with an id: the new one."""
+        if store.frames is stored.lease:
+            return
+        self._put(store.object_id, stored, store.frames)
+        if stored.frames:
+            self._answer_waiting(store.object_id, stored, stored.frames)
+        elif stored.waiting:
+            self._ask_for(store.object_id, stored)
+
+    def _put(self, object_id: ObjectId, stored: StoredObject, frames: Frames, source: ActorRef | None = None) -> None:
+        """The bytes are somewhere else from now on."""
+        self._table.count(object_id, stored, -1)
+        stored.put(frames, b"", source)
+        self._table.count(object_id, stored, 1)
 
     def _add(self, store: StoreObject) -> StoredObject:
         stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
-        stored.location, stored.source, stored.supplier = store.location, store.source, store.owner
-        self._table.count(stored, 1)
+        stored.supplier = store.owner
+        stored.put(store.frames, store.location, store.source)
+        self._table.count(store.object_id, stored, 1)
         if store.is_function:
             self._table.functions[store.object_id] = stored
         self._retained.remove(store.object_id)  # the copies are of use again
@@ -188,19 +252,75 @@ class ObjectStore(Actor):
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
         """The requested bytes arrive, or the client is back after a cut and may not have received the request."""
-        self._table.count(stored, -1)
-        stored.location, stored.frames = store.location, store.frames
-        self._table.count(stored, 1)
+        self._table.count(store.object_id, stored, -1)
+        stored.put(store.frames, store.location, store.source)
+        self._table.count(store.object_id, stored, 1)
         if store.location:
-            stored.source = store.source
             if stored.waiting:
                 self._ask_for(store.object_id, stored)
             return
         if self._events.of_objects is not None:
             self._events.of_objects.send(ObjectFilled(store.object_id, stored.size_bytes))
+        self._answer_waiting(store.object_id, stored, stored.frames)
+
+    # What agents keep
+
+    @handles(ObjectCame)
+    def _came(self, came: ObjectCame) -> None:
+        """An agent has sent the bytes, or does not have them: then whoever has a copy is asked."""
+        object_id, stored = came.object_id, self._objects.get(came.object_id)
+        if stored is None or stored.source is not came.host:
+            return
+        if not came.found:
+            self._lose(object_id, stored, came.host, came.reason)
+            return
+        if came.stays and came.frames:
+            self._put(object_id, stored, came.frames)
+        self._answer_waiting(object_id, stored, came.frames)
+
+    @handles(HostIsBack)
+    def _host_is_back(self, back: HostIsBack) -> None:
+        for object_id in self._table.located.get(back.host, ()):
+            stored = self._objects[object_id]
+            if stored.waiting:
+                self._ask_for(object_id, stored)
+
+    def _lose_if_there(self, object_id: ObjectId, left: HostLeft) -> None:
+        stored = self._objects.get(object_id)
+        if stored is not None and stored.source is left.host:
+            self._lose(object_id, stored, left.host, left.reason)
+
+    def _lose(self, object_id: ObjectId, stored: StoredObject, host: ActorRef, reason: str) -> None:
+        """The one that kept an object has it no more."""
+        other = self._copies.remove(object_id, host)
+        self._put(object_id, stored, (), other)
+        if other is not None:
+            if stored.waiting:
+                self._ask_for(object_id, stored)
+            return
+        stored.lost = reason
+        self._answer_waiting(object_id, stored, ())
+        self._tell_lost(object_id, stored)
+
+    def _tell_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
+        """Tell those who can have it made again. It is remembered as lost while tasks need it."""
+        lost = ObjectLost(object_id, stored.lost)
+        for graph in self._table.graphs.get(object_id, ()):
+            graph.send(lost)
+        if stored.owner_session is not None and stored.owners:
+            stored.owner_session.send(lost)
+        for owner in list(stored.owners):
+            discard(self._table.owned, owner, object_id)
+        stored.owners.clear()
+        stored.holders.clear()
+        if object_id not in self._table.users:
+            self._forget(object_id, stored)
+
+    def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
+        """Give those that wait for an object its bytes; none: it is lost."""
         waiting, stored.waiting = stored.waiting, {}
         for peer in waiting:
-            self._respond(peer, store.object_id, stored.frames, b"")
+            self._respond(peer, object_id, frames, b"")
 
     def _ask_for(self, object_id: ObjectId, stored: StoredObject) -> None:
         if stored.source is not None:
@@ -253,6 +373,15 @@ class ObjectStore(Actor):
         for packed in split_ids(use.object_ids):
             object_id = ObjectId(packed)
             users[object_id] = users.get(object_id, 0) + 1
+            if use.graph is not None:
+                self._used_by_graph(object_id, use.graph)
+
+    def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
+        """Note who is to be told of a loss, which may have happened already."""
+        self._table.graphs.setdefault(object_id, {})[graph] = None
+        stored = self._objects.get(object_id)
+        if stored is None or stored.lost:
+            graph.send(ObjectLost(object_id, "it is not stored any more" if stored is None else stored.lost))
 
     @handles(CountArguments)
     def _count_arguments(self, count: CountArguments) -> None:
@@ -263,6 +392,11 @@ class ObjectStore(Actor):
         users = self._table.users
         for packed in split_ids(release.object_ids):
             object_id = ObjectId(packed)
+            if release.graph is not None and object_id in self._table.graphs:
+                graphs = self._table.graphs[object_id]
+                graphs.pop(release.graph, None)
+                if not graphs:
+                    del self._table.graphs[object_id]
             left = users.get(object_id, 0) - 1
             if left > 0:
                 users[object_id] = left
@@ -276,14 +410,14 @@ class ObjectStore(Actor):
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
         if stored is None:
-            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, 0, ()))
+            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, ()))
         else:
-            if fetch.host is not None:
+            if fetch.host is not None and not stored.lost:
                 self._copies.add(fetch.object_id, fetch.host)
             own = stored.others.get(ClientId(fetch.peer.key[1])) if stored.others else None
             if own is not None:
                 self._respond(fetch.peer, fetch.object_id, own.frames, own.location)
-            elif stored.location and fetch.by_value:
+            elif (stored.location and fetch.by_value) or stored.is_with_host:
                 stored.waiting[fetch.peer] = None
                 if len(stored.waiting) == 1:
                     self._ask_for(fetch.object_id, stored)
@@ -291,15 +425,20 @@ class ObjectStore(Actor):
                 self._respond(fetch.peer, fetch.object_id, stored.frames, stored.location)
 
     def _respond(self, peer: Peer, object_id: ObjectId, frames: Frames, location: bytes) -> None:
+        stored = self._objects.get(object_id)
         if type(frames) is LostFrames:
-            response = ObjectResponse(object_id, 0, (), reason=frames.reason)
+            response = ObjectResponse(object_id, NOT_FOUND, (), reason=frames.reason)
+        elif type(frames) is LocatedFrames:  # whose id is that of somebody else's object
+            response = ObjectResponse(object_id, FOUND, (), frames.location)
+        elif stored is not None and stored.lost and frames == ():
+            response = ObjectResponse(object_id, LOST, (), reason=stored.lost)
         else:
-            response = ObjectResponse(object_id, 1, frames, location)
+            response = ObjectResponse(object_id, FOUND, frames, location)
         self._outbox.put(peer, response)
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
-        self._table.count(stored, -1)
+        self._table.count(object_id, stored, -1)
         if stored.is_function:
             self._table.functions.pop(object_id, None)
         if self._events.of_objects is not None:
@@ -307,7 +446,7 @@ class ObjectStore(Actor):
         for owner in stored.owners:
             discard(self._table.owned, owner, object_id)
         for peer in stored.waiting:
-            self._outbox.put(peer, ObjectResponse(object_id, 0, ()))
+            self._outbox.put(peer, ObjectResponse(object_id, NOT_FOUND, ()))
         if stored.is_function and self._retention_seconds and object_id in self._copies.hosts:
             self._retain(object_id, size_of(stored.frames))
         else:
@@ -321,8 +460,11 @@ class ObjectStore(Actor):
 
     @handles(CopyKept)
     def _copy_kept(self, kept: CopyKept) -> None:
-        is_known = kept.object_id in self._objects or kept.object_id in self._retained
-        if is_known or (kept.is_early and self._retention_seconds):
+        stored = self._objects.get(kept.object_id)
+        is_known = (stored is not None and not stored.lost) or kept.object_id in self._retained
+        if kept.location:  # of a result that nobody here has heard of, or that was made again elsewhere
+            kept.host.send(DeleteCopy(kept.object_id, kept.location))
+        elif is_known or (kept.is_early and self._retention_seconds):
             self._copies.add(kept.object_id, kept.host)
             if not is_known:
                 self._retain(kept.object_id, 0)
@@ -331,6 +473,8 @@ class ObjectStore(Actor):
 
     @handles(HostLeft)
     def _host_left(self, left: HostLeft) -> None:
+        ids = list(self._table.located.get(left.host, ()))
+        self._slices.add(lambda object_id: self._lose_if_there(object_id, left), ids)
         for object_id in self._copies.remove_host(left.host):
             self._retained.remove(object_id)
 

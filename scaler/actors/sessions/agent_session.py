@@ -9,15 +9,25 @@ which task.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from scaler.actors.insight.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
-from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
+from scaler.actors.messages.objects import (
+    CopyKept,
+    DeleteCopy,
+    FetchObject,
+    HostIsBack,
+    HostLeft,
+    ObjectCame,
+    SupplyObject,
+)
 from scaler.actors.messages.peers import (
     CloseWorker,
     ConnectionLost,
@@ -32,17 +42,27 @@ from scaler.actors.messages.peers import (
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.hellos import listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.sessions.session import Farewell, Session
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.workers.worker_proxy import WorkerProxy
-from scaler.ids import TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.kit import ActorRef, ChildFailed, Timer, handles
 from scaler.message import message
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
+from scaler.wire.messages.common import (
+    FOUND,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectKept,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
 from scaler.wire.messages.worker import (
     AgentState,
     DisconnectRequest,
@@ -67,6 +87,9 @@ logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
 """The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
+
+SIZE_MOST = 2**62
+"""No value is larger, whatever a location says."""
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
@@ -121,6 +144,8 @@ class AgentSession(Session):
         """what all workers are to hear; what comes later for one of them waits behind it"""
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
+        self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}
+        """the results that its agent keeps: each is deleted there when nothing refers to it here"""
         self._watcher: ActorRef | None = None
         """who wants to hear what its agent reports"""
         self._is_draining = False
@@ -194,8 +219,28 @@ class AgentSession(Session):
 
     # From the agent
 
+    @handles(Batch[RunResult])
+    def _results(self, results: Batch[RunResult]) -> None:
+        for place, result in enumerate(results):
+            if result.location:
+                results[place] = self._located(result)
+        self._news_of_runs(results)
+
+    def _located(self, result: RunResult) -> RunResult:
+        """Return a result with frames that stand for those at its agent."""
+        object_id, frames = ObjectId(result.task_id), LocatedFrames(result.location, self.actor_ref)
+        if result.frames or not 0 < frames.size_bytes < SIZE_MOST:
+            status, text = TaskStatus.INTERNAL_ERROR, b"its worker's agent has sent a location that is none"
+            return replace(result, status=status, payload=text, frames=(), location=b"")
+        self._values[object_id] = weakref.ref(frames, partial(self._not_needed, object_id, result.location))
+        return replace(result, frames=frames, location=b"")
+
+    def _not_needed(self, object_id: ObjectId, location: bytes, reference: weakref.ref[LocatedFrames]) -> None:
+        if self._values.get(object_id) is reference:  # else the agent has another value in its place
+            del self._values[object_id]
+            self.actor_ref.send(DeleteCopy(object_id, location))
+
     @handles(
-        Batch[RunResult],
         Batch[RecallResponse],
         Batch[RunBlocked],
         Batch[RunUnblocked],
@@ -240,10 +285,20 @@ class AgentSession(Session):
             by_value = bool(request.by_value)
             self._services.object_store.send(FetchObject(request.object_id, self._peer, self.actor_ref, by_value))
 
+    @handles(Batch[ObjectResponse])
+    def _objects_came(self, batch: Batch[ObjectResponse]) -> None:
+        for each in batch:
+            came = ObjectCame(
+                each.object_id, self.actor_ref, each.found == FOUND, each.frames, each.reason, self._is_draining
+            )
+            self._services.object_store.send(came)
+
     @handles(Batch[ObjectKept])
     def _kept(self, batch: Batch[ObjectKept]) -> None:
         for kept in batch:
-            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref, self._is_back))
+            if kept.location and kept.object_id in self._values:
+                continue  # the result of a run that is known here
+            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref, self._is_back, kept.location))
 
     @handles(Batch[WorkerHeartbeat])
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
@@ -333,7 +388,13 @@ class AgentSession(Session):
 
     @handles(DeleteCopy)
     def _delete_copy(self, delete: DeleteCopy) -> None:
-        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.DELETE, delete.object_id, "", ()))
+        self._outbox.put(
+            self._peer, ObjectInstruction(InstructionKind.DELETE, delete.object_id, "", (), delete.location)
+        )
+
+    @handles(SupplyObject)
+    def _supply(self, supply: SupplyObject) -> None:
+        self._outbox.put(self._peer, ObjectRequest(supply.object_id, 1))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
@@ -356,6 +417,8 @@ class AgentSession(Session):
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
         self._is_back = False  # who had another scheduler, too, has come by now
+        if not resumed.goes_on:
+            self._services.object_store.send(HostIsBack(self.actor_ref))
         held = {} if resumed.goes_on else runs_by_worker(resumed.held)
         others = Resumed(resumed.visit, b"", resumed.goes_on)
         self._tell_all(
@@ -379,11 +442,20 @@ class AgentSession(Session):
 
     def _leave(self) -> None:
         self._stop_workers(was_lost=False)
-        self._services.object_store.send(HostLeft(self.actor_ref))
+        self._lose_values()
         for sessions in self._nested.values():
             for session in sessions:
                 session.send(EndNested())
         super()._leave()
+
+    def _lose_values(self) -> None:
+        reason = f"it was lost with the cluster of {listed(self._identity.worker_names)}"
+        for reference in self._values.values():
+            frames = reference()
+            if frames is not None:
+                frames.lost = reason
+        self._values.clear()
+        self._services.object_store.send(HostLeft(self.actor_ref, reason))
 
     def _stop_workers(self, was_lost: bool) -> None:
         self._to_begin.clear()

@@ -20,7 +20,14 @@ from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.insight.explanations import not_here
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
-from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
+from scaler.actors.messages.objects import (
+    DeleteObject,
+    FetchObject,
+    ObjectLost,
+    OwnerLeft,
+    StoreObject,
+    SupplyObject,
+)
 from scaler.actors.messages.outputs import OutputAsked
 from scaler.actors.messages.peers import InfoAsked, ReportStatistics, Resumed, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
@@ -63,7 +70,15 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from scaler.wire.messages.common import (
+    LOST,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
 from scaler.wire.session.lost_frames import LostFrames
 
 logger = logging.getLogger(__name__)
@@ -335,6 +350,8 @@ class ClientSession(Session):
         if self._graphs.get(ended.graph_id) is ended.graph:
             del self._graphs[ended.graph_id]
             self._bare.discard(ended.graph_id)
+            if ended.lost:
+                self._object_lost(ObjectLost(ObjectId(ended.graph_id), ended.lost))
 
     # Results for which its graphs wait
 
@@ -392,12 +409,17 @@ class ClientSession(Session):
         )
 
     def _store_result(self, result: TaskResult, frames: Frames) -> None:
-        self._object_store.send(StoreObject(ObjectId(result.task_id), self._client_id, "", frames, held=True))
+        object_id = ObjectId(result.task_id)
+        self._object_store.send(StoreObject(object_id, self._client_id, "", frames, held=True, source=self.actor_ref))
+
+    @handles(ObjectLost)
+    def _object_lost(self, lost: ObjectLost) -> None:
+        self._outbox.put(self._peer, ObjectResponse(lost.object_id, LOST, (), reason=lost.reason))
 
     @handles(Batch[ObjectRequest])
     def _request(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._peer, None, by_value=True))
+            self._object_store.send(FetchObject(request.object_id, self._peer, None, bool(request.by_value)))
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:

@@ -38,6 +38,7 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
+from scaler.actors.objects.located import bytes_in
 from scaler.actors.policy.needs import Needs
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN, STARTED, delay_seconds, retry_reason
@@ -455,7 +456,7 @@ class TaskActor(Actor):
         if spec.object_ids or spec.frames:
             self._release_arguments()
         context.ended[status] += 1
-        size = size_of(frames) if frames else 0
+        size = bytes_in(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile)
         if frames or context.graph_id is not None:
             context.session.send(TaskDone(result, frames, self._worker))

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from scaler.actors.objects.located import bytes_here
 from scaler.actors.policy import WORK_AHEAD_US, Needs
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import ActorRef
-from scaler.pickling.serialization import size_of
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
@@ -195,7 +195,7 @@ class Orphans:
             return 0, 0
         load = orphan.load
         self._without_result -= 1
-        size = size_of(result.frames) + len(result.payload)
+        size = bytes_here(result.frames) + len(result.payload)
         if orphan.canceled or self._result_bytes + size > RESULT_BYTES_MOST:
             del self._runs[result.task_id]
         else:
@@ -237,7 +237,7 @@ class Orphans:
         if orphan.result is None:
             self._without_result -= 1
         else:
-            self._result_bytes -= size_of(orphan.result.frames) + len(orphan.result.payload)
+            self._result_bytes -= bytes_here(orphan.result.frames) + len(orphan.result.payload)
 
 
 def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:

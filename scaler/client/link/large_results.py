@@ -1,9 +1,10 @@
 """LargeResults: the large results of a client that it has not fetched, the requests for them, and the calls to repeat.
 
-A large result stays with the scheduler until it is requested. If the scheduler dies before, the task must run again.
-So the client keeps the call until then.
+A large result stays with its agent or the scheduler until it is requested. If it is lost before, the task must run
+again. So the client keeps the call until then.
 
     THERE  --another scheduler answers-->  LOST  --one is requested-->  AGAIN  --a large result arrives-->  THERE
+    THERE  --it went with its agent-->  LOST
     THERE  --the same scheduler begins a new session-->  DOUBTED  --it does not have one of these-->  LOST
     AGAIN  --its graph is cancelled-->  CANCELED  --it is requested itself-->  AGAIN
 
@@ -12,6 +13,7 @@ Used by the open work, which has the open calls.
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -22,11 +24,12 @@ from typing import Any, Protocol, TypeAlias
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.at_most_once import is_at_most_once
 from scaler.client.object_reference import ObjectReference
-from scaler.client.outcome import lost_result, unrepeatable_result
+from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.shared_memory import can_share, frames_at
 from scaler.wire.messages.client import Task, TaskResult
-from scaler.wire.messages.common import ObjectInstruction, ObjectRequest, ObjectResponse
+from scaler.wire.messages.common import FOUND, LOST, ObjectInstruction, ObjectRequest, ObjectResponse
 
 Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
 """An entry without its sink, since that would keep a dropped future alive; or the graph of the call."""
@@ -36,11 +39,11 @@ class State(Enum):
     """Where a large result is."""
 
     THERE = auto()
-    """at the current scheduler"""
+    """at the current scheduler, or with an agent, as that says"""
     DOUBTED = auto()
     """at the current scheduler, unless that has ended this client's session and deleted what belonged to it"""
     LOST = auto()
-    """it was at another scheduler, or was deleted"""
+    """it was at another scheduler, or was deleted, or went with its agent"""
     AGAIN = auto()
     """its task runs again, or has run and has no large result this time"""
     CANCELED = auto()
@@ -54,16 +57,18 @@ class UnreadResult:
         object_id: the id of the result, the same as that of its task.
         call: the call that made it.
         state: where it is.
-        times_lost: how often it was lost on its way here, because its scheduler ended.
+        times_lost: how often it was lost: on its way here because its scheduler ended, or with its agent.
+        why: how it was lost last.
     """
 
-    __slots__ = ("_asked_by", "_outcome", "_receiver", "_table", "call", "object_id", "state", "times_lost")
+    __slots__ = ("_asked_by", "_outcome", "_receiver", "_table", "call", "object_id", "state", "times_lost", "why")
 
     def __init__(self, object_id: ObjectId, call: Call, table: UnreadResults) -> None:
         self.object_id = object_id
         self.call = call
         self.state = State.THERE
         self.times_lost = 0
+        self.why = BECAUSE_OF_SCHEDULER
         self._asked_by: weakref.ref[Receiver] | None = None
         self._receiver: Receiver | None = None
         self._outcome: TaskResult | None = None
@@ -165,7 +170,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         The loss counts against those that were on their way to the client: they may be what ended the scheduler.
         """
         for unread in self.in_state(State.DOUBTED):
-            unread.state = State.LOST
+            unread.state, unread.why = State.LOST, BECAUSE_OF_SCHEDULER
             unread.times_lost += unread.object_id in on_their_way
 
     def drop_asked_by(self, receiver: object) -> list[UnreadResult]:
@@ -189,6 +194,8 @@ class Calls(Protocol):
 
     def has_graph(self, call: object) -> bool: ...
 
+    def say_graph_again(self, graph_id: GraphId, why: str) -> bool: ...
+
 
 class LargeResults:
     """The large results of a client that were not fetched yet, and the requests for them."""
@@ -199,6 +206,8 @@ class LargeResults:
         self.unread = UnreadResults()
         self._kept: set[ObjectId] = set()
         """results that are deleted only when their futures are gone"""
+        self._waits_for_graph = False
+        """whether a lost result is to be made again when its graph has ended"""
 
     def request(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result. If it was lost with its scheduler, its task is submitted again.
@@ -211,7 +220,7 @@ class LargeResults:
         unread = self.unread.get(object_id)
         if unread is None or self.unread.is_there(object_id):
             self.requests[object_id] = receiver
-            self._calls.out.append(ObjectRequest(object_id))
+            self._calls.out.append(as_request(object_id))
         else:
             unread.ask(receiver)
             if unread.state is State.CANCELED:
@@ -219,16 +228,22 @@ class LargeResults:
             elif unread.state is State.LOST:
                 self._make_again(self.unread.in_state(State.LOST))  # all, so that they run in parallel
 
-    def _make_again(self, lost: Iterable[UnreadResult]) -> None:
+    def _make_again(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
+        """Say the calls of lost results again. A graph that is open at the scheduler has to end first, unless all that
+        is open is said again.
+        """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
+            if not with_open_graphs and self._calls.has_graph(call):
+                self._waits_for_graph = True
+                continue
             spec = call.spec if isinstance(call, GraphEntry) else call[0]
             if unread.times_lost >= TRIES_MOST or is_at_most_once(spec.options):
                 del self.unread[unread.object_id]
-                unread.fail(
-                    unrepeatable_result if is_at_most_once(spec.options) else partial(lost_result, unread.times_lost)
-                )
+                is_once = is_at_most_once(spec.options)
+                make_error = partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost)
+                unread.fail(make_error)
                 continue
             unread.state = State.AGAIN
             if isinstance(call, GraphEntry):
@@ -301,17 +316,44 @@ class LargeResults:
 
     def _on_object(self, response: ObjectResponse) -> None:
         unread = self.unread.get(response.object_id)
+        if response.found == LOST and self._on_lost(response, unread):
+            return
         if not response.found and unread is not None and unread.state is State.DOUBTED:
             self._lose_unread({response.object_id})
             return
-        receiver = self.requests.pop(response.object_id, None)
-        if receiver is None:
+        if response.object_id not in self.requests:
             return
-        if not (response.found and response.object_id in self._kept):
+        is_found, frames = response.found == FOUND, response.frames
+        if is_found and response.location:
+            try:
+                frames = frames_at(response.location)
+            except (OSError, MemoryError):  # its agent is on another host, or has just ended
+                self._calls.out.append(ObjectRequest(response.object_id, 1))
+                return
+        receiver = self.requests.pop(response.object_id)
+        if not (is_found and response.object_id in self._kept):
             self.unread.pop(response.object_id, None)
-            if response.found:
+            if is_found:
                 self._calls.delete([response.object_id])
-        receiver.receive_frames(response.object_id, response.frames if response.found else None)
+        receiver.receive_frames(response.object_id, frames if is_found else None)
+
+    def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
+        """A result went with its agent, or one that an open graph needs. Return whether that is all there is to it."""
+        if unread is None:
+            return self._calls.say_graph_again(GraphId(response.object_id), response.reason)
+        if unread.is_at_scheduler:
+            unread.state, unread.times_lost = State.LOST, unread.times_lost + 1
+            unread.why = f"{response.reason} (told at {time.strftime('%H:%M:%S')})"
+            if self._take_over([unread]):
+                self._make_again([unread])
+        return True
+
+    def on_graph_over(self) -> None:
+        """A graph has ended. What was lost of it and is asked for can be made again now."""
+        if not self._waits_for_graph:
+            return
+        self._waits_for_graph = False
+        self._make_again([each for each in self.unread.in_state(State.LOST) if each.asked_by is not None])
 
     def on_new_session(self) -> None:
         """The scheduler may have deleted what was not read.
@@ -321,7 +363,7 @@ class LargeResults:
         self.unread.doubt()
         of_open_graphs = [each for each in self.unread.in_state(State.DOUBTED) if self._may_want_again(each)]
         self._take_over(of_open_graphs)
-        self._make_again(of_open_graphs)
+        self._make_again(of_open_graphs, with_open_graphs=True)
 
     def _may_want_again(self, unread: UnreadResult) -> bool:
         call = unread.call
@@ -346,4 +388,10 @@ class LargeResults:
         """Submit again what made the large results that are lost now, if one of them is requested."""
         self.unread.lose(on_their_way)
         lost = self.unread.in_state(State.LOST)
-        self._make_again(lost if self._take_over(lost) else [each for each in lost if self._calls.has_graph(each.call)])
+        wanted = lost if self._take_over(lost) else [each for each in lost if self._calls.has_graph(each.call)]
+        self._make_again(wanted, with_open_graphs=True)
+
+
+def as_request(object_id: ObjectId) -> ObjectRequest:
+    """Return the request for a large result: for its location, if this process could open it."""
+    return ObjectRequest(object_id, not can_share())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.at_most_once import mark_possibly_started
 from scaler.client.link.graphs import Dependents, OpenGraphs
-from scaler.client.link.large_results import LargeResults
+from scaler.client.link.large_results import LargeResults, as_request
 from scaler.client.link.objects import (
     KeptFunctions,
     Refusals,
@@ -27,7 +28,7 @@ from scaler.client.link.objects import (
 )
 from scaler.client.link.requests import Inquiry, Requests
 from scaler.client.link.window import Window
-from scaler.client.outcome import missing_result
+from scaler.client.outcome import lost_result, missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
@@ -77,6 +78,8 @@ class OpenWork:
         self.large = LargeResults(self)
         """large results that are at the scheduler, or were lost with another one, and the requests for them"""
         self._dependents = Dependents(self)
+        self._graph_losses: dict[GraphId, int] = {}
+        """how often results that open graphs need were lost"""
         self._tries: dict[bytes, int] = {}
         """how many unreadable answers each open item has seen"""
 
@@ -356,10 +359,25 @@ class OpenWork:
             else:
                 self.large.unread.keep(result.task_id, call)
                 sink.store(result)
+            if entry is None and call[0] not in self.graphs:
+                self.large.on_graph_over()
         if touched is not None:
             touched.notify()
         if self.window.waiting:
             self._send_waiting()
+
+    def say_graph_again(self, graph_id: GraphId, why: str) -> bool:
+        """A result that an open graph needs was lost: say it again. Return whether it is open."""
+        graph = self.graphs.get(graph_id)
+        if graph is None:
+            return False
+        times = self._graph_losses[graph_id] = self._graph_losses.get(graph_id, 0) + 1
+        if times < TRIES_MOST:
+            self._send_graph(graph)
+        else:
+            del self._graph_losses[graph_id]
+            self._give_up_on(graph_id, partial(lost_result, why, times))
+        return True
 
     def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
         """Send the bytes of objects of which only the location was sent, or results that graphs need."""
@@ -475,7 +493,7 @@ class OpenWork:
             self.out.append(task)
         for graph in list(self.graphs):
             self._send_graph(graph)
-        self.out.extend(map(ObjectRequest, self.large.requests))
+        self.out.extend(map(as_request, self.large.requests))
         self.inquiries.resend()
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))

@@ -161,26 +161,32 @@ class Chunk:
     """bytes of these frames, one after the other"""
 
 
-@travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER)
+NOT_FOUND, FOUND, LOST = 0, 1, 2
+"""Whether an object is there. Lost: it went with its host, and whoever has the call that made it may say that again; an
+id of a graph: some value that its open nodes need was lost, and all of it is to be said again."""
+
+
+@travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class ObjectRequest:
     """Send me this object."""
 
     object_id: ObjectIdColumn
     by_value: U8 = 0
-    """1: its bytes, because its location could not be opened"""
+    """1: its bytes, because its location cannot be opened here"""
 
 
-@travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
+@travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, AGENT_TO_PROCESSOR)
 class ObjectResponse:
-    """The object, or the news that it is not stored."""
+    """The object, or the news that it is not stored. An agent that leaves also sends what nobody has asked for."""
 
     object_id: ObjectIdColumn
     found: U8
+    """`NOT_FOUND`, `FOUND` or `LOST`; said of a large result, `LOST` needs no question"""
     frames: FrameColumn
     location: Bytes = b""
-    """the location of its memory, instead of the frames: a `SharedBlock` of its client"""
+    """the location of its memory, instead of the frames: a `SharedBlock` of its client, or of its agent"""
     reason: Text = ""
-    """not stored: why; empty: it was deleted, or never stored"""
+    """not stored, or lost: why; empty: it was deleted, or never stored"""
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
@@ -192,11 +198,15 @@ class ObjectInstruction:
     name: Text
     frames: FrameColumn
     location: Bytes = b""
-    """the location of its memory, instead of the frames, which the client sends on request"""
+    """the location of its memory, instead of the frames, which the client sends on request; of a delete: only the
+    result that is there, and not a newer one
+    """
 
 
 @travels(AGENT_TO_SCHEDULER)
 class ObjectKept:
-    """An agent that is back on a new connection still has a copy of this object."""
+    """An agent that is back on a new connection still has a copy of this object, or this result."""
 
     object_id: ObjectIdColumn
+    location: Bytes = b""
+    """of a result that stays with the agent"""

@@ -158,6 +158,8 @@ class RunResult:
     """a `PROFILE`, if it was measured"""
     failure: Reason = ""
     """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
+    location: Bytes = b""
+    """the location of the result, instead of the frames: the agent keeps it until it is told to delete it"""
 
 
 @travels(SCHEDULER_TO_AGENT)

@@ -51,6 +51,7 @@ _INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
     (CLIENT_TO_SCHEDULER, GraphNode): _without_arguments,
     (SCHEDULER_TO_AGENT, RunTask): _without_arguments,
     (SCHEDULER_TO_AGENT, ObjectResponse): _not_found,
+    (AGENT_TO_SCHEDULER, ObjectResponse): _unreadable,
     (SCHEDULER_TO_CLIENT, ObjectResponse): _unreadable,
 }
 

@@ -34,4 +34,6 @@ def without_result(result: RunResult, error: ObjectTooLargeError) -> RunResult:
     name = class_name(ObjectTooLargeError)
     failure = TaskFailure(name, str(error), f"{name}: {error}\n", pickle.dumps(error), (class_name(ScalerError),))
     failure = failure._replace(task_id=result.task_id)
-    return replace(result, status=TaskStatus.FAILED, payload=failure.encode(), failure=failure.short, frames=())
+    return replace(
+        result, status=TaskStatus.FAILED, payload=failure.encode(), failure=failure.short, frames=(), location=b""
+    )

@@ -176,7 +176,9 @@ def test_large_result_comes_back(scheduler: FakeScheduler, start: Callable[..., 
     start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
     tasks = [scheduler.task(scheduler.function(bytearray), 3_000_000) for _ in range(3)]
-    assert [value_of(result) for result in scheduler.run(tasks)] == [bytearray(3_000_000)] * 3
+    results = scheduler.run(tasks)
+    assert not any(result.frames for result in results)
+    assert [value_of(result) for result in results] == [bytearray(3_000_000)] * 3
 
 
 def test_missing_object_is_named(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:

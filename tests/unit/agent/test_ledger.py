@@ -7,9 +7,13 @@ import pytest
 
 from scaler.agent.ledger import LEFT_US, Ledger
 from scaler.agent.tally import Tally
+from scaler.agent.values import Values
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.shared_memory import SharedBlock, frames_at
+from scaler.store.host_share import HostShare
+from scaler.store.store import Store
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -329,3 +333,53 @@ def test_what_was_given_back_or_is_of_an_older_attempt_does_not_wait(ledger: Led
     assert not ledger.may_wait([ended(tasks[0])])
     assert not ledger.may_wait([ended(tasks[1])])
     assert not ledger.may_wait([])
+
+
+# Results that stay here
+
+
+def in_a_block(of: RunTask, content: bytes = b"v" * 100_000) -> RunResult:
+    return result(of, tuple(SharedBlock.of([content]).map(remember=True)))
+
+
+@pytest.fixture
+def keeper() -> tuple[Ledger, Values]:
+    values = Values(Store(HostShare(None), 1 << 30))
+    return Ledger("the scheduler", values), values
+
+
+def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger, Values]) -> None:
+    ledger, values = keeper
+    run = task()
+    ledger.add([run])
+    (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
+    assert (said.frames, said.location) == ((), values.location(ObjectId(run.task_id)))
+    assert bytes(frames_at(said.location)[0]) == b"v" * 100_000
+    assert ledger.results() == [said]
+
+
+def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger, Values]) -> None:
+    ledger, values = keeper
+    old = task(attempt=7)
+    ledger.add([old])
+    ledger.add([task(attempt=8, task_id=old.task_id)])
+    (said,) = ledger.finish(Batch[RunResult]([in_a_block(old)]))
+    assert (bool(said.frames), said.location, values.ids()) == (True, b"", [])
+
+
+def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, Values]) -> None:
+    ledger, _ = keeper
+    run = task()
+    ledger.add([run])
+    forged = replace(result(run), location=SharedBlock.of([b"somebody else's"]).location())
+    (said,) = ledger.finish(Batch[RunResult]([forged]))
+    assert (said.location, said.frames) == (b"", ())
+
+
+def test_a_result_that_is_too_large_for_the_scheduler_does_not_stay(keeper: tuple[Ledger, Values]) -> None:
+    ledger, values = keeper
+    ledger.value_bytes = 50_000
+    run = task()
+    ledger.add([run])
+    (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
+    assert (said.status, said.location, values.ids()) == (TaskStatus.FAILED, b"", [])

@@ -11,19 +11,25 @@ import pytest
 from scaler.agent.link import RESULTS_WAIT_SECONDS
 from scaler.agent.messages import (
     FetchObject,
+    HandOver,
     KeepObject,
     Leave,
     LinkCut,
     LinkHeard,
     ObjectsHere,
+    ObjectsSupplied,
     ReportStatistics,
     SayWhatIsKept,
 )
+from scaler.agent.values import Values
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
+from scaler.shared_memory import SharedBlock
+from scaler.store.host_share import HostShare
+from scaler.store.store import Store
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -32,6 +38,7 @@ from scaler.wire.messages.common import (
     ObjectInstruction,
     ObjectKept,
     ObjectRequest,
+    ObjectResponse,
     OutputStream,
     TaskStatus,
 )
@@ -726,3 +733,44 @@ def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(
     bench.finish(running)
     bench.wait(1)
     assert DisconnectRequest("a client asks") in bench.door.take()
+
+
+# Results that stay here
+
+
+@pytest.fixture
+def keeper() -> Bench:
+    bench = Bench(values=Values(Store(HostShare(None), 1 << 30))).up()
+    run = bench.task()
+    bench.tell(Batch[RunTask]([run]))
+    frames = SharedBlock.of([bytes(100_000)]).map(remember=True)
+    bench.tell(Batch[RunResult]([RunResult(run.task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, frames)]))
+    return bench
+
+
+def test_a_drain_ends_when_the_results_that_only_this_node_has_are_said(keeper: Bench) -> None:
+    keeper.door.take()
+    keeper.tell(Leave("SIGTERM", drain_seconds=60))
+    [over] = keeper.objects.take(HandOver)
+    keeper.wait(1)
+    assert keeper.door.take() == [DrainRequest("SIGTERM")]
+    response = ObjectResponse(ObjectId(b"v" * 16), 1, [b"value"])
+    keeper.tell(ObjectsSupplied([response]), over.then)
+    assert keeper.door.take() == [response, DisconnectRequest("SIGTERM")]
+
+
+def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) -> None:
+    keeper.tell(Batch[ObjectRequest]([ObjectRequest(ObjectId(b"v" * 16), 1)]))
+    assert len(keeper.objects.take(Batch[ObjectRequest])) == 1
+    keeper.actor._ledger.value_bytes = 3
+    keeper.door.take()
+    keeper.tell(ObjectsSupplied([ObjectResponse(ObjectId(b"v" * 16), 1, [b"value"])]))
+    [response] = keeper.door.take()
+    assert (response.found, response.frames) == (0, ())
+    assert "no more than 3 bytes" in response.reason
+
+
+def test_what_stays_here_is_named_with_its_location(keeper: Bench) -> None:
+    keeper.door.take()
+    keeper.tell(ObjectsHere([FUNCTION], {ObjectId(b"v" * 16): b"there"}))
+    assert keeper.door.take() == [ObjectKept(FUNCTION), ObjectKept(ObjectId(b"v" * 16), b"there")]

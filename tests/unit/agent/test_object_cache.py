@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from scaler.agent import object_cache
-from scaler.agent.messages import FetchObject, KeepObject, ObjectsHere, SayWhatIsKept
+from scaler.agent.messages import FetchObject, HandOver, KeepObject, ObjectsHere, ObjectsSupplied, SayWhatIsKept
 from scaler.agent.object_cache import ObjectCache
+from scaler.agent.values import Values
 from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Dispatcher, VirtualClock
@@ -17,7 +18,7 @@ from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
 from scaler.wire.session.too_large import NO_LIMIT
 from tests.support.recorder import Recorder
 
@@ -31,7 +32,10 @@ class Bench:
         self.link, self.workers = Recorder(), (Recorder(), Recorder())
         self.refs = tuple(self.dispatcher.spawn(slot) for slot in self.workers)
         self.store = store or Store(HostShare(None), NO_LIMIT)
-        self.cache = self.dispatcher.spawn(ObjectCache(self.dispatcher.spawn(self.link), self.refs, self.store))
+        self.values = Values(self.store)
+        self.cache = self.dispatcher.spawn(
+            ObjectCache(self.dispatcher.spawn(self.link), self.refs, self.store, self.values)
+        )
 
     def tell(self, *messages: object) -> None:
         for message in messages:
@@ -329,3 +333,62 @@ def test_object_that_can_never_be_in_memory_is_missing_with_the_reason(bench: Be
     assert "object_memory_bytes" in lost.sentence()
     bench.tell(KeepObject(TWO, (bytes(2 << 20),)))
     assert bench.store.ids() == []
+
+
+# Results of this node
+
+
+def keep_result(bench: Bench, content: bytes = b"r" * 100_000) -> bytes:
+    return bench.values.take(ONE, SharedBlock.of([content]).map(remember=True))
+
+
+def test_a_result_of_this_node_needs_no_fetch(bench: Bench) -> None:
+    keep_result(bench)
+    bench.need(ONE)
+    assert bench.link.take(FetchObject) == []
+    [found] = bench.workers[0].take(ObjectFound)
+    assert bytes(found.stored.block.map()[0]) == b"r" * 100_000
+
+
+def test_a_result_is_supplied_and_what_is_not_here_is_said(bench: Bench) -> None:
+    keep_result(bench)
+    bench.tell(Batch[ObjectRequest]([ObjectRequest(ONE, 1), ObjectRequest(TWO, 1)]))
+    [supplied] = bench.link.take(ObjectsSupplied)
+    here, gone = supplied.responses
+    assert [bytes(frame) for frame in here.frames] == [b"r" * 100_000]
+    assert (gone.found, gone.frames, gone.reason) == (0, (), "its host does not have it any more")
+
+
+def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -> None:
+    old = keep_result(bench)
+    location = keep_result(bench, b"n" * 100_000)
+    for place in (b"", old):
+        bench.tell(
+            Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), place)]), SayWhatIsKept()
+        )
+        [here] = bench.link.take(ObjectsHere)
+        assert (here.object_ids, here.values) == ([], {ONE: location})
+    bench.tell(
+        Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), location)]), SayWhatIsKept()
+    )
+    assert bench.link.take(ObjectsHere) == []
+    assert bench.workers[0].take(ForgetObjects) == [ForgetObjects([ONE])]
+
+
+def test_before_the_node_leaves_it_hands_its_results_over(bench: Bench) -> None:
+    keep_result(bench)
+    bench.need(TWO)
+    bench.respond(TWO, b"a copy")
+    bench.link.messages.clear()
+    bench.tell(HandOver("then"))
+    supplied, then = bench.link.messages
+    assert ([each.object_id for each in supplied.responses], then) == ([ONE], "then")
+
+
+def test_a_result_that_was_made_here_while_a_worker_waited_for_it_is_not_replaced(bench: Bench) -> None:
+    bench.need(ONE)
+    location = keep_result(bench)
+    bench.respond(ONE, b"another")
+    [found] = bench.workers[0].take(ObjectFound)
+    assert bytes(found.stored.block.map()[0]) == b"r" * 100_000
+    assert bench.values.location(ONE) == location

@@ -15,13 +15,14 @@ from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.pickling.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, argument_block
+from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.vocabulary import without_needed
 from scaler.wire.messages.worker import RunTask
 from tests.support.configs import scheduler_config
-from tests.support.simulation import Outcome, SimulatedClient, Simulation
+from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
 
 OBJECT_ID = ObjectId(b"o" * 16)
 DIAMOND = [(), (0,), (0,), (1, 2)]
@@ -555,3 +556,42 @@ def test_frames_of_a_node_travel_with_its_task_and_count_as_long_as_they_are_her
         list(each.frames) for each in ([first, second] if ends == "complete" else [first])
     ]
     assert table.size_bytes == (0 if ends == "client left" else before)
+
+
+def located(_run: RunTask) -> Outcome:
+    return Outcome(payload=b"", location=SharedBlock.of([bytes(100_000)]).location())
+
+
+def in_turn(*executes: Execute) -> Execute:
+    """Each run ends in the way of the next one."""
+    left = iter(executes)
+
+    def execute(run: RunTask) -> Outcome:
+        return next(left)(run)
+
+    return execute
+
+
+def test_a_graph_whose_values_went_with_their_agent_is_to_be_said_again(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = client.submit_graph([(), (0,), (1,)], [2])
+    agent = simulation.agent(1, in_turn(located, slow))
+    simulation.advance(1.0)
+    assert len(agent.started) == 2
+    agent.leave()
+    simulation.advance(1.0)
+    assert client.lost == [graph_id]
+    assert client.results == {}
+    leave_and_check(simulation, client)
+
+
+def test_values_that_no_node_needs_any_more_are_not_missed(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit_graph([(), (0,)], [1])
+    agent = simulation.agent(1, in_turn(located, succeed))
+    simulation.advance(1.0)
+    assert len(agent.dropped) == 1
+    agent.leave()
+    simulation.advance(1.0)
+    assert (client.lost, len(client.results)) == ([], 1)
+    leave_and_check(simulation, client)

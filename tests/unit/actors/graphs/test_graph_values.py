@@ -55,7 +55,7 @@ def test_what_is_needed_often_becomes_an_object_until_nobody_needs_it(scene: Sce
     first.payload, first.needed_by = bytes(SHARED_BYTES), 2
     scene.values.note_size(first.payload)
     assert scene.values.arguments(scene.nodes[2])[1] == first.task_id
-    assert scene.told() == [UseObjects, StoreObject]
+    assert scene.told() == [StoreObject, UseObjects]
     first.needed_by = 0
     scene.values.drop(first)
     scene.values.drop(first)

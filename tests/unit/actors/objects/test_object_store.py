@@ -12,7 +12,10 @@ from scaler.actors.messages.objects import (
     DeleteCopy,
     DeleteObject,
     FetchObject,
+    HostIsBack,
     HostLeft,
+    ObjectCame,
+    ObjectLost,
     OwnerLeft,
     ReleaseObjects,
     StoreObject,
@@ -20,11 +23,12 @@ from scaler.actors.messages.objects import (
     UseObjects,
 )
 from scaler.actors.objects import copies
+from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.object_store import ObjectStore, ObjectTable
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
 from scaler.shared_memory import SharedBlock
-from scaler.wire.messages.common import ObjectResponse
+from scaler.wire.messages.common import FOUND, LOST, ObjectResponse
 from scaler.wire.session.lost_frames import LostFrames
 from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
@@ -486,3 +490,127 @@ def test_the_bytes_of_an_object_that_are_lost_on_request_are_missing_to_those_wh
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), lost())
     (answer,) = scene.outbox.said_to(scene.node)
     assert (answer.found, "no room" in answer.reason) == (0, True)
+
+
+# Results that agents keep
+
+
+def located(scene: Scene) -> LocatedFrames:
+    return LocatedFrames(SharedBlock.of([bytes(70_000)]).location(), scene.node_ref)
+
+
+def keep_located(scene: Scene) -> tuple[LocatedFrames, Recorder]:
+    """A result of a client that is at the node. Returns what stands for it, and who is told for the client."""
+    frames = located(scene)
+    session, session_ref = scene.bench.recorder()
+    scene.tell(StoreObject(ONE, ANN, "", frames, held=True, source=session_ref))
+    return frames, session
+
+
+def test_a_result_at_an_agent_is_given_out_as_its_location(scene: Scene) -> None:
+    frames, _ = keep_located(scene)
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, (), frames.location)]
+    assert (scene.table.size_bytes, scene.table.shared_bytes) == (70_000, 70_000)
+
+
+def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> None:
+    keep_located(scene)
+    scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
+    assert scene.host.take(SupplyObject) == [SupplyObject(ONE)]
+    scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=[b"bytes"], reason="", stays=False))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
+    assert scene.table.objects[ONE].frames == ()
+
+
+def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
+    keep_located(scene)
+    _, other = scene.bench.recorder()
+    scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
+    scene.tell(ObjectCame(ONE, other, found=True, frames=[b"forged"], reason="", stays=True))
+    scene.tell(ObjectCame(ONE, other, found=False, frames=(), reason="forged", stays=True))
+    assert scene.outbox.said_to(scene.client) == []
+    assert scene.table.objects[ONE].frames == ()
+
+
+def test_a_keeper_that_is_back_is_asked_again(scene: Scene) -> None:
+    keep_located(scene)
+    scene.tell(FetchObject(ONE, scene.client, None, by_value=True), HostIsBack(scene.node_ref))
+    assert len(scene.host.take(SupplyObject)) == 2
+
+
+def test_what_a_leaving_agent_sends_stays_here(scene: Scene) -> None:
+    keep_located(scene)
+    scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=[b"bytes"], reason="", stays=True))
+    scene.tell(HostLeft(scene.node_ref), FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
+
+
+@pytest.mark.parametrize("has_answered", [True, False])
+def test_a_result_that_goes_with_its_agent_is_lost_and_all_who_need_it_are_told(
+    scene: Scene, has_answered: bool
+) -> None:
+    _, session = keep_located(scene)
+    graph, graph_ref = scene.bench.recorder()
+    scene.tell(UseObjects(ONE, graph_ref), FetchObject(ONE, scene.node, None, by_value=True))
+    if has_answered:
+        scene.tell(ObjectCame(ONE, scene.node_ref, found=False, frames=(), reason="why", stays=False))
+    else:
+        scene.tell(HostLeft(scene.node_ref, "why"))
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, LOST, (), reason="why")]
+    assert session.take(ObjectLost) == graph.take(ObjectLost) == [ObjectLost(ONE, "why")]
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
+    scene.tell(ReleaseObjects(ONE, graph_ref))
+    assert scene.is_empty()
+    assert (scene.table.graphs, scene.table.located) == ({}, {})
+
+
+def test_a_graph_that_needs_what_is_lost_already_is_told(scene: Scene) -> None:
+    graph, graph_ref = scene.bench.recorder()
+    scene.tell(UseObjects(ONE, graph_ref))
+    assert len(graph.take(ObjectLost)) == 1
+
+
+def test_a_result_that_was_lost_on_its_way_here_is_told_as_lost(scene: Scene) -> None:
+    frames = located(scene)
+    frames.lost = "why"
+    session, session_ref = scene.bench.recorder()
+    scene.tell(StoreObject(ONE, ANN, "", frames, held=True, source=session_ref))
+    assert session.take(ObjectLost) == [ObjectLost(ONE, "why")]
+    assert scene.is_empty()
+
+
+def test_a_lost_result_that_was_made_again_is_there(scene: Scene) -> None:
+    keep_located(scene)
+    scene.tell(UseObjects(ONE), HostLeft(scene.node_ref, "why"))
+    scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True), FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"again"])]
+
+
+def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> None:
+    _, session = keep_located(scene)
+    other, other_ref = scene.bench.recorder()
+    scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
+    scene.outbox.said_to(scene.node)
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert other.take(SupplyObject) == [SupplyObject(ONE)]
+    scene.tell(ObjectCame(ONE, other_ref, found=True, frames=[b"bytes"], reason="", stays=False))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
+    scene.tell(HostLeft(other_ref, "the other too"))
+    assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
+
+
+def test_a_result_of_another_session_is_deleted_where_it_is(scene: Scene) -> None:
+    location = located(scene).location
+    scene.tell(CopyKept(ONE, scene.node_ref, is_early=True, location=location))
+    assert scene.host.take(DeleteCopy) == [DeleteCopy(ONE, location)]
+
+
+def test_after_a_restart_of_the_store_nobody_waits_for_an_agent_that_is_gone(scene: Scene) -> None:
+    _, session = keep_located(scene)
+    scene.bench.dispatcher.end(scene.node_ref)
+    scene.store = scene.bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, RETENTION_SECONDS))
+    scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
+    assert session.take(ObjectLost) == [ObjectLost(ONE, "its host is gone")]
+    assert scene.is_empty()

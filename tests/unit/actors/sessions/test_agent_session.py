@@ -13,9 +13,10 @@ from scaler.actors.sessions import agent_session
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import AgentId, ObjectId
+from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
-from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, TaskStatus
+from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectResponse,
@@ -745,3 +746,69 @@ def test_workers_that_close_or_open_while_others_begin_take_tasks_as_said_last(
     simulation.run()
     assert {run.worker for run in agent.started[started:]} == {0, 1, 2}
     simulation.advance(300.0)
+
+
+# Results that the agent keeps
+
+
+def located(_run: RunTask) -> Outcome:
+    return Outcome(payload=b"", location=LOCATION)
+
+
+LOCATION = SharedBlock.of([bytes(100_000)]).location()
+
+
+def test_an_agent_keeps_a_result_until_its_client_has_deleted_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, located)
+    (task_id,) = client.submit(1)
+    simulation.advance(5.0)
+    assert (client.results[task_id].size, agent.dropped) == (100_000, [])
+    client.delete(ObjectId(task_id))
+    simulation.advance(1.0)
+    assert agent.dropped == [(task_id, LOCATION)]
+    client.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()
+
+
+def test_what_nobody_wants_when_it_comes_is_deleted_where_it_is(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    (run,) = agent.started
+    client.cancel(task_id)
+    agent.say(RunResult(run.task_id, run.worker, run.attempt, TaskStatus.SUCCESS, b"", 1, (), location=LOCATION))
+    simulation.advance(1.0)
+    assert agent.dropped == [(task_id, LOCATION)]
+
+
+def test_a_client_hears_at_once_that_its_result_went_with_the_agent(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, located)
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    agent.leave()
+    simulation.advance(1.0)
+    assert client.lost == [task_id]
+    client.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()
+
+
+@pytest.mark.parametrize("location", [b"nowhere", SharedBlock.of([b"", b""]).location()])
+def test_a_location_that_is_none_fails_the_task(simulation: Simulation, location: bytes) -> None:
+    client, _ = simulation.client(), simulation.agent(1, lambda _run: Outcome(payload=b"", location=location))
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    assert client.results[task_id].status == TaskStatus.INTERNAL_ERROR
+
+
+def test_who_cannot_open_a_result_gets_it_from_its_agent(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, located)
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    client.say(ObjectRequest(ObjectId(task_id), 1))
+    simulation.advance(1.0)
+    assert agent.wanted == [task_id]
+    agent.say(ObjectResponse(ObjectId(task_id), 1, (b"bytes",)))
+    simulation.advance(1.0)
+    assert client.fetched[ObjectId(task_id)] == b"bytes"

@@ -18,7 +18,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
-from scaler.shared_memory import SharedFrames, can_share
+from scaler.shared_memory import SharedBlock, SharedFrames, can_share
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -31,7 +31,14 @@ from scaler.wire.messages.client import (
     TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import (
+    LOST,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
 from tests.support.examples import examples
 
 ONCE = RunOptions(at_most_once=True).encode()
@@ -952,3 +959,90 @@ def test_a_value_of_which_five_schedulers_have_died_is_given_up_with_all_that_ne
     assert sink.ends == TOO_LARGE
     assert other.ends == []
     assert held(1) not in said(work)
+
+
+# Results that go with their agent
+
+
+def lost(of: bytes, why: str = "its agent is gone") -> ObjectResponse:
+    return ObjectResponse(ObjectId(of), LOST, (), reason=why)
+
+
+def test_a_result_that_went_with_its_agent_is_made_again_when_it_is_asked_for(work: OpenWork) -> None:
+    work.add(entry(1))
+    work.on_results([result(1, size=80_000)])
+    said(work)
+    work.large.on_objects([lost(task_id(1))])
+    assert said(work) == []
+    reader = Reader(work, 1)
+    assert said(work) == [entry(1)[0]]
+    work.on_results([result(1, payload=b"again")])
+    assert reader.ends == [("delivered", b"again")]
+
+
+def test_a_result_that_went_with_its_agent_while_it_was_asked_for_is_made_again_and_so_often_at_most(
+    work: OpenWork,
+) -> None:
+    work.add(entry(1))
+    work.on_results([result(1, size=80_000)])
+    reader = Reader(work, 1)
+    for _ in range(TRIES_MOST - 1):
+        said(work)
+        work.large.on_objects([lost(task_id(1))])
+        work.large.on_objects([lost(task_id(1))])  # as who waits, and as who owns it
+        assert said(work) == [entry(1)[0]]
+        work.on_results([result(1, size=80_000)])
+        assert said(work) == [ObjectRequest(reader.object_id)]
+    work.large.on_objects([lost(task_id(1))])
+    assert (said(work), reader.ends) == ([], [("failed", MissingObjects)])
+
+
+def test_a_result_that_cannot_be_opened_is_asked_for_by_value(work: OpenWork) -> None:
+    work.add(entry(1))
+    work.on_results([result(1, size=80_000)])
+    reader = Reader(work, 1)
+    said(work)
+    work.large.on_objects([ObjectResponse(reader.object_id, 1, (), b"nowhere")])
+    assert (said(work), reader.ends) == ([ObjectRequest(reader.object_id, 1)], [])
+    work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"bytes",))])
+    assert reader.ends == [("received", (b"bytes",))]
+
+
+def test_a_result_is_read_where_it_is_and_may_be_written_to(work: OpenWork) -> None:
+    block = SharedBlock.of([b"head", bytes(100_000)])
+    work.add(entry(1))
+    work.on_results([result(1, size=100_004)])
+    reader = Reader(work, 1)
+    said(work)
+    work.large.on_objects([ObjectResponse(reader.object_id, 1, (), block.location())])
+    assert said(work) == [delete(reader.object_id)]
+    ((_, frames),) = reader.ends
+    frames[1][0] = 7
+    assert (bytes(frames[0]), bytes(block.map()[1])) == (b"head", bytes(100_000))
+
+
+def test_a_graph_whose_values_are_lost_is_said_again_and_so_often_at_most(work: OpenWork) -> None:
+    sink = Sink()
+    made = graph({101: sink})
+    work.add_graph(made)
+    said(work)
+    for _ in range(TRIES_MOST - 1):
+        work.large.on_objects([lost(made.spec.graph_id)])
+        assert said(work) == [made.spec, *made.nodes_to_send()]
+    work.large.on_objects([lost(made.spec.graph_id)])
+    assert said(work) == [GraphTaskCancel(made.spec.graph_id)]
+    assert sink.ends == [("failed", MissingObjects)]
+
+
+def test_a_lost_result_of_an_open_graph_is_made_again_when_that_has_ended(work: OpenWork) -> None:
+    made = graph({101: Sink(), 102: Sink()})
+    work.add_graph(made)
+    work.on_results([result(101, size=80_000)])
+    reader = Reader(work, 101)
+    said(work)
+    work.large.on_objects([lost(task_id(101))])
+    assert (said(work), reader.ends) == ([], [])
+    work.on_results([result(102)])
+    assert made.spec in said(work)
+    work.on_results([result(101, payload=b"again")])
+    assert reader.ends == [("delivered", b"again")]

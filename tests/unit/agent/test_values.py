@@ -1,0 +1,77 @@
+"""The large results of a node: kept until the scheduler says which one may go."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.agent.values import Values
+from scaler.ids import ObjectId
+from scaler.shared_memory import _LOCATION, SHARE_LEAST_BYTES, SharedBlock, frames_at
+from scaler.store.host_share import HostShare
+from scaler.store.store import Store
+
+ONE = ObjectId(b"1" * 16)
+SMALL, LARGE = b"s" * 100_000, b"l" * SHARE_LEAST_BYTES
+
+
+def new_values(store: Store | None = None) -> Values:
+    return Values(store or Store(HostShare(None), 1 << 30))
+
+
+def arrived(*frames: bytes) -> list[memoryview]:
+    """Frames as they come from a processor."""
+    return SharedBlock.of(frames).map(remember=True)
+
+
+@pytest.mark.parametrize("content", [SMALL, LARGE])
+def test_a_value_can_be_opened_where_it_was_said_to_be(content: bytes) -> None:
+    store = Store(HostShare(None), 1 << 30)
+    values = new_values(store)
+    location = values.take(ONE, arrived(b"head", content))
+    assert values.location(ONE) == location
+    for frames in (frames_at(location), store.frames(ONE)):
+        assert [bytes(frame) for frame in frames] == [b"head", content]
+    assert values.ids() == [ONE]
+
+
+def test_many_small_values_share_one_descriptor() -> None:
+    values = new_values()
+    taken = [values.take(ObjectId(bytes([number]) * 16), arrived(SMALL)) for number in range(20)]
+    descriptors = {_LOCATION.unpack_from(location)[2] for location in taken}
+    assert len(descriptors) == 1
+
+
+def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:
+    values = new_values()
+    old = values.take(ONE, arrived(SMALL))
+    new = values.take(ONE, arrived(LARGE))
+    assert not values.drop(ONE, old)
+    assert values.location(ONE) == new
+    assert values.drop(ONE, new)
+    assert (values.ids(), values.location(ONE)) == ([], b"")
+    with pytest.raises(OSError, match=r"gone|No such file"):
+        frames_at(new)
+
+
+def test_what_did_not_come_in_a_block_is_not_kept() -> None:
+    values = new_values()
+    assert values.take(ONE, [LARGE]) == b""
+    assert values.ids() == []
+
+
+def test_nothing_is_kept_where_memory_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
+    assert new_values().take(ONE, arrived(LARGE)) == b""
+
+
+def test_large_values_leave_files_for_others_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = new_values()
+    monkeypatch.setattr("scaler.agent.values._memories_most", lambda: 2)
+    taken = [values.take(ObjectId(bytes([number]) * 16), arrived(LARGE)) for number in range(3)]
+    assert [bool(location) for location in taken] == [True, True, False]
+
+
+def test_what_the_host_never_has_room_for_is_sent() -> None:
+    values = new_values(Store(HostShare(None), 1000))
+    assert [values.take(ONE, arrived(content)) for content in (SMALL, LARGE)] == [b"", b""]
+    assert values.ids() == []

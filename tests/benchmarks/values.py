@@ -1,0 +1,165 @@
+"""Values: what results, arguments and echoes of one size cost, as processor time of all processes, beside other pools.
+
+python -m tests.benchmarks.values                        64 kB, 1 MB, 4 MB, 100 MB, the best of three
+python -m tests.benchmarks.values --sizes 4000000 --peers scaler pool
+
+Each figure is the processor time of one call, of the program and all processes below it, for bytes and, where numpy is
+installed, for arrays. In brackets: how many copies of the value in memory take as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, TypeAlias
+
+import psutil
+
+WORKERS = 2
+Run: TypeAlias = Callable[[Callable[..., Any], Sequence[Any]], None]
+
+
+def made_bytes(size: int) -> bytes:
+    return bytes(size)
+
+
+def made_array(size: int) -> Any:
+    import numpy as np
+
+    return np.ones(size, dtype=np.uint8)
+
+
+def taken(value: Any) -> int:
+    return len(value)
+
+
+def echoed(value: Any) -> Any:
+    return value
+
+
+@contextmanager
+def scaler() -> Iterator[Run]:
+    from scaler import Client, SchedulerClusterCombo
+
+    combo = SchedulerClusterCombo(n_workers=WORKERS, logging_level="ERROR")
+    try:
+        with Client(combo.get_address()) as client:
+
+            def run(function: Callable[..., Any], values: Sequence[Any]) -> None:
+                futures = [client.submit(function, value) for value in values]
+                wait(futures)
+                for future in futures:
+                    future.result()
+
+            yield run
+    finally:
+        combo.shutdown()
+
+
+@contextmanager
+def pool() -> Iterator[Run]:
+    with get_context("spawn").Pool(WORKERS) as workers:
+        yield lambda function, values: [None for _ in workers.map(function, values, chunksize=1)] and None
+
+
+@contextmanager
+def joblib() -> Iterator[Run]:
+    from joblib import Parallel, delayed
+
+    with Parallel(n_jobs=WORKERS) as parallel:
+        yield lambda function, values: parallel(delayed(function)(value) for value in values) and None
+
+
+@contextmanager
+def dask() -> Iterator[Run]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+
+        def run(function: Callable[..., Any], values: Sequence[Any]) -> None:
+            client.gather([client.submit(function, value, pure=False) for value in values])
+
+        yield run
+
+
+PEERS: dict[str, Callable[[], Any]] = {"scaler": scaler, "pool": pool, "joblib": joblib, "dask": dask}
+
+
+def processor_seconds() -> float:
+    """Return what this process and those below it have used."""
+    me = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in (me, *me.children(recursive=True)))
+
+
+def copy_seconds(size: int) -> float:
+    """Return the processor time of one copy of so many bytes to memory that was used before."""
+    source, target = memoryview(b"x" * size), memoryview(bytearray(size))  # zeros would be one page again and again
+    times = max(3, 200_000_000 // size)
+    target[:] = source
+    began = time.process_time()
+    for _ in range(times):
+        target[:] = source
+    return (time.process_time() - began) / times
+
+
+def cost(run: Run, function: Callable[..., Any], values: Sequence[Any], repeats: int) -> float:
+    """Return the processor time of one call: the least of several attempts."""
+    seconds = []
+    for _ in range(repeats):
+        began = processor_seconds()
+        run(function, values)
+        seconds.append((processor_seconds() - began) / len(values))
+    return min(seconds)
+
+
+def kinds() -> dict[str, Callable[[int], Any]]:
+    try:
+        import numpy as np
+    except ImportError:
+        return {"bytes": made_bytes}
+    return {"bytes": made_bytes, f"array (numpy {np.__version__})": made_array}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64_000, 1_000_000, 4_000_000, 100_000_000])
+    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    print(
+        f"# {WORKERS} workers, {os.cpu_count()} cores; ms of processor time for one call, and how many copies that is\n"
+    )
+    print("| peer | value | bytes | result | argument | echo | one copy |\n|---|---|---|---|---|---|---|")
+    for name in options.peers:
+        try:
+            with PEERS[name]() as run:
+                run(taken, [b""] * 10)
+                for kind, make in kinds().items():
+                    for size in options.sizes:
+                        _row(name, run, kind, make, size, options.repeats)
+        except ImportError:
+            print(f"| {name} | not installed | | | | | |")
+
+
+def _row(name: str, run: Run, kind: str, make: Callable[[int], Any], size: int, repeats: int) -> None:
+    count = max(2, min(40, 40_000_000 // size))
+    values, one = [make(size) for _ in range(count)], copy_seconds(size)
+    seconds = (
+        cost(run, make, [size] * count, repeats),
+        cost(run, taken, values, repeats),
+        cost(run, echoed, values, repeats),
+    )
+    cells = " | ".join(f"{each * 1e3:.2f} ({each / one:.1f})" for each in seconds)
+    print(f"| {name} | {kind} | {size:,} | {cells} | {one * 1e3:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

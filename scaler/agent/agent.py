@@ -39,7 +39,7 @@ from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
 from scaler.store.opening import open_store
 from scaler.store.store import Store
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
 from scaler.wire.codec.stencil_warmup import OF_AGENTS, preparing
 from scaler.wire.messages.capabilities import to_text
 from scaler.wire.session.traffic import Traffic

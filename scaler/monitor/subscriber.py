@@ -19,8 +19,9 @@ from scaler.config import ConfigError, check_address
 from scaler.errors import ProtocolError
 from scaler.monitor.discovery import find
 from scaler.monitor.model.model import News
+from scaler.transport.interface import FRAME_BYTES_MOST
 from scaler.transport.lookup import Lookup
-from scaler.transport.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
+from scaler.transport.sockets import HANDSHAKE_MS, give_up_after
 from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead

@@ -29,7 +29,7 @@ from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
 from scaler.transport.interface import AddressInUseError
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
 from scaler.version import __version__
 from scaler.wire.codec.schemas import load_schemas
 from scaler.wire.codec.stencil_warmup import OF_SCHEDULERS, preparing

@@ -1,18 +1,22 @@
 """Binding: how the sockets of this package come to listen, above all at the file of an ipc address.
 
-Used by the scheduler's socket and by the publisher. Must never: remove a file that may belong to somebody.
+Used by the listeners and by the publisher. Must never: remove a file that may belong to somebody.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket as unix
-
-import zmq
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from scaler.endpoint import Endpoint
 from scaler.transport.interface import AddressInUseError
+
+if TYPE_CHECKING:  # streams do without it
+    import zmq
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
@@ -20,14 +24,21 @@ def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
     if endpoint.file is None:
         socket.bind(endpoint.address)
         return
+    with only_for_this_user():
+        socket.bind(endpoint.address)
+
+
+@contextlib.contextmanager
+def only_for_this_user() -> Iterator[None]:
+    """Have each file that is made meanwhile be out of reach for others, whatever the umask of the process."""
     umask = os.umask(0o177)
     try:
-        socket.bind(endpoint.address)
+        yield
     finally:
         os.umask(umask)
 
 
-def why_not(endpoint: Endpoint, error: zmq.ZMQError) -> str:
+def why_not(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
     """Return why nothing can listen there, and what to do about it."""
     everywhere = f"give an address of this machine, or tcp://*:{endpoint.port} for all that it has"
     if error.errno == errno.ENODEV:
@@ -40,7 +51,7 @@ def why_not(endpoint: Endpoint, error: zmq.ZMQError) -> str:
 
 
 def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
+    """Raise if there is anything but a dead socket at an ipc address, because who binds removes it silently."""
     file = endpoint.file
     if file is None or not file.exists():
         return

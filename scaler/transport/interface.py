@@ -3,8 +3,8 @@
     Listener <--messages of many connections--- ... ---messages of one connection--> Dialer
 
 An edge has one Transport and asks it for connections; what they are made of is no business of an edge. Scaler's own are
-ZeroMQ's (`zeromq.py`); the simulation has a modelled network. A message is a header frame and payload frames. Nothing
-here knows what a message means.
+ZeroMQ's (`zeromq.py`) and plain streams at ipc addresses (`streams.py`); the simulation has a modelled network. A
+message is a header frame and payload frames. Nothing here knows what a message means.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from scaler.ids import Connection
 
 Message: TypeAlias = tuple[bytes, list[memoryview]]
 """The header frame and the payload frames."""
+
+FRAME_BYTES_MOST = 64 * 1024 * 1024
+"""A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
+chunks."""
+UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
+"""What may wait of one connection to be read."""
 
 
 class AddressInUseError(OSError):
@@ -36,7 +42,9 @@ class Dialer(Protocol):
     """readable when the connection may be lost"""
 
     def expect(self) -> None:
-        """Take a hint: its descriptor is readable, so the next `receive` need not look first."""
+        """Say that its descriptor is readable. After a `receive` that has found nothing, the next one need not look
+        before this; and after this, it need not ask whether there is anything.
+        """
 
     def receive(self) -> Message | None:
         """Return the next message, or None if there is none."""
@@ -67,7 +75,9 @@ class Listener(Protocol):
     monitor_descriptor: int
 
     def expect(self) -> None:
-        """Take a hint: its descriptor is readable, so the next `receive` need not look first."""
+        """Say that its descriptor is readable. After a `receive` that has found nothing, the next one need not look
+        before this; and after this, it need not ask whether there is anything.
+        """
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""

@@ -25,7 +25,13 @@ from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
-from scaler.transport.interface import AddressInUseError, Message, PeerGoneError
+from scaler.transport.interface import (
+    FRAME_BYTES_MOST,
+    UNREAD_BYTES_MOST,
+    AddressInUseError,
+    Message,
+    PeerGoneError,
+)
 from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.unread import IS_POSSIBLE, Unread
 
@@ -52,13 +58,9 @@ CONNECT_MS = 2_000
 MESSAGES_WAITING = 256
 """How many messages of one connection the scheduler's socket takes before they are read, where the system does not
 count their bytes (`unread.py`). Beyond that, the network holds the peer back."""
-FRAME_BYTES_MOST = 64 * 1024 * 1024
-"""A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
-chunks."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
 """How many messages wait for a peer that does not read. What it is told in order is bounded already, echoes are not."""
-UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
 

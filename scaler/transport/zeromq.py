@@ -1,6 +1,6 @@
 """ZeroMQ as the transport of Scaler: its contexts, and the sockets made in them.
 
-`open_transport` is the one way in for schedulers, agents and clients. Must never: know what a message means.
+Used for TCP, between the threads of a process, and where there are no `streams`. Must never: know what a message means.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import threading
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.transport.interface import Dialer, Listener, Transport
-from scaler.transport.sockets import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, DealerSocket, RouterSocket
+from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Dialer, Listener
+from scaler.transport.sockets import DealerSocket, RouterSocket
 
 
 class _SharedContext:
@@ -81,16 +81,3 @@ class ZeroMQ:
     def close(self) -> None:
         if not _shared.leave(self._context):
             self._context.term()
-
-
-def open_transport(
-    endpoint: Endpoint, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST
-) -> Transport:
-    """Return the way to an address.
-
-    Args:
-        io_threads: how many threads of the system move bytes.
-        frame_bytes: a listener closes a connection that begins a larger frame.
-        unread_bytes: a listener may close a connection of which more waits to be read.
-    """
-    return ZeroMQ(endpoint, io_threads, frame_bytes, unread_bytes)

@@ -31,7 +31,7 @@ from scaler import Scheduler
 from scaler.actors.monitor.topics import TOPICS
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, ObjectId, TaskId, content_id, public_id
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, InstructionKind, ObjectInstruction

@@ -27,7 +27,7 @@ from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
 from scaler.wire.messages.common import ObjectInstruction
 
 Command: TypeAlias = Callable[[], None]

@@ -13,7 +13,7 @@ from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
 from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId, TaskId
 from scaler.process.shell import Shell
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply, InstructionKind, ObjectInstruction, ObjectRequest
 from scaler.wire.messages.worker import DisconnectResponse, RunResult, WorkerHeartbeat, WorkerHello

@@ -16,7 +16,8 @@ from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
 from scaler.scheduler.edge import FIRST_BYTES, MESSAGES_MOST, REMEMBERED, SchedulerEdge, Strangers
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
+from scaler.transport.streams import StreamListener
 from scaler.wire.codec.codec import encode, encode_message
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import (
@@ -185,15 +186,17 @@ def test_so_it_does_when_it_is_read_long_after_that(simulation: Simulation, dire
     assert object_id not in simulation.tree.objects.objects
 
 
-def test_so_it_does_on_a_real_socket(simulation: Simulation) -> None:
-    """A client in a task says much at once, and leaves."""
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "ipc://*"])
+def test_so_it_does_on_a_real_socket(simulation: Simulation, address: str) -> None:
+    """A client in a task says much at once, and leaves. Streams hear of the end behind all that was said."""
     token = simulation.agent().agent_token
-    transport = open_transport(Endpoint.parse("ipc://*"))
+    transport = open_transport(Endpoint.parse(address))
     listener = transport.listen(60)
     scheduler, peer = SchedulerEdge(listener, simulation.tree), open_transport(listener.endpoint)
     dialer = peer.dial()
 
     def turn() -> list[NestedSession]:
+        listener.expect()
         scheduler.receive()
         simulation.dispatcher.run(flush=scheduler.flush)
         return simulation.sessions(NestedSession)
@@ -206,7 +209,14 @@ def test_so_it_does_on_a_real_socket(simulation: Simulation) -> None:
     dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)], number + 2))
     dialer.close(10.0)
     lost: list[Connection] = []
-    wait_until(lambda: lost.extend(listener.lost()) or lost, "the end of the connection")
+
+    def has_ended() -> list[Connection]:
+        if isinstance(listener, StreamListener):
+            turn()
+        lost.extend(listener.lost())
+        return lost
+
+    wait_until(has_ended, "the end of the connection")
     wait_until(lambda: not scheduler.probe(lost), "a refusal to send there")
     simulation.clock.advance(edge.UNREAD_SECONDS)
     wait_until(lambda: not turn(), "the end of the session")

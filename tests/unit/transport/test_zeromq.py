@@ -10,7 +10,8 @@ import pytest
 
 from scaler.endpoint import Endpoint
 from scaler.transport.interface import AddressInUseError
-from scaler.transport.zeromq import ZeroMQ, open_transport
+from scaler.transport.opening import open_transport
+from scaler.transport.zeromq import ZeroMQ
 
 SECONDS = 10.0
 
@@ -28,7 +29,7 @@ def soon(look: Callable[[], Any], descriptor: int) -> Any:
     return seen
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "inproc://here"])
 def test_a_message_goes_each_way_and_everything_is_given_back(address: str) -> None:
     scheduler = open_transport(Endpoint.parse(address))
     listener = scheduler.listen(60)

@@ -13,8 +13,8 @@ import zmq
 from scaler.client.link.connection import Connection
 from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
+from scaler.transport.opening import open_transport
 from scaler.transport.sockets import RouterSocket
-from scaler.transport.zeromq import open_transport
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT

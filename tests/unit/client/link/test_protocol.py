@@ -27,7 +27,7 @@ from scaler.ids import NO_ID, ClientId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
-from scaler.transport.zeromq import open_transport
+from scaler.transport.opening import open_transport
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.client import (
     ClientHeartbeat,

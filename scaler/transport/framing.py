@@ -1,0 +1,175 @@
+"""Framing: messages to the bytes of a stream and back, however the stream is cut.
+
+Each direction of a connection begins with `GREETING`. A message is the number of its frames, header included, the size
+of each, all as 4 bytes (little-endian), and the frames. Frames from `OUT_OF_BAND_BYTES` on are neither copied on their
+way out nor put into memory that others share; smaller ones are copied, which costs less, so that none of them keeps
+the memory of a whole message.
+
+Used by the streams. Must never: know a socket, or take memory for what did not come.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from scaler.pickling.serialization import OUT_OF_BAND_BYTES
+from scaler.shared_memory import nbytes
+from scaler.transport.interface import Message
+
+GREETING = b"scaler stream 1\n"
+"""The first bytes of both directions: whoever says others is no Scaler peer of this version."""
+FRAMES_MOST = 1 << 16
+"""A message of more frames is none."""
+LAZY_BYTES = 256 * 1024
+"""So much memory, and no more, is taken for a frame before it has come."""
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_NOWHERE = memoryview(bytearray())
+_COUNT, _LONE = struct.Struct("<I"), struct.Struct("<II")
+
+
+class GarbledError(ValueError):
+    """What has come is no message. Nothing that follows can be one."""
+
+
+def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
+    """Return the bytes of a message: small frames in one piece, large ones as they are.
+
+    Args:
+        frames: whatever has a contiguous buffer. The large ones must not change until they are written.
+    """
+    if not frames and len(header) < OUT_OF_BAND_BYTES:
+        return [_LONE.pack(1, len(header)) + header]
+    parts = [header, *frames]
+    sizes = [nbytes(part) for part in parts]
+    pieces: list[Any] = []
+    small: list[Any] = [struct.pack(f"<{1 + len(sizes)}I", len(sizes), *sizes)]
+    for part, size in zip(parts, sizes, strict=True):
+        if size < OUT_OF_BAND_BYTES:
+            small.append(part)
+            continue
+        if small:
+            pieces.append(b"".join(small))
+            small = []
+        pieces.append(memoryview(part).cast("B"))
+    if small:
+        pieces.append(b"".join(small))
+    return pieces
+
+
+def drop_bytes(pieces: deque[Any], n_bytes: int) -> None:
+    """Take the first bytes away from a row of pieces."""
+    while pieces and n_bytes >= len(pieces[0]):
+        n_bytes -= len(pieces.popleft())
+    if n_bytes:
+        pieces[0] = memoryview(pieces[0])[n_bytes:]
+
+
+class Inflow:
+    """What has come in one direction of a connection, and is not a whole message yet.
+
+    Args:
+        frame_bytes: a larger frame is garbage.
+        message_bytes: a larger message is garbage.
+    """
+
+    def __init__(self, frame_bytes: int, message_bytes: float) -> None:
+        self._frame_bytes, self._message_bytes = frame_bytes, message_bytes
+        self._rest = bytearray()
+        """the begin of a greeting, of the sizes of a message, or of a small frame"""
+        self._is_greeted = False
+        self._sizes: tuple[int, ...] = ()
+        """of the frames of the message that is coming"""
+        self._frames: list[Any] = []
+        """those that have come"""
+        self._area: Any = None
+        """the memory of a large frame that is coming"""
+        self.room = _NOWHERE
+        """where the next bytes belong, which is said with `filled`; empty: they are for `take`"""
+
+    def filled(self, n_bytes: int) -> list[Message]:
+        """Note that the first bytes of `room` have come. Return the messages that are whole with them: one, or none."""
+        self.room = self.room[n_bytes:]
+        if self.room:
+            return []
+        self._frames.append(memoryview(self._area))
+        self._area, self.room = None, _NOWHERE
+        return self.take(b"")
+
+    def take(self, data: Buffer) -> list[Message]:
+        """Return the messages that are whole with these bytes, none of which is kept in the memory that they have.
+
+        Raises:
+            GarbledError: if there is none, and never will be one.
+        """
+        known = data
+        if self._rest:
+            self._rest += data
+            known = self._rest
+        at = 0 if self._is_greeted else self._greet(known)
+        messages: list[Message] = []
+        while self._is_greeted:
+            if not self._sizes:
+                self._sizes = self._sizes_at(known, at)
+                if not self._sizes:
+                    break
+                at += 4 + 4 * len(self._sizes)
+            at = self._cut(known, at)
+            if len(self._frames) < len(self._sizes):
+                break
+            header, *frames = self._frames
+            messages.append((bytes(header), frames))
+            self._sizes, self._frames = (), []
+        if at or known is data:
+            self._rest = bytearray(known[at:])
+        return messages
+
+    def _greet(self, known: Buffer) -> int:
+        """Return where the first message begins, or 0 if the greeting has not come."""
+        if known[: len(GREETING)] != GREETING[: len(known)]:
+            raise GarbledError
+        self._is_greeted = len(known) >= len(GREETING)
+        return len(GREETING) if self._is_greeted else 0
+
+    def _sizes_at(self, known: Buffer, at: int) -> tuple[int, ...]:
+        """Return the sizes of the frames of the message that begins there, or nothing if not all of them have come."""
+        if len(known) - at < 4:
+            return ()
+        count = _COUNT.unpack_from(known, at)[0]
+        if not 0 < count <= FRAMES_MOST:
+            raise GarbledError
+        if len(known) - at < 4 + 4 * count:
+            return ()
+        sizes = struct.unpack_from(f"<{count}I", known, at + 4)
+        if max(sizes) > self._frame_bytes or sum(sizes) > self._message_bytes:
+            raise GarbledError
+        return sizes
+
+    def _cut(self, known: Buffer, at: int) -> int:
+        """Cut off the frames that have come. Return where the rest begins."""
+        sizes, frames = self._sizes, self._frames
+        while len(frames) < len(sizes):
+            size, left = sizes[len(frames)], len(known) - at
+            if size > left:
+                if size >= OUT_OF_BAND_BYTES:
+                    self._area = new_area(size)
+                    self._area[:left] = known[at:]
+                    self.room = memoryview(self._area)[left:]
+                    at += left
+                break
+            part = known[at : at + size]
+            frames.append(memoryview(bytearray(part)) if frames else bytes(part))
+            at += size
+        return at
+
+
+def new_area(n_bytes: int) -> Any:
+    """Return memory that can be written to. Of a large one, no more is taken from the system than is written."""
+    if n_bytes < LAZY_BYTES:
+        return bytearray(n_bytes)
+    return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,0 +1,453 @@
+"""Streams: the transport at ipc addresses, where both ends are of this package: plain stream sockets.
+
+No thread moves bytes: who receives reads from the system, and what the system does not take of a message waits here
+until its descriptor says that there is room. So a lone message costs one call of the system at each end, and a peer
+that sends more than is read is held back by the system.
+
+Used through `open_transport`, by one thread at a time. Must never: block, know what a message means, or read from a
+connection of which messages wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket as unix
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Container, Sequence
+from itertools import islice
+from math import inf
+from typing import Any
+
+from scaler.endpoint import ANYWHERE, Endpoint
+from scaler.ids import Connection
+from scaler.transport.binding import check_ipc_file, only_for_this_user, why_not
+from scaler.transport.framing import GREETING, GarbledError, Inflow, drop_bytes, new_area, pieces_of
+from scaler.transport.interface import (
+    FRAME_BYTES_MOST,
+    UNREAD_BYTES_MOST,
+    AddressInUseError,
+    Dialer,
+    Listener,
+    Message,
+    PeerGoneError,
+)
+from scaler.transport.private import new_private_endpoint, remove_private_place
+
+ARE_POSSIBLE = hasattr(select, "epoll") and hasattr(os, "eventfd")
+
+READ_BYTES = 256 * 1024
+"""About as much as the system keeps of a connection."""
+SYSTEM_BYTES = 1024 * 1024
+"""What the system may keep of one direction, if its own limit is not lower."""
+PIECES_MOST = 64
+"""So many pieces are written by one call of the system."""
+READY_MOST = 64
+"""So many connections are read, each once, before others are asked for."""
+CALLERS_WAITING = 1024
+"""Who connects while so many wait to be taken tries again."""
+PIECES_UNSENT = 250_000
+"""How much waits for a peer that does not read. What it is told in order is bounded already, echoes are not."""
+KNOCK_SECONDS = 0.05
+KNOCK_MOST_SECONDS = 0.25
+"""A scheduler that was restarted waits for its peers no longer than this."""
+
+# Plain numbers: to combine the enumerations of `select` costs more than to read.
+_IN, _OUT = 1, 4
+
+
+class _Stream:
+    """One end of one connection.
+
+    Args:
+        socket: its end; it belongs to the stream from now on.
+        epoll: where it is registered, or will be.
+        buffer: what is read comes here first; all streams of one thread may share it.
+        message_bytes: a larger message ends the connection.
+    """
+
+    def __init__(
+        self, socket: unix.socket, epoll: select.epoll, buffer: memoryview, frame_bytes: int, message_bytes: float
+    ) -> None:
+        socket.setblocking(False)
+        for option in (unix.SO_SNDBUF, unix.SO_RCVBUF):
+            socket.setsockopt(unix.SOL_SOCKET, option, SYSTEM_BYTES)
+        self.socket, self._epoll, self._buffer = socket, epoll, buffer
+        self._inflow = Inflow(frame_bytes, message_bytes)
+        self.unsent: deque[Any] = deque((GREETING,))
+        self.must_wait = False
+        """whether the system is asked to say when there is room for more"""
+        self.has_ended = False
+        """whether nothing more will come"""
+        self.is_deaf = False
+        """whether nothing more can be said"""
+        self.is_garbled = False
+
+    def send(self, header: bytes, frames: Sequence[Any]) -> None:
+        """Write a message, or as much as there is room for."""
+        self.unsent.extend(pieces_of(header, frames))
+        if not self.must_wait:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, or as much as there is room for."""
+        unsent, socket = self.unsent, self.socket
+        try:
+            while len(unsent) > 1:
+                drop_bytes(unsent, socket.sendmsg(list(islice(unsent, PIECES_MOST))))
+            if unsent:
+                drop_bytes(unsent, socket.send(unsent[0]))
+        except BlockingIOError:
+            pass
+        except OSError:  # what the other end has said before can still be read
+            self.is_deaf = True
+            unsent.clear()
+            self.hang_up()
+            return
+        if self.must_wait is not bool(unsent):
+            self.must_wait = bool(unsent)
+            self._epoll.modify(socket, _IN | _OUT if unsent else _IN)
+
+    def read(self) -> list[Message]:
+        """Read once. Return the messages that are whole now."""
+        inflow = self._inflow
+        try:
+            if inflow.room:
+                n_bytes = self.socket.recv_into(inflow.room)
+                self.has_ended = not n_bytes
+                return inflow.filled(n_bytes) if n_bytes else []
+            n_bytes = self.socket.recv_into(self._buffer)
+            self.has_ended = not n_bytes
+            return inflow.take(self._buffer[:n_bytes])
+        except BlockingIOError:
+            return []
+        except GarbledError:
+            self.has_ended = self.is_garbled = True
+        except OSError:
+            self.has_ended = True
+        return []
+
+    def hang_up(self) -> None:
+        """End it, also if other processes have its descriptor. What has come can still be read."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(unix.SHUT_RDWR)
+
+    def close(self, until: float = 0) -> None:
+        """Close. What waits has until then to leave."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLOUT)
+        while self.unsent and (seconds := until - time.monotonic()) > 0 and poll.poll(seconds * 1000):
+            self.flush()
+        self.hang_up()
+        self.socket.close()
+
+
+class StreamDialer:
+    """A peer's end of one connection. If nobody listens there yet, a thread of its own tries again and again.
+
+    Raises:
+        OSError: if there cannot be such an address.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._path = str(endpoint.file)
+        self._epoll = select.epoll()
+        socket, buffer = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM), memoryview(new_area(READ_BYTES))
+        self._stream = _Stream(socket, self._epoll, buffer, FRAME_BYTES_MOST, inf)
+        self.descriptor = self._epoll.fileno()
+        self.monitor_descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._messages: deque[Message] = deque()
+        self._is_expected = True
+        self._is_closed = threading.Event()
+        self._knocking: threading.Thread | None = None
+        _dialers.add(self)
+        try:
+            if not self._has_connected(_IN):
+                self._stream.must_wait = True
+                self._knocking = threading.Thread(target=self._knock, name="scaler-knock", daemon=True)
+                self._knocking.start()
+        except OSError:
+            self.close()
+            raise
+
+    def _has_connected(self, events: int) -> bool:
+        if self._stream.socket.connect_ex(self._path):
+            return False
+        self._epoll.register(self._stream.socket, events)
+        return True
+
+    def _knock(self) -> None:
+        seconds = KNOCK_SECONDS
+        while not self._is_closed.wait(seconds) and not self._has_connected(_IN | _OUT):
+            seconds = min(2 * seconds, KNOCK_MOST_SECONDS)
+
+    def expect(self) -> None:
+        self._is_expected = True
+
+    def has_message(self) -> bool:
+        return bool(self._messages)
+
+    def receive(self) -> Message | None:
+        if self._messages:
+            return self._messages.popleft()
+        if not self._is_expected:
+            return None
+        self._is_expected = False
+        stream = self._stream
+        if stream.must_wait and not self._has_room():
+            return None
+        messages = stream.read()
+        if stream.has_ended:
+            self._end()
+        self._messages.extend(messages)
+        return self._messages.popleft() if messages else None
+
+    def _has_room(self) -> bool:
+        """Write what waits, if there is room. Return whether there may be something to read."""
+        ready = self._epoll.poll(0)
+        if ready and ready[0][1] & _OUT:
+            self._stream.flush()
+        return bool(ready and ready[0][1] & ~_OUT)
+
+    def _end(self) -> None:
+        if self._stream.is_garbled:
+            self._messages.append((b"", []))  # which no codec accepts
+        self._stream.is_deaf = True
+        self._epoll.unregister(self._stream.socket)
+        os.eventfd_write(self.monitor_descriptor, 1)
+
+    def send(self, header: bytes, frames: Sequence[Any]) -> None:
+        if not self._stream.is_deaf:  # `was_cut` says so
+            self._stream.send(header, frames)
+
+    def was_cut(self) -> bool:
+        return _was_told(self.monitor_descriptor)
+
+    def close(self, linger_seconds: float = 0) -> None:
+        if self._is_closed.is_set():
+            return
+        self._is_closed.set()
+        if self._knocking is not None:
+            self._knocking.join()
+        self._stream.close(time.monotonic() + linger_seconds)
+        self._epoll.close()
+        os.close(self.monitor_descriptor)
+
+    def leave_to_parent(self) -> None:
+        """In a forked process: its copy would keep the connection when the parent has ended."""
+        self._stream.socket.close()
+
+
+_dialers: weakref.WeakSet[StreamDialer] = weakref.WeakSet()
+"""all of this process"""
+
+
+def _leave_dialers_to_parent() -> None:
+    for dialer in list(_dialers):
+        dialer.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_dialers_to_parent)
+
+
+def _was_told(descriptor: int) -> bool:
+    """Return whether anything was said by an eventfd since the last call."""
+    try:
+        return os.eventfd_read(descriptor) > 0
+    except BlockingIOError:
+        return False
+
+
+def _door_at(endpoint: Endpoint) -> unix.socket:
+    """Return a socket that listens at an ipc address, for this user alone.
+
+    Raises:
+        AddressInUseError: if another program listens there.
+        OSError: if that is impossible for another reason.
+    """
+    check_ipc_file(endpoint)
+    path = str(endpoint.file)
+    door = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
+    try:
+        with only_for_this_user():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # a killed process has left it behind  # noqa: PTH108
+            door.bind(path)
+        door.listen(CALLERS_WAITING)
+    except OSError as error:
+        door.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
+        number = error.errno or errno.ENAMETOOLONG
+        raise OSError(number, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
+    door.setblocking(False)
+    return door
+
+
+class StreamListener:
+    """The scheduler's end of all connections.
+
+    Raises:
+        AddressInUseError: if another program listens there.
+        OSError: if it is impossible to listen there for another reason.
+    """
+
+    def __init__(self, endpoint: Endpoint, frame_bytes: int, message_bytes: int) -> None:
+        self._is_private = endpoint.address == ANYWHERE
+        self.endpoint = new_private_endpoint() if self._is_private else endpoint
+        self._bounds = memoryview(new_area(READ_BYTES)), frame_bytes, message_bytes
+        self._door = _door_at(self.endpoint)
+        self._epoll = select.epoll()
+        self._epoll.register(self._door, _IN)
+        self.descriptor = self._epoll.fileno()
+        self.monitor_descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._streams: dict[Connection, _Stream] = {}
+        self._connections: dict[int, Connection] = {}
+        """by descriptor"""
+        self._next_number = 1
+        self._messages: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
+        self._ready: list[tuple[int, int]] = []
+        self._is_expected = True
+        self._is_shut = False
+        """whether nobody is let in, because there is no descriptor left"""
+        self._lost: list[Connection] = []
+        self._idle: set[Connection] = set()
+
+    # In
+
+    def expect(self) -> None:
+        self._is_expected = True
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        while not self._messages:
+            if not self._ready:
+                if not self._is_expected:
+                    return None
+                self._ready = self._epoll.poll(0, READY_MOST)
+                self._is_expected = len(self._ready) == READY_MOST
+                if not self._ready:
+                    return None
+            self._serve(*self._ready.pop())
+        return self._messages.popleft()
+
+    def _serve(self, descriptor: int, events: int) -> None:
+        if descriptor == self._door.fileno():
+            self._let_in()
+            return
+        connection = self._connections.get(descriptor)
+        if connection is None:
+            return
+        stream = self._streams[connection]
+        if events & _OUT:
+            stream.flush()
+        if events & ~_OUT:
+            for header, frames in stream.read():
+                self._messages.append((connection, header, frames))
+            if stream.has_ended:
+                self._end(connection)
+
+    def _let_in(self) -> None:
+        for _ in range(READY_MOST):
+            try:
+                socket, _address = self._door.accept()
+            except BlockingIOError:
+                break
+            except OSError:  # most often for want of descriptors: `look` tries again
+                self._is_shut = True
+                self._epoll.modify(self._door, 0)
+                break
+            connection = Connection(self._next_number.to_bytes(5, "big"))
+            self._next_number += 1
+            self._streams[connection] = _Stream(socket, self._epoll, *self._bounds)
+            self._connections[socket.fileno()] = connection
+            self._epoll.register(socket, _IN)
+        os.eventfd_write(self.monitor_descriptor, 1)
+
+    def _end(self, connection: Connection) -> None:
+        stream = self._streams.pop(connection)
+        self._epoll.unregister(stream.socket)
+        del self._connections[stream.socket.fileno()]
+        stream.close()
+        self._lost.append(connection)
+        os.eventfd_write(self.monitor_descriptor, 1)
+
+    # Out
+
+    def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        stream = self._streams.get(connection)
+        if stream is not None and not stream.is_deaf:
+            stream.send(header, frames)
+        if stream is None or stream.is_deaf:
+            raise PeerGoneError(errno.EHOSTUNREACH, "the connection has ended")
+        if len(stream.unsent) > PIECES_UNSENT:
+            stream.is_deaf = True
+            stream.hang_up()
+            raise PeerGoneError(errno.EAGAIN, "its other end does not read")
+
+    # Ends
+
+    def lost(self) -> list[Connection]:
+        _was_told(self.monitor_descriptor)
+        lost, self._lost = self._lost, []
+        return lost
+
+    def forget(self, connection: Connection) -> None:
+        """Nothing is remembered of a connection that has ended."""
+
+    def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back who sends too much
+        if self._is_shut:
+            self._is_shut = False
+            self._epoll.modify(self._door, _IN)
+        return 0
+
+    def hang_up_on_idle(self, peers: Container[Connection]) -> int:
+        idle = {connection for connection in self._streams if connection not in peers}
+        over = idle & self._idle
+        self._idle = idle - over
+        for connection in over:
+            self._streams[connection].hang_up()
+        return len(over)
+
+    def hang_up(self, connection: Connection) -> None:
+        stream = self._streams.get(connection)
+        if stream is not None:
+            stream.hang_up()
+
+    def close(self, linger_seconds: float = 0) -> None:
+        if self._epoll.closed:
+            return
+        self._door.close()
+        until = time.monotonic() + linger_seconds
+        for stream in self._streams.values():
+            stream.close(until)
+        self._epoll.close()
+        os.close(self.monitor_descriptor)
+        if self.endpoint.file is not None:
+            self.endpoint.file.unlink(missing_ok=True)
+        if self._is_private:
+            remove_private_place(self.endpoint)
+
+
+class Streams:
+    """The `Transport` to one ipc address."""
+
+    def __init__(
+        self, endpoint: Endpoint, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST
+    ) -> None:
+        self.endpoint = endpoint
+        self._bounds = frame_bytes, unread_bytes
+
+    def dial(self) -> Dialer:
+        return StreamDialer(self.endpoint)
+
+    def listen(self, silence_seconds: float) -> Listener:  # noqa: ARG002 - the system ends connections of dead processes
+        return StreamListener(self.endpoint, *self._bounds)
+
+    def close(self) -> None:
+        """There is nothing that connections share."""

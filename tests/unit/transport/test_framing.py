@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections import deque
+from math import inf
+
+import pytest
+
+from scaler.pickling.serialization import OUT_OF_BAND_BYTES
+from scaler.transport.framing import FRAMES_MOST, GREETING, LAZY_BYTES, GarbledError, Inflow, drop_bytes, pieces_of
+
+
+def stream_of(*messages: tuple[bytes, list[bytes]]) -> bytes:
+    return GREETING + b"".join(b"".join(map(bytes, pieces_of(*message))) for message in messages)
+
+
+def inflow(frame_bytes: int = 10 * OUT_OF_BAND_BYTES, message_bytes: float = inf) -> Inflow:
+    return Inflow(frame_bytes, message_bytes)
+
+
+def test_a_lone_small_message_is_one_piece() -> None:
+    assert pieces_of(b"header", []) == [b"\1\0\0\0\6\0\0\0header"]
+
+
+def test_large_frames_are_not_copied_and_small_ones_are_joined() -> None:
+    large = bytearray(os.urandom(OUT_OF_BAND_BYTES))
+    pieces = pieces_of(b"header", [b"small", large, memoryview(b""), b"other"])
+    assert [len(piece) for piece in pieces] == [4 + 5 * 4 + 6 + 5, OUT_OF_BAND_BYTES, 5]
+    assert pieces[1].obj is large
+
+
+def test_frames_of_other_formats_count_in_bytes() -> None:
+    numbers = memoryview(bytes(range(64))).cast("Q")
+    [(_, [frame])] = inflow().take(stream_of((b"", [numbers])))  # type: ignore[list-item]
+    assert frame == bytes(range(64))
+
+
+def test_what_came_can_be_written_to_and_shares_no_memory() -> None:
+    large = os.urandom(OUT_OF_BAND_BYTES)
+    known = inflow()
+    stream = stream_of((b"h", [b"a", b"b", large, large]))
+    assert known.take(stream[:-1]) == []
+    known.room[:] = stream[-1:]
+    [(header, frames)] = known.filled(1)
+    assert (header, [bytes(frame) for frame in frames]) == (b"h", [b"a", b"b", large, large])
+    assert len({id(frame.obj) for frame in frames}) == 4
+    for frame in frames:
+        frame[0] = 7
+    assert frames[0].obj == b"\7", "a small frame keeps nothing but itself"
+
+
+def take_byte_by_byte(known: Inflow, stream: bytes) -> None:
+    for number in range(len(stream)):
+        assert known.take(stream[number : number + 1]) == []
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\0\0\0\0\0\0\0\1\x7f\3",
+        GREETING[:4] + b"X",
+        GREETING + b"\0\0\0\0",
+        GREETING + (FRAMES_MOST + 1).to_bytes(4, "little"),
+        GREETING + b"\1\0\0\0\xff\xff\xff\xff",
+        GREETING + b"\2\0\0\0" + 2 * (900_000).to_bytes(4, "little"),
+    ],
+    ids=["HTTP", "ZeroMQ", "greeting", "no frame", "frames", "frame", "message"],
+)
+def test_garbage_is_known_before_it_takes_any_memory(stream: bytes) -> None:
+    with pytest.raises(GarbledError):
+        inflow(1_000_000, 1_500_000).take(stream)
+    with pytest.raises(GarbledError):
+        take_byte_by_byte(inflow(1_000_000, 1_500_000), stream)
+
+
+def test_sizes_take_no_memory_before_the_frames_come() -> None:
+    known = inflow(frame_bytes=LAZY_BYTES)
+    sizes = [LAZY_BYTES - 1, LAZY_BYTES, OUT_OF_BAND_BYTES - 1] * 1000
+    known.take(GREETING + struct.pack(f"<{1 + len(sizes)}I", len(sizes), *sizes) + b"x")
+    assert (len(known.room), len(known._frames)) == (LAZY_BYTES - 2, 0)
+    known.filled(len(known.room))
+    known.take(b"x")
+    assert (len(known.room), len(known._frames)) == (LAZY_BYTES - 1, 1)
+    assert isinstance(known.room.obj, mmap.mmap), "the system gives its pages one by one"
+
+
+def test_a_message_has_as_many_frames_as_are_allowed() -> None:
+    [(header, frames)] = inflow().take(stream_of((b"h", [b""] * (FRAMES_MOST - 1))))
+    assert (header, len(frames)) == (b"h", FRAMES_MOST - 1)
+
+
+def test_bytes_are_dropped_over_the_ends_of_pieces() -> None:
+    pieces = deque([b"ab", b"cde", b"f"])
+    drop_bytes(pieces, 3)
+    assert b"".join(pieces) == b"def"
+    drop_bytes(pieces, 3)
+    assert not pieces

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 import scaler
+from scaler.transport.streams import ARE_POSSIBLE
 
 
 @pytest.mark.parametrize("name", scaler.__all__)
@@ -46,7 +47,7 @@ def test_what_is_missing_in_a_module_is_said_as_it_is(monkeypatch: pytest.Monkey
 def loaded_by(code: str) -> set[str]:
     program = f"import sys\n{code}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    return {name for name in done.stdout.split() if name.startswith("scaler.")}
+    return {name for name in done.stdout.split() if name.startswith(("scaler.", "zmq"))}
 
 
 @pytest.mark.processes
@@ -65,6 +66,22 @@ with Client(processes=False, n_workers=1) as client:
     assert client.submit(pow, 2, 3).result() == 8
 """
     assert {"scaler.cluster.combo", "scaler.cluster.threads"} <= loaded_by(code)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not ARE_POSSIBLE, reason="there are no streams here")
+def test_neither_a_client_with_a_cluster_of_its_own_nor_an_agent_imports_zeromq() -> None:
+    """That takes 45 ms of processor time."""
+    code = """
+from scaler import Client
+with Client(n_workers=1) as client:
+    assert client.submit(pow, 2, 3).result() == 8
+    look = lambda: {name for name in __import__("sys").modules if name.startswith("zmq")}
+    assert client.submit(look).result() == set()
+"""
+    for loaded in (loaded_by(code), loaded_by("import scaler.agent.agent")):
+        assert "scaler.transport.streams" in loaded
+        assert not [name for name in loaded if name.startswith("zmq")]
 
 
 @pytest.mark.processes

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from scaler import Client
 from scaler.client.object_reference import ObjectReference
 from scaler.shared_memory import SHARING_VARIABLE
-from tests.support.processes import Command, command, scheduler, wait_until
+from tests.support.processes import Command, command, open_descriptors, scheduler, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -137,3 +138,61 @@ def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -
         assert cluster.end() != 0
         assert f"spill_folder: there is no folder {tmp_path / 'missing'}" in cluster.output
         assert "Traceback" not in cluster.output
+
+
+def make_table(number: int) -> bytes:
+    return bytes([number]) * OBJECT_BYTES
+
+
+def test_unread_results_beyond_the_memory_are_on_disk_and_are_right(tmp_path: Path) -> None:
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, *options(tmp_path)) as cluster,
+        Client(address) as client,
+    ):
+        futures = [client.submit(make_table, number) for number in range(8)]
+        wait(futures, 60)
+        wait_until(lambda: len(files(tmp_path)) >= 6, "most of them on disk")
+        wait_until(lambda: shared_memory_of(cluster.pid) <= MEMORY_BYTES, "the rest in memory")
+        for number, future in enumerate(futures):
+            assert future.result(60) == make_table(number)
+        futures.clear()
+        wait_until(lambda: not files(tmp_path), "nobody needs them")
+        cluster.signal(signal.SIGTERM)
+        assert cluster.end() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def make_small(number: int) -> bytes:
+    return bytes([number % 251]) * 65_600
+
+
+def test_unread_results_share_their_files() -> None:
+    """An agent that may open 128 files has a thousand of them."""
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, "-n", "2", prefix=["prlimit", "--nofile=128:128"]) as cluster,
+        Client(address) as client,
+    ):
+        before = open_descriptors()
+        futures = [client.submit(make_small, number) for number in range(1_000)]
+        wait(futures, 120)
+        assert len(list(Path(f"/proc/{cluster.pid}/fd").iterdir())) < 64
+        for number, future in enumerate(futures):
+            assert future.result(60) == make_small(number)
+        assert open_descriptors() < before + 32
+
+
+def test_a_result_whose_file_cannot_be_read_is_made_again(tmp_path: Path) -> None:
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, *options(tmp_path)),
+        Client(address) as client,
+    ):
+        futures = [client.submit(make_table, number) for number in range(5)]
+        wait(futures, 60)
+        spoiled = wait_until(lambda: files(tmp_path) if len(files(tmp_path)) >= 3 else None, "on disk")
+        for file in spoiled:
+            os.truncate(file, 100)
+        for number, future in enumerate(futures):
+            assert future.result(60) == make_table(number)

@@ -55,10 +55,25 @@ def section(module: str, names: list[str]) -> str:
     """Return the section of one command."""
     parser = importlib.import_module(module).make_parser()
     parser.formatter_class = Formatter
-    parser.usage = "%(prog)s [options] [ADDRESS]"
+    parts = parts_of(parser)
+    parser.usage = "%(prog)s COMMAND [options]" if parts else "%(prog)s [options] [ADDRESS]"
     aliases = [f"`{name}`" for name in names if name != parser.prog]
     also = f"Also called {', '.join(aliases)}.\n\n" if aliases else ""
-    return SECTION.format(name=parser.prog, aliases=also, help=parser.format_help().strip())
+    texts = [parser.format_help().strip(), *(part.format_help().strip() for part in parts)]
+    return SECTION.format(name=parser.prog, aliases=also, help="\n\n".join(texts))
+
+
+def parts_of(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Return the parsers of the commands of a command."""
+    found: list[argparse.ArgumentParser] = []
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            found += dict.fromkeys(action.choices.values())
+    for part in found:
+        part.formatter_class = Formatter
+        names = (str(action.metavar) for action in part._actions if not action.option_strings)  # noqa: SLF001
+        part.usage = " ".join(("%(prog)s [options]", *names))
+    return found
 
 
 def page() -> str:

@@ -84,6 +84,7 @@ address: `Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In the file: `
 | variable | meaning |
 |---|---|
 | `SCALER_SHARED_MEMORY` | `0`: large values are sent, and not shared on a machine ([Objects](../howto/objects.md)) |
+| `SCALER_KEY_FOLDER` | the folder of the folders of [keys](../howto/keys.md), in place of `~/.scaler` |
 | `SCALER_GRAPH_BACKEND` | what puts large graphs in order ([Graphs](../howto/graphs.md)) |
 """
 

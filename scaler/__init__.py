@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scaler.cluster.scheduler import Scheduler
     from scaler.config import ConfigError
     from scaler.errors import (
+        AuthenticationError,
         ClientCancelledException,
         ClientQuitException,
         ClientShutdownException,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncFuture",
+    "AuthenticationError",
     "Client",
     "ClientCancelledException",
     "ClientQuitException",
@@ -88,6 +90,7 @@ __all__ = [
 _PLACES = {
     "AsyncClient": "scaler.client.aio.client",
     "AsyncFuture": "scaler.client.aio.future",
+    "AuthenticationError": "scaler.errors",
     "Client": "scaler.client.client",
     "ClientCancelledException": "scaler.errors",
     "ClientQuitException": "scaler.errors",

@@ -1,11 +1,11 @@
 """Endpoint: an address where a scheduler listens, taken apart. The one place that knows which schemes there are.
 
-Used by the settings, which check addresses, by the sockets, and by whoever must know how near a scheduler is. Keys of a
-peer will have their place here.
+Used by the settings, which check addresses, by the sockets, and by whoever must know how near a scheduler is.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import socket
 from dataclasses import dataclass
@@ -41,6 +41,7 @@ class Endpoint:
         host: of tcp, as it was given: also `*`, or an address of IPv6 in brackets.
         port: of tcp; also `*`.
         place: the path of ipc, the name of inproc.
+        key_file: the path of the key with which to get in; empty: it is looked for where keys are (`scaler.keys`).
     """
 
     address: str
@@ -48,6 +49,7 @@ class Endpoint:
     host: str = ""
     port: str = ""
     place: str = ""
+    key_file: str = ""
 
     def __str__(self) -> str:
         return self.address
@@ -113,6 +115,10 @@ class Endpoint:
     @property
     def _is_loopback(self) -> bool:
         return self.scheme == TCP and (self.host in ("localhost", "[::1]") or self.host.startswith("127."))
+
+    def with_key(self, key_file: str | None) -> Endpoint:
+        """Return the same address, to be entered with the key in that file; None: with the one that is found."""
+        return dataclasses.replace(self, key_file=key_file) if key_file else self
 
     def who_can_connect(self) -> str:
         """Return who can connect besides the user who listens there; empty for nobody."""

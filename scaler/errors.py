@@ -95,6 +95,15 @@ class DisconnectedError(ScalerError):
     """
 
 
+class AuthenticationError(DisconnectedError):
+    """The scheduler does not let this client in, or is not the one that it should be.
+
+    The message says which of these it is, and what to do: there is no key for the scheduler here; the scheduler has
+    another key than the one in the file; the key is not on its list; the key was revoked, or its last day is over
+    (docs/howto/keys.md).
+    """
+
+
 class SerializeObjectError(ScalerError):
     """A function, an argument or a result cannot be pickled, so it cannot travel.
 

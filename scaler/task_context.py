@@ -150,6 +150,9 @@ def _connects_nothing(_address: str) -> Callable[[], None]:
 
 current = TaskContext()
 
+key_file = ""
+"""the key with which the agent whose tasks run in this process enters its scheduler; empty: the one that is found"""
+
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
 """Returns what makes the connection that clients in tasks will probably need, to an address. Set by the client module.
 """

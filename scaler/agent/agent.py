@@ -30,6 +30,7 @@ from scaler.cores import usable_cores
 from scaler.endpoint import Endpoint
 from scaler.executors.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.ids import random_id
+from scaler.keys.key_file import WORKER
 from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.process import strays
 from scaler.process.files import allow_many_files
@@ -78,7 +79,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     shell = Shell(config.event_loop)
     edge = Edge(
         shell,
-        open_transport(config.endpoint, config.io_threads),
+        open_transport(config.endpoint, WORKER, config.io_threads),
         window_at(config.endpoint, config.transfer_window_bytes),
     )
     names, n_open = _workers(config, executor)

@@ -370,7 +370,12 @@ class ConnectionManager:
     # What happens
 
     def _cut(self, cut: LinkCut) -> None:
-        self.happened(states.CUT, cut.reason)
+        if cut.is_locked_out and self.conversation.state is states.GREETING:
+            logger.error("the cluster ends: %s", cut.reason)
+            self._exit_code = 1
+            self.happened(states.REFUSED)
+        else:
+            self.happened(states.CUT, cut.reason)
 
     def _garbled(self, garbled: LinkGarbled) -> None:
         self.happened(states.UNREADABLE, garbled.reason)

@@ -153,7 +153,8 @@ class Edge:
 
     def _look_for_cut(self, connection: _OpenConnection) -> None:
         if self._open is connection and connection.socket.was_cut():
-            connection.link.send(LinkCut("the connection was cut"))
+            refusal = self._transport.refusal
+            connection.link.send(LinkCut(refusal or "the connection was cut", is_locked_out=bool(refusal)))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
         """The session cannot go on: the next hello says which tasks are here, and the others come again."""

@@ -27,6 +27,8 @@ class LinkCut:
     """The connection to the scheduler is lost."""
 
     reason: str
+    is_locked_out: bool = False
+    """it lets nobody in from here, which the reason says"""
 
 
 @message

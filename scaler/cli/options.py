@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from scaler.config import ConfigError, Setting, check_reachable
 from scaler.endpoint import Endpoint
-from scaler.settings import Settings
+from scaler.settings import ClusterConfig, Settings
 from scaler.settings.sources import gather
 from scaler.version import __version__
 
@@ -76,6 +77,13 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
         return number
 
     return value
+
+
+def add_key_file(parser: argparse.ArgumentParser, which: str = "") -> None:
+    """Add the option of a command that has no table of settings, but goes where a key may be asked for."""
+    row = next(row for row in ClusterConfig.rows() if row.name == "key_file")
+    text = f"{row.text.partition(',')[0]}{which and f'; {which}'} (default: {row.variable}, or {row.default_text})"
+    parser.add_argument(*row.flags, default=os.environ.get(row.variable), metavar=row.metavar, help=text)
 
 
 def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:

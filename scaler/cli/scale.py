@@ -44,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
+    options.add_key_file(parser, "that of an admin, if its monitor is on TCP, too")
     parser.add_argument("--up", required=True, metavar="COMMAND", help="starts a cluster")
     parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
     parser.add_argument(
@@ -55,6 +56,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--only-asked", action="store_true", help="tasks that ask for nothing do not count either")
     parser.add_argument("--min", type=_workers_or_none, default=0, metavar="N", help="workers at least (default: 0)")
     parser.add_argument("--max", type=_workers, required=True, metavar="N", help="workers at most")
+    _add_times(parser)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--down-idle",
         type=_SECONDS,
@@ -76,8 +83,6 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="end a command whose workers have not connected after this time (default: never; it may wait in a queue)",
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    return parser
 
 
 def _number(text: str, least: int) -> int:
@@ -111,9 +116,10 @@ def main(argv: list[str] | None = None) -> None:
         endpoint = check_address(arguments.address)
         amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
         pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
-        owner = Owner(endpoint)
+        owner = Owner(endpoint.with_key(arguments.key_file))
         clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
-        subscriber = Subscriber(arguments.monitor_address or endpoint.address, TOPICS)
+        watched = arguments.monitor_address or endpoint.address
+        subscriber = Subscriber(watched, TOPICS, key_file=arguments.key_file)
     except ConfigError as error:
         parser.error(str(error))
     try:

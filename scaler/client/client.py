@@ -64,7 +64,8 @@ class Client(Caller):
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
             that runs the task; elsewhere the environment variable SCALER_ADDRESS or the address in `scaler.toml`;
-            without either, a local cluster with one worker per core, which ends with the client.
+            without either, a local cluster with one worker per core, which ends with the client. The file of a key,
+            such as `Client("alice.json")`, stands for its first address and for `key_file`.
         profiling: whether to measure time and memory of each task, for ScalerFuture.profiling_info. `submit` may
             say otherwise.
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
@@ -82,17 +83,20 @@ class Client(Caller):
             inside tasks.
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             The tasks nested in them count, too (docs/howto/output.md). Does nothing inside tasks.
+        key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml.
+            None means the one that SCALER_KEY_FILE names, or that is found for the address (docs/howto/keys.md). Does
+            nothing inside tasks.
         {local}
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.
-        ConfigError: if an argument cannot work; it is a `ValueError`.
+        ConfigError: if an argument cannot work, or a key cannot be read; it is a `ValueError`.
     """
 
     @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
     def __init__(
         self,
-        address: str | None = None,
+        address: str | os.PathLike[str] | None = None,
         profiling: bool = False,
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
@@ -103,14 +107,16 @@ class Client(Caller):
         processes: bool = True,
         dashboard: bool = False,
         stream_output: bool = False,
+        key_file: str | os.PathLike[str] | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
-        settings = lifetime.check_client(address, serializer, n_workers, local, dashboard, processes)
+        place, file = lifetime.place_of(address, key_file)
+        settings = lifetime.check_client(place, serializer, n_workers, local, dashboard, processes)
         # It refuses bad values.
-        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
+        ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
         shipped = Shipped(modules)
         here = task_context.current.address
-        if here is not None and processes and address in (None, here):
+        if here is not None and processes and place in (None, here):
             self._core = shared_core(
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
             )
@@ -118,19 +124,19 @@ class Client(Caller):
             self._printer = None
             return
         cluster = None
-        if address is None and processes and not settings:
-            address = address_from_settings()
-        if address is None:
+        if place is None and processes and not settings:
+            place = address_from_settings()
+        if place is None:
             cluster = lifetime.start_cluster(processes, settings, not stream_output)
-            address = cluster.get_address()
+            place = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
-        link = lifetime.new_link(address, seconds)
+        link = lifetime.new_link(place, seconds, file)
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)
         if cluster is not None:
             notebook_hint.note(self, self._finalizer)
         self._printer = OutputPrinter(link.follow_output) if stream_output else None
-        self._dashboard = page.Dashboard(self, address) if dashboard else None
+        self._dashboard = page.Dashboard(self, place) if dashboard else None
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
         core = self._core

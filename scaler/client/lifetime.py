@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from scaler import starters, task_context
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address
+from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
+from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import Serializer
 from scaler.settings import ClusterConfig
 from scaler.starters import LocalCluster, LocalSettings
@@ -108,15 +111,36 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
 
 
-def new_link(address: str, seconds: Seconds) -> LinkThread:
+def new_link(address: str, seconds: Seconds, key_file: str | None = None) -> LinkThread:
     """Return a link to the scheduler at `address`.
 
+    Args:
+        key_file: with which to get in; None: the one that is found.
+
     Raises:
-        ConfigError: if that is not an address.
+        ConfigError: if that is not an address, or there is a key that cannot be read.
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
-    return LinkThread(check_address(address), ClientId(random_id()), *seconds)
+    return LinkThread(check_address(address).with_key(key_file), ClientId(random_id()), *seconds)
+
+
+def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
+    """Return the address of a scheduler and the key for it. The file of a key may stand for both: it knows addresses.
+
+    Raises:
+        ConfigError: if that file cannot be read, or knows none.
+    """
+    file = None if key_file is None else os.fspath(key_file)
+    is_file = isinstance(address, os.PathLike) or (isinstance(address, str) and address.endswith(".json"))
+    if not is_file or (isinstance(address, str) and Endpoint.parse(address).scheme):
+        return address, file
+    key = KeyFile.read(Path(address).expanduser().absolute())
+    if not key.addresses:
+        raise ConfigError(
+            f"{address} does not know where its scheduler listens: give the address, and key_file={address!r}"
+        )
+    return key.addresses[0], file or str(key.path)
 
 
 def shared_link(address: str, seconds: Seconds) -> LinkThread:

@@ -30,6 +30,7 @@ class Cluster(ChildProcess):
         n_workers: how many tasks run at once; None: one for each name, or as many as the engine says, or one for each
             core.
         worker_names: a name for each worker.
+        key_file: with the key that a scheduler on TCP asks for; None: the one that is found (docs/howto/keys.md).
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
     or `scaler.toml`.
@@ -56,6 +57,7 @@ class Cluster(ChildProcess):
         logging_level: str = NOT_GIVEN,
         logging_config_file: str | None = NOT_GIVEN,
         *,
+        key_file: str | None = NOT_GIVEN,
         logging_text_characters: int = NOT_GIVEN,
         transfer_window_bytes: int = NOT_GIVEN,
         **options: Unpack[ClusterOptions],

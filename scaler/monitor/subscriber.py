@@ -16,9 +16,13 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from scaler.config import ConfigError, check_address
+from scaler.endpoint import TCP
 from scaler.errors import ProtocolError
+from scaler.keys.finding import keys_for
+from scaler.keys.key_file import MONITOR
 from scaler.monitor.discovery import find
 from scaler.monitor.model.model import News
+from scaler.transport.admission.keyring import FAILURES, Keyring
 from scaler.transport.interface import FRAME_BYTES_MOST
 from scaler.transport.lookup import Lookup
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after
@@ -40,13 +44,20 @@ class Subscriber:
         address: of the monitor stream, or of its scheduler.
         topics: those that are wanted from the beginning on.
         clock: seconds that only grow.
+        key_file: with the key that a stream on TCP asks for; None: the one that is found.
 
     Raises:
-        ConfigError: if the address cannot be one, or the socket there belongs to another user.
+        ConfigError: if the address cannot be one, the socket there belongs to another user, or a key cannot be read.
     """
 
-    def __init__(self, address: str, topics: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
-        self._given = check_address(address)
+    def __init__(
+        self,
+        address: str,
+        topics: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+        key_file: str | None = None,
+    ) -> None:
+        self._given = check_address(address).with_key(key_file)
         self._clock = clock
         self._topics = set(topics)
         self._last: dict[str, tuple[bytes, int]] = {}
@@ -60,6 +71,7 @@ class Subscriber:
         """How many messages could not be read."""
         try:
             self.endpoint = find(self._given)
+            self._keyring = Keyring(self.endpoint, lambda: keys_for(self.endpoint, MONITOR))
             self._open()
         except BaseException:  # raised again: nothing may be left open
             self._context.destroy(0)  # with the socket, if there is one: `term` would wait for its end
@@ -67,7 +79,7 @@ class Subscriber:
 
     def _open(self) -> None:
         socket = self._socket = self._context.socket(zmq.SUB)
-        self._events = socket.get_monitor_socket(_READY | _LOST)
+        self._events = socket.get_monitor_socket(_READY | _LOST | FAILURES)
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.MAXMSGSIZE, FRAME_BYTES_MOST),
@@ -77,6 +89,8 @@ class Subscriber:
         ):
             socket.setsockopt(option, value)
         give_up_after(socket, 0)
+        if self.endpoint.scheme == TCP:
+            self._keyring.lend(socket)
         for topic in self._topics:
             socket.subscribe(topic)
         self.is_connected = False
@@ -87,7 +101,7 @@ class Subscriber:
     @property
     def problem(self) -> str:
         """Why there is no connection, if that is known: it was refused here, or the host has no name."""
-        return "" if self.is_connected else self._refusal or self._lookup.problem
+        return "" if self.is_connected else self._refusal or self._keyring.refusal or self._lookup.problem
 
     def _hang_up(self) -> None:
         self._socket.disable_monitor()
@@ -160,9 +174,14 @@ class Subscriber:
 
     def _look_at_the_connection(self) -> None:
         while self._events.poll(0):
-            event = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))["event"]
+            heard = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))
+            event, value = int(heard["event"]), int(heard["value"])
+            if event & FAILURES:
+                self._keyring.failed(event, value)
+                continue  # its end follows
             self.is_connected = event == _READY
             if self.is_connected:
+                self._keyring.opened()
                 self._pause_seconds = PAUSE_SECONDS
             else:
                 self._again_at = self._clock() + self._pause_seconds

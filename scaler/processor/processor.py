@@ -27,6 +27,7 @@ from time import monotonic_ns, perf_counter_ns
 from types import FrameType
 from typing import Any, NoReturn
 
+from scaler import task_context
 from scaler.amounts import GPU, read_amounts
 from scaler.errors import TaskInterrupt
 from scaler.pickling import pickled_classes
@@ -116,6 +117,7 @@ class Processor:
         self.outputs = TaskOutputs(progress.words, *puts, per_second)
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
+        task_context.key_file = config.key_file or ""
         self.waiting = ProcessorTaskContext(spec, config.address, progress.words, *ways, limit_seconds=limit_seconds)
         self._worker, self._is_extra = spec.worker, spec.is_extra
         self._is_over = False

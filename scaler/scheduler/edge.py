@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, ItemsWaiting
+from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, ItemsWaiting, KeysEnded
 from scaler.actors.peers.outbox import Parcel
 from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
+from scaler.keys.allowed import AllowedKey
 from scaler.process.memory import resident_bytes
 from scaler.transport.interface import Listener, PeerGoneError
 from scaler.wire.codec.codec import decode, encode
@@ -93,10 +94,17 @@ class Strangers:
 
 
 class SchedulerEdge:
-    """The one edge of the scheduler."""
+    """The one edge of the scheduler.
 
-    def __init__(self, listener: Listener, tree: SchedulerTree) -> None:
+    Args:
+        permit_of: returns what the list of keys says of one; None: nobody needs a key.
+    """
+
+    def __init__(
+        self, listener: Listener, tree: SchedulerTree, permit_of: Callable[[str], AllowedKey | None] | None = None
+    ) -> None:
         self._listener = listener
+        self._permit_of = permit_of
         self._directory = tree.directory
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
@@ -215,9 +223,22 @@ class SchedulerEdge:
 
     def _hello(self, connection: Connection, batch: Batch[Any]) -> None:
         self._strangers.remove(connection)
+        permit = None
+        if self._permit_of is not None:
+            permit = self._permit_of(self._listener.key_of(connection))
+            if permit is None:  # it was taken from the list since it was let in
+                self._listener.hang_up(connection)
+                return
         for hello in batch:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
-            self._acceptor.send(arrived(connection, hello))
+            self._acceptor.send(arrived(connection, hello, permit))
+
+    def end_keys(self, keys: frozenset[str]) -> None:
+        """End the sessions of all that were let in with these keys, and hang up on them."""
+        for connection, peer in self._directory.connected.items():
+            if peer.permit is not None and peer.permit.public in keys:
+                self._listener.hang_up(connection)
+        self._acceptor.send(KeysEnded(keys))
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
         """Give its session the goodbye of a peer that has lost this connection: it may be read long after that."""

@@ -13,10 +13,11 @@ from typing import Any
 
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
-from scaler.endpoint import ANYWHERE, Endpoint
+from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
+from scaler.transport.admission.gate import Lock
 from scaler.transport.private import remove_left_monitors
 from scaler.transport.publisher import Publisher
 from scaler.wire.codec.codec import encode_message
@@ -56,6 +57,7 @@ class MonitorEdge:
         self.about = about
         self.descriptor = publisher.descriptor
         self.monitor_descriptor = publisher.monitor_descriptor
+        self.gate_descriptor, self.let_in = publisher.gate_descriptor, publisher.let_in
         self.monitor: ActorRef | None = None
 
     # From viewers
@@ -83,6 +85,10 @@ class MonitorEdge:
         elif len(self._prefixes) < PREFIXES_MOST:
             self._prefixes[text] = None
         return True
+
+    def end_keys(self, keys: frozenset[str]) -> None:
+        """Hang up on viewers that were let in with these keys."""
+        self._publisher.hang_up(keys)
 
     # For the monitor
 
@@ -113,19 +119,22 @@ class MonitorEdge:
         return self._gauges.read()
 
 
-def open_publisher(wanted: Endpoint | None, usual: Endpoint | None, say: Callable[[str], None]) -> Publisher | None:
+def open_publisher(
+    wanted: Endpoint | None, usual: Endpoint | None, say: Callable[[str], None], lock: Lock | None = None
+) -> Publisher | None:
     """Return the socket of the stream.
 
     Args:
         wanted: the address that the settings name; None: the usual one.
         usual: where viewers expect it; None: there is none, since all viewers would be in this process.
         say: called with a sentence if it is elsewhere.
+        lock: what viewers need a key for, over TCP; None: everybody may connect.
 
     Raises:
         OSError: if the wanted address cannot be bound; the message says why.
     """
     if wanted:
-        return Publisher(None if wanted.address == ANYWHERE else wanted)
+        return Publisher(None if wanted.address == ANYWHERE else wanted, lock if wanted.scheme == TCP else None)
     if not usual:
         return None
     if usual.file is not None:

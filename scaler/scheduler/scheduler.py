@@ -23,13 +23,15 @@ from scaler.process.files import Doors, OpenFiles, allow_many_files
 from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
+from scaler.scheduler.doorkeeper import LOOK_SECONDS as LIST_SECONDS
+from scaler.scheduler.doorkeeper import PEERS, VIEWERS, Doorkeeper, find_doorkeeper
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
 from scaler.transport.interface import AddressInUseError
-from scaler.transport.opening import open_transport
+from scaler.transport.opening import open_place
 from scaler.version import __version__
 from scaler.wire.codec.schemas import load_schemas
 from scaler.wire.codec.stencil_warmup import OF_SCHEDULERS, preparing
@@ -105,7 +107,9 @@ class SchedulerProcess:
         allow_many_files("a scheduler", FILES_LEAST)
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
-        self._transport = open_transport(config.endpoint, config.io_threads, config.frame_bytes, unread_bytes)
+        doorkeeper = self._doorkeeper = find_doorkeeper(config.endpoint, config.keys)
+        lock = None if doorkeeper is None else doorkeeper.lock(*PEERS)
+        self._transport = open_place(config.endpoint, config.io_threads, config.frame_bytes, unread_bytes, lock)
         try:
             self._listener = self._transport.listen(_longest_silence(config))
         except OSError as error:
@@ -116,7 +120,8 @@ class SchedulerProcess:
         self.endpoint = self._listener.endpoint
         monitor = None if config.monitor_address is None else Endpoint.parse(config.monitor_address)
         try:
-            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning)
+            lock = None if doorkeeper is None else doorkeeper.lock(*VIEWERS)
+            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning, lock)
         except OSError as error:
             reason = _in_use(error, monitor) if monitor and isinstance(error, AddressInUseError) else error
             self._close()
@@ -157,7 +162,8 @@ class SchedulerProcess:
         scheduler_id = SchedulerId(random_id())
         board = self._board(scheduler_id)
         tree = self._tree(scheduler_id, board)
-        edge = SchedulerEdge(self._listener, tree)
+        keeper = self._doorkeeper
+        edge = SchedulerEdge(self._listener, tree, None if keeper is None else keeper.permit_of)
         if board is not None:
             self._watch_viewers(board, tree)
         shell.watch(self._listener.descriptor, self._listener.expect)
@@ -168,9 +174,9 @@ class SchedulerProcess:
         shell.on_signals(self._stop, *_ending_signals(is_child=lifeline is not None))
         at = (config.event_loop, self.endpoint, self.monitor or "none")
         logger.info("scheduler: event loop %s, address %s, monitor %s", *at)
-        others = self.endpoint.who_can_connect()
-        if others:
-            logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.endpoint)
+        self._say_who_can_connect()
+        if keeper is not None:
+            self._watch_gates(keeper, edge, board)
         self._start_looking(edge, tree.objects)
         if on_started is not None:
             on_started(self.endpoint.address)
@@ -208,6 +214,31 @@ class SchedulerProcess:
         board.monitor = tree.monitor
         for descriptor in filter(None, (board.descriptor, board.monitor_descriptor)):
             self._shell.watch(descriptor, lambda: self._hear_viewers(board))
+
+    def _say_who_can_connect(self) -> None:
+        others = self.endpoint.who_can_connect()
+        if self._doorkeeper is not None:
+            logger.info(
+                "scheduler: who has a key can connect; its keys and their list are in %s", self._doorkeeper.folder
+            )
+        elif others:
+            logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.endpoint)
+
+    def _watch_gates(self, keeper: Doorkeeper, edge: SchedulerEdge, board: MonitorEdge | None) -> None:
+        for gate in (self._listener, board):
+            if gate is not None and gate.gate_descriptor is not None:
+                self._shell.watch(gate.gate_descriptor, gate.let_in)
+
+        def look() -> None:
+            ended = keeper.look()
+            if ended:
+                edge.end_keys(ended)
+                if board is not None:
+                    board.end_keys(ended)
+                self._shell.turn()
+            self._shell.loop.call_later(LIST_SECONDS, look)
+
+        self._shell.loop.call_later(LIST_SECONDS, look)
 
     def _hear_viewers(self, board: MonitorEdge) -> None:
         self._look_at_files()

@@ -32,6 +32,13 @@ HEARTBEAT = entry("the time between two heartbeats", "-hi", "--heartbeat-interva
 DEATH_TIMEOUT = entry(
     "a cluster ends after this time without a scheduler", "-ds", "--death-timeout-seconds", unit="s", least=0.1
 )
+KEY_FILE = entry(
+    "the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml",
+    "--key-file",
+    metavar="FILE",
+    default="the one for that address in ~/.scaler, if there is one",
+    in_file=False,
+)
 TRANSFER_WINDOW = entry(
     "how much of its large values may be on the way to each peer; more is faster over long distances, less lets small "
     "messages through sooner",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scaler.config import check_address, setting
-from scaler.settings.base import ADDRESS, Settings
+from scaler.settings.base import ADDRESS, KEY_FILE, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
 """The settings of the cluster that a client starts on this machine, and the names that some of them have there."""
 
-NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds")
+NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file")
 """Those of its settings that are no options of a client, or its own arguments."""
 
 
@@ -36,3 +36,4 @@ class ClientConfig(Settings):
     stream_output: bool = setting(
         False, "whether to print here what its tasks write, each line with worker and task name"
     )
+    key_file: str | None = field(default=None, metadata={**KEY_FILE, "flags": ()})

@@ -16,6 +16,7 @@ from scaler.settings.base import (
     EVENT_LOOPS,
     HEARTBEAT,
     IO_THREADS,
+    KEY_FILE,
     TRANSFER_WINDOW,
     LoggingConfig,
     Settings,
@@ -211,6 +212,7 @@ class ClusterConfig(Settings):
         "--engine",
         metavar="NAME",
     )
+    key_file: str | None = field(default=None, metadata=KEY_FILE)
     event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     authentication_key: str = field(default="", repr=False)
@@ -229,7 +231,7 @@ class ClusterConfig(Settings):
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint.parse(self.address)
+        return Endpoint.parse(self.address).with_key(self.key_file)
 
     def _check_together(self) -> None:
         read_amounts(self.capabilities)

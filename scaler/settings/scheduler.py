@@ -24,6 +24,7 @@ def _check_monitor_address(address: str) -> None:
 class SchedulerOptions(TypedDict, total=False):
     """The types of the settings that `Scheduler` takes by name only; all else about them is in the table."""
 
+    keys: str
     crash_limit: int
     policy: str
     client_tasks: int
@@ -165,6 +166,15 @@ class SchedulerConfig(Settings):
         3, "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
     )
     transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
+    keys: str | None = setting(
+        None,
+        "the folder of keys (scaler_keys new): over TCP, nobody without one of them can connect; never named by "
+        "scaler.toml",
+        "--keys",
+        metavar="FOLDER",
+        default="the one for that address in ~/.scaler, if there is one",
+        in_file=False,
+    )
     protected: bool = setting(True, "whether to refuse clients that ask for a shutdown", "-p", "--protected")
     event_loop: str = setting("builtin", EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)

@@ -214,9 +214,10 @@ def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
         if key not in rows:
             raise ConfigError(f"{where}: unknown setting {key!r}{did_you_mean(key, rows)}")
         if not rows[key].may_be_in_file:
+            option = "".join(f", with {flag}" for flag in rows[key].flags[-1:])
             raise ConfigError(
                 f"{where}: {key} is not taken from a file that is found in the working directory, because what it "
-                f"names can run code; say it as an argument, with {rows[key].flags[-1]}, or as {rows[key].variable}"
+                f"names can run code; say it as an argument{option}, or as {rows[key].variable}"
             )
     return where, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler.config import check_address, entry, setting
-from scaler.settings.base import Settings
+from scaler.settings.base import KEY_FILE, Settings
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,4 @@ class UiConfig(Settings):
         metavar="NAME",
         default="none",
     )
+    key_file: str | None = field(default=None, metadata=KEY_FILE)

@@ -22,7 +22,7 @@ PREFIX = "SCALER_"
 MARK_OF_PROCESSORS = "SCALER_PROCESSOR"
 """In the environment of a task this is set, and the warning belongs where its cluster was started."""
 
-NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_SHARED_MEMORY")
+NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_KEY_FOLDER", "SCALER_SHARED_MEMORY")
 """Other variables that this package knows."""
 
 _OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?")

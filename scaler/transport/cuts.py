@@ -11,6 +11,8 @@ from typing import Protocol
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from scaler.transport.admission.keyring import FAILURES, Keyring
+
 _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _BEGINS = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED
 
@@ -26,15 +28,20 @@ class Watcher(Protocol):
 
 
 class CutMonitor:
-    """Reports the loss of established connections.
+    """Reports the loss of connections.
 
     Args:
         watchers: want to know of new ones, too, and of all in their order.
+        keyring: is told which keys fit; None: nobody is asked for one.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], watchers: Sequence[Watcher] = ()) -> None:
-        self._watched, self._watchers = socket, watchers
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | (_BEGINS if watchers else 0))
+    def __init__(
+        self, socket: zmq.Socket[bytes], watchers: Sequence[Watcher] = (), keyring: Keyring | None = None
+    ) -> None:
+        self._watched, self._watchers, self._keyring = socket, watchers, keyring
+        new = _BEGINS if watchers else 0
+        handshakes = 0 if keyring is None else FAILURES | zmq.EVENT_HANDSHAKE_SUCCEEDED
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | new | handshakes)
         self.descriptor = int(self._monitor.getsockopt(zmq.FD))
         self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
@@ -55,7 +62,15 @@ class CutMonitor:
             elif event["event"] & _BEGINS:
                 for watcher in self._watchers:
                     watcher.open(descriptor)
+            elif self._keyring is not None:
+                self._tell_keyring(int(event["event"]), descriptor)
         return lost
+
+    def _tell_keyring(self, event: int, value: int) -> None:
+        if self._keyring is not None and event & FAILURES:
+            self._keyring.failed(event, value)
+        elif self._keyring is not None:
+            self._keyring.opened()
 
     def close(self) -> None:
         self._watched.disable_monitor()

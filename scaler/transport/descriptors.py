@@ -24,6 +24,8 @@ class Descriptors:
 
     def __init__(self) -> None:
         self.known: dict[Connection, int] = {}
+        self.keys: dict[Connection, str] = {}
+        """the public keys with which connections were let in; of those that needed none, there is nothing"""
         self._connections: dict[int, list[Connection]] = {}
         self._ended: set[Connection] = set()
 
@@ -48,6 +50,7 @@ class Descriptors:
 
     def remove(self, connection: Connection) -> None:
         self._ended.discard(connection)
+        self.keys.pop(connection, None)
         descriptor = self.known.pop(connection, None)
         if descriptor is not None:
             connections = self._connections[descriptor]

@@ -73,6 +73,14 @@ class Listener(Protocol):
     """where it listens indeed"""
     descriptor: int
     monitor_descriptor: int
+    gate_descriptor: int | None
+    """readable when somebody asks to be let in; None: nobody needs a key"""
+
+    def let_in(self) -> None:
+        """Answer those who ask to be let in."""
+
+    def key_of(self, connection: Connection) -> str:
+        """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
 
     def expect(self) -> None:
         """Say that its descriptor is readable. After a `receive` that has found nothing, the next one need not look
@@ -120,6 +128,10 @@ class Transport(Protocol):
     """The way to one address."""
 
     endpoint: Endpoint
+
+    @property
+    def refusal(self) -> str:
+        """Why there is no way in, as a sentence for people; empty as long as there may be one."""
 
     def dial(self) -> Dialer:
         """Start to connect.

@@ -14,6 +14,7 @@ import zmq
 
 from scaler.endpoint import TCP, Endpoint
 from scaler.transport import unread
+from scaler.transport.admission.gate import Gate, Lock, key_of
 from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.interface import AddressInUseError
@@ -26,6 +27,9 @@ MESSAGES_KEPT = 200
 SUBSCRIPTION_BYTES_MOST = 256
 """A viewer that sends more at once is hung up on."""
 
+HANDSHAKE_BYTES_MOST = 1024
+"""The same where there are keys, which are longer."""
+
 VIEWER_BYTES_MOST = 1024 * 1024
 """A viewer on TCP that has said more is hung up on: libzmq needs some fifty times as much for its subscriptions."""
 
@@ -37,13 +41,14 @@ class Publisher:
 
     Args:
         endpoint: of ipc or tcp; None: a socket in a new folder that only this user can enter.
+        lock: what viewers need a key for; None: everybody may connect.
 
     Raises:
         AddressInUseError: if another program listens there.
         OSError: if the address cannot be bound for another reason; above all if its file belongs to another user.
     """
 
-    def __init__(self, endpoint: Endpoint | None) -> None:
+    def __init__(self, endpoint: Endpoint | None, lock: Lock | None = None) -> None:
         self._is_private = endpoint is None
         if endpoint is None:
             endpoint = new_private_endpoint("monitor")
@@ -51,10 +56,17 @@ class Publisher:
         check_ipc_file(endpoint)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._socket = _new_socket(self._context, endpoint)
+        self._gate = None
+        if lock is not None:
+            self._gate = Gate(self._context, self._socket, lock)
+            self._socket.setsockopt(zmq.MAXMSGSIZE, HANDSHAKE_BYTES_MOST)
+            self._socket.setsockopt(zmq.RCVHWM, 2)  # with 1, no message comes where somebody is asked about keys
+        self.gate_descriptor = None if self._gate is None else self._gate.descriptor
         try:
             bind(self._socket, endpoint)
         except zmq.ZMQError as error:
             self._socket.close()
+            self._close_gate()
             self._context.term()
             kind = AddressInUseError if error.errno == errno.EADDRINUSE else OSError
             raise kind(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
@@ -77,10 +89,28 @@ class Publisher:
             self._hang_up_on_talkers()
             if not int(socket.getsockopt(_EVENTS)) & _POLLIN:
                 break
-            frames = socket.recv_multipart(_NOBLOCK)
-            if len(frames) == 1 and frames[0][:1] in (b"\0", b"\1"):
-                changes.append((frames[0][0] == 1, frames[0][1:]))
+            first, *others = socket.recv_multipart(_NOBLOCK, copy=False)
+            if self._gate is not None:
+                self._viewers.keys[int(first.get(zmq.SRCFD))] = key_of(first)
+            said = first.bytes
+            if not others and said[:1] in (b"\0", b"\1"):
+                changes.append((said[0] == 1, said[1:]))
         return changes
+
+    def let_in(self) -> None:
+        """Answer those who ask to be let in."""
+        if self._gate is not None:
+            self._gate.answer()
+
+    def hang_up(self, keys: frozenset[str]) -> None:
+        """Hang up on viewers that were let in with these keys."""
+        for descriptor, key in self._viewers.keys.items():
+            if key in keys:
+                shut_down(descriptor)
+
+    def _close_gate(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
 
     def _hang_up_on_talkers(self) -> None:
         if self._monitor is not None:
@@ -100,6 +130,7 @@ class Publisher:
         if self._monitor is not None:
             self._monitor.close()
         self._socket.close(linger=0)
+        self._close_gate()
         self._context.term()
         if self.endpoint.file is not None:
             with contextlib.suppress(OSError):
@@ -113,12 +144,16 @@ class _Viewers:
 
     def __init__(self) -> None:
         self._descriptors: set[int] = set()
+        self.keys: dict[int, str] = {}
+        """the public keys with which they were let in, as far as they have subscribed to anything"""
 
     def open(self, descriptor: int) -> None:
         self._descriptors.add(descriptor)
+        self.keys.pop(descriptor, None)
 
     def close(self, descriptor: int) -> None:
         self._descriptors.discard(descriptor)
+        self.keys.pop(descriptor, None)
 
     def talkers(self) -> list[int]:
         """Return those that have said too much."""

@@ -22,6 +22,8 @@ import zmq
 from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
+from scaler.transport.admission.gate import Gate, Lock, key_of
+from scaler.transport.admission.keyring import Keyring
 from scaler.transport.binding import bind, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
@@ -185,6 +187,7 @@ class RouterSocket:
         silence_seconds: a connection whose other end answers nothing for this time, not even to the probes of the
             system, is closed a little later.
         unread_bytes: `look` closes a connection of which more waits, where the system says how much came.
+        lock: what peers need a key for; None: everybody may connect.
 
     Raises:
         AddressInUseError: if another socket listens there.
@@ -198,6 +201,7 @@ class RouterSocket:
         silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
+        lock: Lock | None = None,
     ) -> None:
         self._is_private = endpoint.address == ANYWHERE
         if self._is_private:
@@ -215,14 +219,9 @@ class RouterSocket:
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         give_up_after(self._socket, silence_seconds)
-        try:
-            bind(self._socket, endpoint)
-        except zmq.ZMQError as error:
-            self._socket.close()
-            if error.errno == errno.EADDRINUSE:
-                raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
-            raise OSError(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
-        self.endpoint = Endpoint.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        self._gate = None if lock is None else Gate(context, self._socket, lock)
+        self.gate_descriptor = None if self._gate is None else self._gate.descriptor
+        self.endpoint = self._bind(endpoint)
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
@@ -230,6 +229,19 @@ class RouterSocket:
         self._monitor = CutMonitor(self._socket, [each for each in (self._idle, self._unread) if each is not None])
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = Descriptors()
+
+    def _bind(self, endpoint: Endpoint) -> Endpoint:
+        """Listen. Return where, indeed."""
+        try:
+            bind(self._socket, endpoint)
+        except zmq.ZMQError as error:
+            self._socket.close()
+            if self._gate is not None:
+                self._gate.close()
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
+            raise OSError(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
+        return Endpoint.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""
@@ -244,10 +256,21 @@ class RouterSocket:
                 shut_down(descriptor)
                 return connection, b"", []  # which no codec accepts
             self._descriptors.add(connection, descriptor)
+            if self._gate is not None:
+                self._descriptors.keys[connection] = key_of(header)
         if self._unread is not None and self._unread.counts:
             sizes = map(len, (header, *frames))
             self._unread.read(self._descriptors.known[connection], sizes)
         return connection, header.bytes, frames
+
+    def let_in(self) -> None:
+        """Answer those who ask to be let in."""
+        if self._gate is not None:
+            self._gate.answer()
+
+    def key_of(self, connection: Connection) -> str:
+        """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
+        return self._descriptors.keys.get(connection, "")
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message.
@@ -316,6 +339,8 @@ class RouterSocket:
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
+            if self._gate is not None:
+                self._gate.close()
             if self.endpoint.file is not None:  # ZeroMQ leaves it behind
                 self.endpoint.file.unlink(missing_ok=True)
             if self._is_private:
@@ -326,9 +351,14 @@ class DealerSocket:
     """A peer's end of one connection. A new connection takes a new socket: its identity is never used again.
 
     It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
+
+    Args:
+        keyring: has the key that it shows, if it has one; None: no connection to that address needs one.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> None:
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint, keyring: Keyring | None = None
+    ) -> None:
         self._socket = _new_socket(context, zmq.DEALER, endpoint)
         self._inlet = _Inlet(self._socket, copies=False)
         self.expect, self.has_message = self._inlet.expect, self._inlet.has_message
@@ -336,7 +366,9 @@ class DealerSocket:
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
-        self._monitor = CutMonitor(self._socket, [Standing()])
+        self._monitor = CutMonitor(self._socket, [Standing()], keyring)
+        if keyring is not None:
+            keyring.lend(self._socket)
         try:
             self._socket.connect(endpoint.address)
         except zmq.ZMQError:

@@ -298,6 +298,8 @@ class StreamListener:
         OSError: if it is impossible to listen there for another reason.
     """
 
+    gate_descriptor: int | None = None
+
     def __init__(self, endpoint: Endpoint, frame_bytes: int, message_bytes: int) -> None:
         self._is_private = endpoint.address == ANYWHERE
         self.endpoint = new_private_endpoint() if self._is_private else endpoint
@@ -400,6 +402,12 @@ class StreamListener:
     def forget(self, connection: Connection) -> None:
         """Nothing is remembered of a connection that has ended."""
 
+    def let_in(self) -> None:
+        """Nobody asks: the file has permissions."""
+
+    def key_of(self, connection: Connection) -> str:  # noqa: ARG002
+        return ""
+
     def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back who sends too much
         if self._is_shut:
             self._is_shut = False
@@ -436,6 +444,8 @@ class StreamListener:
 
 class Streams:
     """The `Transport` to one ipc address."""
+
+    refusal = ""
 
     def __init__(
         self, endpoint: Endpoint, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Sequence
 
 import zmq
 
-from scaler.endpoint import Endpoint
+from scaler.endpoint import TCP, Endpoint
+from scaler.keys.key_file import KeyFile
+from scaler.transport.admission.gate import Lock
+from scaler.transport.admission.keyring import Keyring
 from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Dialer, Listener
 from scaler.transport.sockets import DealerSocket, RouterSocket
 
@@ -64,19 +68,28 @@ class ZeroMQ:
         io_threads: int = 1,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
+        lock: Lock | None = None,
+        keys: Callable[[], Sequence[KeyFile]] = tuple,
     ) -> None:
         self.endpoint = endpoint
+        self._lock = lock
+        self._keyring = Keyring(endpoint, keys) if endpoint.scheme == TCP else None
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:
         try:
-            return DealerSocket(self._context, self.endpoint)
+            return DealerSocket(self._context, self.endpoint, self._keyring)
         except zmq.ZMQError as error:
             raise OSError(error.errno, str(error)) from error
 
     def listen(self, silence_seconds: float) -> Listener:
-        return RouterSocket(self._context, self.endpoint, silence_seconds, self._frame_bytes, self._unread_bytes)
+        bounds = self._frame_bytes, self._unread_bytes
+        return RouterSocket(self._context, self.endpoint, silence_seconds, *bounds, self._lock)
+
+    @property
+    def refusal(self) -> str:
+        return "" if self._keyring is None else self._keyring.refusal
 
     def close(self) -> None:
         if not _shared.leave(self._context):

@@ -54,12 +54,18 @@ def test_commands_in_blocks_are_understood(page: str, line: str, capsys: pytest.
         pytest.fail(f"{page}: {line}\n{capsys.readouterr().err}")
 
 
+def help_of(parser: argparse.ArgumentParser) -> str:
+    """What a command prints of itself and of its own commands."""
+    parts = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return "\n".join([parser.format_help(), *(part.format_help() for choices in parts for part in choices.values())])
+
+
 def test_options_of_commands_in_the_text_exist() -> None:
     checked = 0
     for page in PAGES:
         for command, rest in IN_TEXT.findall(page.read_text()):
             options = re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)
-            known = parser_of(command).format_help() if options else ""
+            known = help_of(parser_of(command)) if options else ""
             for option in options:
                 assert re.search(rf"{option}\b(?!-)", known), f"{page.name}: {command} has no {option}"
                 checked += 1

@@ -294,6 +294,7 @@ class TransportModel:
     """The way of one process to the scheduler's address."""
 
     endpoint = Endpoint.parse("tcp://10.0.0.1:1")
+    refusal = ""
 
     def __init__(self, network: Network, party: Party) -> None:
         self._network = network
@@ -367,6 +368,7 @@ class ListenerModel(_SocketModel):
         self._network = network
         self.silence_seconds = silence_seconds + sockets.GIVEN_UP_AFTER_MS / 1000
         self.endpoint = TransportModel.endpoint
+        self.gate_descriptor = None
         self.news_seconds = 0.0
         """how late it may say that a connection has ended"""
         self.lines: dict[Connection, Line] = {}
@@ -394,6 +396,12 @@ class ListenerModel(_SocketModel):
 
     def forget(self, connection: Connection) -> None:
         """It was nobody's."""
+
+    def let_in(self) -> None:
+        """Nobody asks: there are no keys."""
+
+    def key_of(self, _connection: Connection) -> str:
+        return ""
 
     def look(self, _resident_bytes: int) -> int:
         return 0

@@ -65,7 +65,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
         (link.connection, {"select": poll}),
         (link.protocol, {"time": clock}),
         (link.inbox, {"socket": SimpleNamespace(socketpair=socketpair)}),
-        (link.link, {"open_transport": lambda _address: TransportModel(network, party())}),
+        (link.link, {"open_transport": lambda _address, _role: TransportModel(network, party())}),
         (
             link.thread,
             {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from scaler.actors.insight.events import Departure, PeerIdentity
 from scaler.actors.peers.peer import Peer
 from scaler.ids import Connection
+from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.report import Report
@@ -20,6 +21,8 @@ class ClientArrived:
 
     connection: Connection
     hello: ClientHello
+    permit: AllowedKey | None = None
+    """the key with which it was let in; None: nobody needs one here"""
 
 
 @message
@@ -28,6 +31,15 @@ class AgentArrived:
 
     connection: Connection
     hello: WorkerHello
+    permit: AllowedKey | None = None
+    """as of a client"""
+
+
+@message
+class KeysEnded:
+    """edge -> acceptor: these public keys are good no more; end the sessions that they began."""
+
+    keys: frozenset[str]
 
 
 @message

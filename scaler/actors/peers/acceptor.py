@@ -18,6 +18,7 @@ from scaler.actors.messages.peers import (
     AgentArrived,
     ClientArrived,
     GiveUp,
+    KeysEnded,
     NestedArrived,
     NestedIn,
     ReportStatistics,
@@ -30,13 +31,14 @@ from scaler.actors.messages.peers import (
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
-from scaler.actors.peers.hellos import identity_of, language_of, listed, names_of, python_of, wrong_python
+from scaler.actors.peers.hellos import identity_of, language_of, listed, names_of, python_of, wrong_key, wrong_python
 from scaler.actors.peers.peer import Peer, PeerKey, PipeFactory
 from scaler.actors.services import Services
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
 from scaler.ids import NO_ID, Connection, SchedulerId
+from scaler.keys.key_file import ADMIN
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.settings.scheduler import FAIR
@@ -96,7 +98,7 @@ class Acceptor(Actor):
         key = ("client", hello.client_id)
         if self._directory.is_spent(connection):
             return  # it said more than one hello in one turn
-        if self._refused(connection, SCHEDULER_TO_CLIENT, hello, key):
+        if self._refused(arrived, SCHEDULER_TO_CLIENT, key):
             return
         known = self._present(key)
         if known is not None:
@@ -109,7 +111,7 @@ class Acceptor(Actor):
             return
         identity = identity_of(hello)
         directions = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-        peer = Peer(key, *directions, self._pipes, python_of(hello), identity=identity)
+        peer = Peer(key, *directions, self._pipes, python_of(hello), identity=identity, permit=arrived.permit)
         peer.dial = peer.begun = hello.dial
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
@@ -135,7 +137,7 @@ class Acceptor(Actor):
         if 0 < hello.dial < peer.dial:
             self._directory.spend(arrived.connection, peer)
             return
-        peer.dial = hello.dial
+        peer.dial, peer.permit = hello.dial, arrived.permit
         if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:
             peer.garbled = 0
         if peer.garbled >= TRIES_MOST:
@@ -182,7 +184,7 @@ class Acceptor(Actor):
         key = ("cluster", hello.agent_id)
         if self._directory.is_spent(connection):
             return
-        if self._refused(connection, SCHEDULER_TO_AGENT, hello, key):
+        if self._refused(arrived, SCHEDULER_TO_AGENT, key):
             return
         if len(names_of(hello)) > MOST_WORKERS:
             self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
@@ -197,7 +199,7 @@ class Acceptor(Actor):
         identity, names = identity_of(hello), names_of(hello)
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         directions = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-        peer = Peer(key, *directions, self._pipes, python_of(hello), token, identity)
+        peer = Peer(key, *directions, self._pipes, python_of(hello), token, identity, arrived.permit)
         peer.dial = peer.begun = hello.dial
         session = self.spawn(
             AgentSession(
@@ -253,13 +255,21 @@ class Acceptor(Actor):
             max(1, min(config.client_bytes, config.open_bytes // count)),
         )
 
-    def _refused(
-        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
-    ) -> bool:
-        """Refuse a peer that is incompatible with the scheduler or the other peers. Return whether it was refused."""
-        reason = self._wrong_protocol(hello, key) or self._wrong_python(hello, key)
+    def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
+        """Refuse a peer whose key is not for this, or that is incompatible with the scheduler or the other peers.
+
+        Returns: whether it was refused.
+        """
+        hello = arrived.hello
+        known = self._present(key)
+        owner = None if known is None or known.permit is None else known.permit.name
+        reason = (
+            wrong_key(arrived.permit, hello, owner)
+            or self._wrong_protocol(hello, key)
+            or self._wrong_python(hello, key)
+        )
         if reason:
-            self._refuse(connection, outgoing, hello, reason)
+            self._refuse(arrived.connection, outgoing, hello, reason)
         return bool(reason)
 
     def _wrong_protocol(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
@@ -310,6 +320,12 @@ class Acceptor(Actor):
 
     # Sessions
 
+    @handles(KeysEnded)
+    def _keys_ended(self, ended: KeysEnded) -> None:
+        for peer in self._directory.peers.values():
+            if peer.permit is not None and peer.permit.public in ended.keys:
+                peer.session.send(GiveUp(f"the key of {peer.permit.name} is good no more"))
+
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
         self._directory.remove(ended.peer)
@@ -342,6 +358,11 @@ class Acceptor(Actor):
     def _shutdown_asked(self, asked: ShutdownAsked) -> None:
         if self._config.protected:
             reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
+            self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
+            return
+        permit = asked.peer.permit
+        if permit is not None and permit.role != ADMIN:
+            reason = f"the key of {permit.name} is that of a {permit.role}: only an admin may shut the scheduler down"
             self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
             return
         logger.info("shutting down: a client asked for it")

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.policy import Offer
 from scaler.amounts import AMOUNT_MOST
-from scaler.ids import TaskId
+from scaler.ids import NO_ID, TaskId
+from scaler.keys.allowed import AllowedKey
+from scaler.keys.key_file import ADMIN, CLIENT, WORKER
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import HELD_RUN, RunCancel, WorkerHello
@@ -80,6 +82,26 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
         f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
         f"travel between them; run both with the same minor version of Python"
     )
+
+
+def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello, owner: str | None) -> str:
+    """Return why the owner of a key may not be what a hello says; empty if they may.
+
+    Args:
+        permit: the key; None: nobody needs one here.
+        owner: of the session that the hello wants to go on with; None: there is none.
+    """
+    if permit is None:
+        return ""
+    if owner not in (None, permit.name):
+        return f"its id is that of another peer, whose key is not that of {permit.name}"
+    if isinstance(hello, WorkerHello):
+        is_good, what = permit.role == WORKER, "a cluster needs one of a worker"
+    elif hello.agent_token != NO_ID:  # of an agent that is here, which is looked at next
+        is_good, what = True, ""
+    else:
+        is_good, what = permit.role in (CLIENT, ADMIN), "a client needs one of a client"
+    return "" if is_good else f"the key of {permit.name} is that of a {permit.role}, and {what} (scaler_keys allow)"
 
 
 def language_of(hello: ClientHello | WorkerHello) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from scaler.actors.insight.events import PeerIdentity
 from scaler.errors import ProtocolError
 from scaler.ids import NO_CONNECTION, Connection
+from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import Direction
@@ -113,6 +114,7 @@ class Peer:
         python: the Python of a peer whose functions and results are pickled, such as 3.11; else empty.
         agent_token: what the clients inside an agent's tasks show; empty for a peer that has none.
         identity: what it says of itself in its hello.
+        permit: the key with which it was let in; None: nobody needs one here.
     """
 
     __slots__ = (
@@ -133,6 +135,7 @@ class Peer:
         "left",
         "met_at",
         "outgoing",
+        "permit",
         "pipe",
         "put",
         "python",
@@ -154,6 +157,7 @@ class Peer:
         python: str = "",
         agent_token: bytes = b"",
         identity: PeerIdentity | None = None,
+        permit: AllowedKey | None = None,
     ) -> None:
         self.key = key
         self.incoming = incoming
@@ -161,6 +165,7 @@ class Peer:
         self.python = python
         self.agent_token = agent_token
         self.identity = identity
+        self.permit = permit
         self.connection = NO_CONNECTION
         self.visit = 0
         """the number of its present or last connection, from 1"""

@@ -65,6 +65,7 @@ class AsyncClient(AsyncCaller):
             disconnects, as for `Client`. `dashboard_url` has its address. Does nothing inside tasks.
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             A thread does that.
+        key_file: with the key that a scheduler on TCP asks for, as for `Client`.
 
     The other arguments are settings of a cluster that starts on this machine, as those of `Client`.
 
@@ -75,7 +76,7 @@ class AsyncClient(AsyncCaller):
     @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
     def __init__(
         self,
-        address: str | None = None,
+        address: str | os.PathLike[str] | None = None,
         profiling: bool = False,
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
@@ -85,15 +86,18 @@ class AsyncClient(AsyncCaller):
         modules: Iterable[Module] = (),
         dashboard: bool = False,
         stream_output: bool = False,
+        key_file: str | os.PathLike[str] | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
-        self._local = lifetime.check_client(address, serializer, n_workers, local, dashboard)
+        place, file = lifetime.place_of(address, key_file)
+        self._local = lifetime.check_client(place, serializer, n_workers, local, dashboard)
         # It refuses bad values.
-        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
+        ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
         self._has_dashboard = dashboard and task_context.current.address is None
         self._dashboard: page.Dashboard | None = None
         self._shipped = Shipped(modules)
-        self._address = address or task_context.current.address
+        self._address = place or task_context.current.address
+        self._key_file = file
         if self._address is None and not self._local:
             self._address = address_from_settings()
         self._profiling = profiling
@@ -158,7 +162,7 @@ class AsyncClient(AsyncCaller):
         if core is None:
             if self._address is None:
                 raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
-            endpoint = check_address(self._address)
+            endpoint = check_address(self._address).with_key(self._key_file)
             check_working_directory()
             loop = asyncio.get_running_loop()
             link = AsyncLink(endpoint, self._identity, *self._seconds, loop)

@@ -51,6 +51,11 @@ class Connection:
         return self._socket is not None
 
     @property
+    def refusal(self) -> str:
+        """Why the scheduler lets nobody in from here, as a sentence for people; empty if it may."""
+        return self._transport.refusal
+
+    @property
     def descriptors(self) -> tuple[int, ...]:
         """Those of the socket, if it is open: for `look`."""
         socket = self._socket

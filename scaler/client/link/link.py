@@ -23,8 +23,9 @@ from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import Inquiry, OnOutput, Stream
 from scaler.client.link.waiting import OnAnswer
 from scaler.endpoint import Endpoint
-from scaler.errors import DisconnectedError
+from scaler.errors import AuthenticationError, DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.keys.key_file import CLIENT, WORKER
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
 from scaler.transport.opening import open_transport
@@ -77,16 +78,17 @@ class Link:
         label: str = "",
         wake_descriptors: tuple[int, ...] = (),
     ) -> None:
-        self.endpoint = endpoint
         self.address = endpoint.address
         self.client_id = client_id
         self.closed_because = ""
         """why nothing can be sent any more; empty while it can"""
         self.is_nested = self.address == task_context.current.address
+        self.endpoint = endpoint.with_key(task_context.key_file) if self.is_nested else endpoint
         self.loose_ends = LooseEnds(advice, self.is_nested)
         self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
-        self._connection = Connection(open_transport(endpoint), *wake_descriptors)
+        transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)
+        self._connection = Connection(transport, *wake_descriptors)
         hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label)
         self._protocol = ClientProtocol(hello, self._connection, patience, self._work)
         self.advice = self._protocol.advice
@@ -98,7 +100,7 @@ class Link:
             raise self._disconnected()
 
     def _disconnected(self) -> BaseException:
-        return DisconnectedError(self.closed_because)
+        return (AuthenticationError if self._protocol.is_locked_out else DisconnectedError)(self.closed_because)
 
     def cancel(self, task_id: TaskId) -> None:
         """Cancel a task, or its whole graph."""

@@ -107,6 +107,8 @@ class ClientProtocol:
         """since when no scheduler has answered, if none answers"""
         self.ended_because = ""
         """the reason why there will be no further connection; empty while there may be one"""
+        self.is_locked_out = False
+        """whether that is for want of a key"""
         self._reply_heard = 0
         """what the scheduler had heard when it welcomed this client"""
         self._wait = 0
@@ -176,8 +178,7 @@ class ClientProtocol:
         try:
             self._connection.open()
         except OSError as error:
-            self.ended_because = f"cannot connect to {self._connection.endpoint}: {error}"
-            self._happened(states.REFUSED)
+            self._refused(f"cannot connect to {self._connection.endpoint}: {error}", is_locked_out=False)
             return
         self.advice.find_out()
         self._happened(states.OPENED)
@@ -300,8 +301,14 @@ class ClientProtocol:
         has_arrived, was_cut = self._connection.look(ready)
         if has_arrived or was_cut:
             self.receive(math.inf if was_cut else 1)
-        if was_cut:
+        if was_cut and self._connection.refusal:
+            self._refused(self._connection.refusal, is_locked_out=True)
+        elif was_cut:
             self._happened(states.CUT, "it was cut")
+
+    def _refused(self, reason: str, *, is_locked_out: bool) -> None:
+        self.ended_because, self.is_locked_out = reason, is_locked_out
+        self._happened(states.REFUSED)
 
     def receive(self, most: float = math.inf) -> bool:
         """Handle arrived messages, at most so many. Return whether there were any."""
@@ -338,8 +345,8 @@ class ClientProtocol:
                 self._actions[action]()
             return
         endpoint = self._connection.endpoint
-        self.ended_because = f"the scheduler at {endpoint} refused this client: {reply.reason or 'no reason given'}"
-        self._happened(states.REFUSED)
+        reason = reply.reason or "no reason given"
+        self._refused(f"the scheduler at {endpoint} refused this client: {reason}", is_locked_out=False)
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
         self._happened(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")

@@ -79,7 +79,11 @@ class LinkThread(Link):
         self._put = self._inbox.put
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
         advice = "future.result() or concurrent.futures.wait(futures)"
-        super().__init__(endpoint, client_id, patience, advice, label, (self._inbox.descriptor,))
+        try:
+            super().__init__(endpoint, client_id, patience, advice, label, (self._inbox.descriptor,))
+        except BaseException:  # raised again: a key that cannot be read
+            self._inbox.end()
+            raise
         if self.is_nested:
             task_context.current.keep_while(self._is_needed, partial(self.close, 0))
         # Start the thread here so that the first submit does not pay for it.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from scaler import task_context
 from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
 from scaler.executors.inline.task_context import by_thread
 from scaler.executors.inline.thread import TaskThread
@@ -34,6 +35,7 @@ class LocalThreads:
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers."""
+        task_context.key_file = node.config.key_file or ""
         named = finder(node.config.functions)
         contexts, processor = by_thread(), ProcessorSpec(AGENT_PROCESS, node.agent_token)
 

@@ -95,7 +95,7 @@ def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None
     """
     site = open_site(config)
     try:
-        subscriber = Subscriber(config.address)
+        subscriber = Subscriber(config.address, key_file=config.key_file)
         try:
             store = Store(Path(config.store).expanduser()) if config.store else None
         except ConfigError:

@@ -74,6 +74,7 @@ class TestSettings:
             ("processes", True),
             ("dashboard", False),
             ("stream_output", False),
+            ("key_file", None),
             *of_local_clusters.items(),
         ]
         assert parameters[-1].kind is inspect.Parameter.KEYWORD_ONLY

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from scaler.graph.order import BACK_END_VARIABLE
+from scaler.keys.finding import VARIABLE as KEYS_VARIABLE
 from scaler.process.strays import MARK
 from scaler.settings import ClientConfig, UiConfig
 from scaler.settings.sources import said
@@ -45,7 +46,7 @@ def test_in_a_task_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 
 def test_other_variables_of_scaler_and_those_of_kubernetes_are_known() -> None:
-    assert set(NO_SETTINGS) == {MARK, BACK_END_VARIABLE, SHARING_VARIABLE}
+    assert set(NO_SETTINGS) == {MARK, BACK_END_VARIABLE, KEYS_VARIABLE, SHARING_VARIABLE}
     of_kubernetes = ["SERVICE_HOST", "SERVICE_PORT_AGENTS", "PORT", "PORT_2345_TCP", "PORT_2345_TCP_ADDR"]
     names = [f"SCALER_SCHEDULER_{name}" for name in of_kubernetes] + ["SCALER_PORT", *NO_SETTINGS, "PATH"]
     assert unknown([*names, "SCALER_PORTS"]) == ["SCALER_PORTS"]

@@ -326,7 +326,7 @@ class Retries:
 
     descriptor = 0
 
-    def __init__(self, socket: Any, _watchers: Any) -> None:
+    def __init__(self, socket: Any, _watchers: Any, _keyring: Any) -> None:
         self.monitor = socket.get_monitor_socket(zmq.EVENT_CONNECT_RETRIED)
 
     def close(self) -> None:

@@ -1,0 +1,185 @@
+"""scaler_keys: make, hand out and take back the keys of a scheduler that listens on TCP."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+
+from scaler.config import ConfigError, check_address
+from scaler.endpoint import TCP, Endpoint
+from scaler.keys import finding
+from scaler.keys.folder import KeyFolder
+from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
+from scaler.version import __version__
+
+DESCRIPTION = """\
+Make, hand out and take back the keys of a scheduler that listens on TCP. A scheduler that has keys lets in nobody else,
+and what is said on its connections cannot be read on the way.
+"""
+EPILOG = """\
+roles:
+  client     submits tasks
+  worker     is a cluster: it gets the tasks of all clients, and its results are unpickled by them
+  monitor    watches
+  admin      is a client that may also end the scheduler and all workers
+
+examples:
+  scaler_keys new tcp://10.0.0.5:2345                keys for a scheduler there, in ~/.scaler; its user is done
+  scaler_keys allow alice --role client              prints the file to hand to Alice: .../alice.json
+  scaler_keys revoke alice                           ends her sessions within a second
+  scaler_keys check alice.json                       says what a file is good for
+
+Who has such a file is let in: hand it over as you would a password. Alice puts it anywhere and names it:
+Client("alice.json"), scaler_cluster ADDRESS --key-file FILE, or SCALER_KEY_FILE.
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    parser = argparse.ArgumentParser(
+        "scaler_keys", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    new = commands.add_parser("new", help="make the keys of a scheduler, before it is started")
+    new.add_argument(
+        "addresses", metavar="ADDRESS", nargs="+", help="where it listens, its other names, and its monitor if on TCP"
+    )
+    allow = commands.add_parser("allow", help="let somebody in; prints the file to hand over")
+    allow.add_argument("name", metavar="NAME", help="of whoever gets the file, as lists and logs show it")
+    allow.add_argument("--role", choices=ROLES, required=True, help="what they may be")
+    allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is good")
+    revoke = commands.add_parser("revoke", help="let somebody in no more, and end their sessions")
+    revoke.add_argument("name", metavar="NAME", help="as it was given to allow")
+    commands.add_parser("list", help="show who is let in")
+    commands.add_parser("rotate", help="give the scheduler a new key from its next start on")
+    check = commands.add_parser("check", help="say what a file is good for")
+    check.add_argument("file", metavar="FILE", type=Path, help="that was handed over")
+    for each in commands.choices.values():
+        text = "the folder of keys (default: the only one in ~/.scaler, or in SCALER_KEY_FOLDER)"
+        text = "where to make them (default: in ~/.scaler, or in SCALER_KEY_FOLDER)" if each is new else text
+        text = "look, too, whether it is on the list in this folder of keys" if each is check else text
+        each.add_argument("--folder", type=Path, metavar="FOLDER", help=text)
+    return parser
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2027-01-31") from None
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    commands: dict[str, Callable[[argparse.Namespace], int]] = {
+        "new": _new,
+        "allow": _allow,
+        "revoke": _revoke,
+        "list": _list,
+        "rotate": _rotate,
+        "check": _check,
+    }
+    try:
+        sys.exit(commands[arguments.command](arguments))
+    except ConfigError as error:
+        sys.exit(f"scaler_keys: {error}")
+    except OSError as error:
+        sys.exit(f"scaler_keys: {error.filename or ''}: {error.strerror or error}")
+
+
+def _today() -> date:
+    return datetime.now().astimezone().date()
+
+
+def _folder(arguments: argparse.Namespace) -> KeyFolder:
+    """Return the folder that is meant."""
+    if arguments.folder is not None:
+        return KeyFolder(arguments.folder.absolute())
+    home = finding.home()
+    found = sorted(file.parent for file in home.glob(f"*/{finding.SCHEDULER_KEY}"))
+    if len(found) == 1:
+        return KeyFolder(found[0])
+    if found:
+        names = ", ".join(str(each) for each in found)
+        raise ConfigError(f"there are keys of several schedulers, so say whose with --folder: {names}")
+    raise ConfigError(f"there are no keys in {home}: make some with scaler_keys new ADDRESS, or say --folder")
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    for address in arguments.addresses:
+        endpoint = check_address(address)
+        if endpoint.scheme != TCP:
+            raise ConfigError(f"keys are for TCP: {address} is guarded by the permissions of its file")
+    endpoint = check_address(arguments.addresses[0])
+    path = arguments.folder.absolute() if arguments.folder is not None else finding.folder_for(endpoint)
+    folder = KeyFolder.make(path, map(_reachable, arguments.addresses))
+    says = "" if arguments.folder is None else f" --keys {path}"
+    print(f"made the keys of the scheduler at {endpoint} in {path}")
+    print(f"start it: scaler_scheduler {endpoint}{says}")
+    print("hand over, to others than your own user:")
+    for role, whom in ((CLIENT, "clients"), (WORKER, "clusters"), (MONITOR, "viewers"), (ADMIN, "admins")):
+        print(f"  {whom + ':':9} {folder.path / f'{role}.json'}")
+    print("one file for each person can be taken back alone: scaler_keys allow NAME --role client")
+    return 0
+
+
+def _reachable(address: str) -> str:
+    """Return an address as others reach it: no peer connects to `*`."""
+    endpoint = Endpoint.parse(address)
+    return address.replace(endpoint.host, socket.gethostname(), 1) if endpoint.host in ("*", "0.0.0.0") else address  # noqa: S104
+
+
+def _allow(arguments: argparse.Namespace) -> int:
+    print(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today()))
+    return 0
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    count = _folder(arguments).revoke(arguments.name, _today())
+    print(f"took back {count} key{'s' if count > 1 else ''} of {arguments.name}; a running scheduler ends its sessions")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    folder, today = _folder(arguments), _today()
+    for key in folder.allowed().values():
+        until = f"until {key.until}" if key.until is not None else ""
+        print(f"{key.role:8} {key.name:24} {key.public[:8]}...  {key.why_not(today) or until}".rstrip())
+    return 0
+
+
+def _rotate(arguments: argparse.Namespace) -> int:
+    files = _folder(arguments).rotate()
+    print("the scheduler has a new key from its next start on; these files know both, so hand them over again before:")
+    for file in files:
+        print(f"  {file}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    key = KeyFile.read(arguments.file.absolute())
+    print(f"{arguments.file} is the key of {key.name}, as {key.role}, for {', '.join(key.addresses) or 'any address'}")
+    if arguments.folder is None:
+        return 0
+    folder = _folder(arguments)
+    known = folder.allowed().get(key.public)
+    if known is None:
+        raise ConfigError(f"it is not on the list {folder.list_path}")
+    reason = known.why_not(_today())
+    if reason:
+        raise ConfigError(f"it is not good any more: {reason}")
+    if not {pair.public for pair in folder.pairs()} & {*key.servers}:
+        raise ConfigError(f"it is for another key of the scheduler than the one in {folder.path}: copy it again")
+    print(f"it is on the list of {folder.path}")
+    return 0
+
+
+if __name__ == "__main__":
+    main()

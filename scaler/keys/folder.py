@@ -1,0 +1,191 @@
+"""KeyFolder: the keys of one scheduler: its own, the list of those that it lets in, and files to hand over.
+
+Changed by the command `scaler_keys`; one process at a time writes. Must never: show a secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+import zmq
+
+from scaler.config import ConfigError
+from scaler.keys.allowed import Allowed, AllowedKey
+from scaler.keys.finding import SCHEDULER_KEY
+from scaler.keys.key_file import ROLES, VERSION, KeyFile, check_name, is_key
+from scaler.keys.private_files import check_private_folder, make_private_folder, read_private, write_private
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A public key and its secret half."""
+
+    public: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def new(cls) -> Pair:
+        return cls(*(half.decode() for half in zmq.curve_keypair()))
+
+
+class KeyFolder:
+    """One that is there.
+
+    Args:
+        path: of the folder.
+
+    Raises:
+        ConfigError: if it is none, or others can enter it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        check_private_folder(path)
+        self.path = path
+        self.list_path = path / "allowed"
+        if not (path / SCHEDULER_KEY).exists():
+            raise ConfigError(f"{path} has no {SCHEDULER_KEY}: make keys there with scaler_keys new --folder {path}")
+
+    @classmethod
+    def make(cls, path: Path, addresses: Iterable[str] = ()) -> KeyFolder:
+        """Make the keys of a scheduler, and one of each role for those who can read the folder.
+
+        Args:
+            addresses: where the scheduler listens, as its peers reach it.
+
+        Raises:
+            ConfigError: if there are keys already, or others can enter the folder.
+            OSError: if it cannot be written.
+        """
+        make_private_folder(path)
+        with _locked(path):
+            if (path / SCHEDULER_KEY).exists():
+                raise ConfigError(f"there are keys in {path} already; scaler_keys rotate renews the scheduler's")
+            pair, said = Pair.new(), tuple(addresses)
+            keys = []
+            for role in ROLES:
+                own = Pair.new()
+                KeyFile(role, role, said, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
+                keys.append(AllowedKey(role, role, own.public))
+            write_private(path / "allowed", str(Allowed(keys)))
+            _write_pairs(path, said, [pair])  # last: with it, the folder is one of keys
+        return cls(path)
+
+    def pairs(self) -> list[Pair]:
+        """Return the keys of the scheduler: the newest is the last, and those before it are good until its next start.
+
+        Raises:
+            ConfigError: if the file cannot be read, or others have access to it.
+        """
+        return [Pair(*pair) for pair in self._read()[1]]
+
+    def drop_old_pairs(self) -> None:
+        """The scheduler starts, with its newest key: those before it are over. One that cannot be written stays."""
+        with contextlib.suppress(OSError), _locked(self.path):
+            addresses, pairs = self._read()
+            if len(pairs) > 1:
+                _write_pairs(self.path, addresses, [Pair(*pairs[-1])])
+
+    def allowed(self) -> Allowed:
+        """Return the list.
+
+        Raises:
+            ConfigError: if it cannot be read, others have access to it, or a line in it says nothing.
+        """
+        try:
+            return Allowed.parse(read_private(self.list_path))
+        except ConfigError as error:
+            text = str(error)
+            raise ConfigError(text if str(self.list_path) in text else f"{self.list_path}: {text}") from None
+
+    def allow(self, name: str, role: str, until: date | None, today: date) -> Path:
+        """Put a new key on the list. Return the file to hand over.
+
+        Raises:
+            ConfigError: if the name has a good key already, or cannot be one.
+            OSError: if the folder cannot be written.
+        """
+        check_name(name)
+        file = self.path / f"{name}.json"
+        with _locked(self.path):
+            allowed, (addresses, pairs) = self.allowed(), self._read()
+            if allowed.named(name, today):
+                raise ConfigError(f"{name} has a key already: {file}; revoke it first, or take another name")
+            own = Pair.new()
+            servers = tuple(public for public, _ in reversed(pairs))
+            KeyFile(role, name, addresses, servers, own.public, own.secret).write(file)
+            self._write_list([*allowed.values(), AllowedKey(role, name, own.public, until)])
+        return file
+
+    def revoke(self, name: str, today: date) -> int:
+        """Take back all keys of a name. Return how many.
+
+        Raises:
+            ConfigError: if it has none.
+            OSError: if the folder cannot be written.
+        """
+        with _locked(self.path):
+            allowed = self.allowed()
+            taken = allowed.named(name, today)
+            if not taken:
+                raise ConfigError(f"no key of {name!r} is good in {self.path}; scaler_keys list shows those that are")
+            self._write_list([replace(key, revoked=today) if key in taken else key for key in allowed.values()])
+            (self.path / f"{name}.json").unlink(missing_ok=True)
+        return len(taken)
+
+    def rotate(self) -> list[Path]:
+        """Give the scheduler a new key from its next start on. Return the files that know it, and that must be handed
+        over again before that start.
+
+        Raises:
+            ConfigError: if a file cannot be read, or others have access to it.
+            OSError: if the folder cannot be written.
+        """
+        with _locked(self.path):
+            addresses, pairs = self._read()
+            new = Pair.new()
+            files = [KeyFile.read(path) for path in sorted(self.path.glob("*.json"))]
+            servers = (new.public, *(public for public, _ in reversed(pairs)))
+            for file in files:  # before the key itself: a scheduler that starts now has the old one
+                replace(file, servers=servers).write(file.path)
+            _write_pairs(self.path, addresses, [*(Pair(*pair) for pair in pairs), new])
+        return [file.path for file in files]
+
+    def _write_list(self, keys: Iterable[AllowedKey]) -> None:
+        write_private(self.list_path, str(Allowed(keys)))
+
+    def _read(self) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+        path = self.path / SCHEDULER_KEY
+        try:
+            values = json.loads(read_private(path))
+            pairs = [(pair["public"], pair["secret"]) for pair in values["keys"]]
+            if values["version"] != VERSION or not pairs or not all(map(is_key, sum(pairs, ()))):
+                raise KeyError("keys")
+        except ConfigError:
+            raise
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(f"{path} is damaged: it is no file of a scheduler's key") from None
+        return tuple(values["addresses"]), pairs
+
+
+def _write_pairs(path: Path, addresses: tuple[str, ...], pairs: list[Pair]) -> None:
+    keys = [{"public": pair.public, "secret": pair.secret} for pair in pairs]
+    values = {"version": VERSION, "addresses": addresses, "keys": keys}
+    write_private(path / SCHEDULER_KEY, json.dumps(values, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Context manager: no other process changes the folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,105 @@
+"""KeyFile: what a peer needs to be let in, as one file that can be handed over: its own pair, and the scheduler's key.
+
+Written by the folder of keys, read by peers. A text that shows one never shows its secret.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scaler.config import ConfigError, check_address
+from scaler.keys.private_files import read_private, write_private
+
+VERSION = 1
+CLIENT, WORKER, MONITOR, ADMIN = ROLES = "client", "worker", "monitor", "admin"
+_Z85 = frozenset(string.ascii_letters + string.digits + ".-:+=^!/*?&<>()[]{}@%$#")
+_IN_NAMES = frozenset(string.ascii_letters + string.digits + "._-")
+KEY_CHARACTERS = 40
+NAME_CHARACTERS = 64
+
+
+def is_key(text: object) -> bool:
+    """Return whether a text can be one half of a pair, as libzmq writes it (Z85)."""
+    return isinstance(text, str) and len(text) == KEY_CHARACTERS and _Z85.issuperset(text)
+
+
+def check_name(name: str) -> None:
+    """Raise `ConfigError` unless it can be the name of a key, and of a file."""
+    if not name or len(name) > NAME_CHARACTERS or not _IN_NAMES.issuperset(name) or name[0] in ".-":
+        raise ConfigError(
+            f"{name!r} cannot be the name of a key: take up to {NAME_CHARACTERS} letters, digits, dots, hyphens and "
+            "underscores, and begin with a letter or digit"
+        )
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """The key of one peer.
+
+    Attributes:
+        role: what its owner may be: client, worker, monitor or admin.
+        name: of its owner, as the list of the scheduler has it.
+        addresses: where the scheduler listens, if that is known.
+        servers: the public keys that the scheduler may show: more than one while its key is being replaced.
+        public: its own key.
+        secret: the other half of that.
+        path: where it was read; empty if it was made here.
+    """
+
+    role: str
+    name: str
+    addresses: tuple[str, ...]
+    servers: tuple[str, ...]
+    public: str
+    secret: str = field(repr=False)
+    path: Path = Path()
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.role} {self.name})"
+
+    @classmethod
+    def read(cls, path: Path) -> KeyFile:
+        """Return what a file says.
+
+        Raises:
+            ConfigError: if it cannot be read, others have access to it, or it is no file of a key.
+        """
+        try:
+            values: Any = json.loads(read_private(path))
+        except ValueError as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"{path} is no file of a key: it is not JSON") from None
+        try:
+            return cls._of(values, path)
+        except (ConfigError, KeyError, TypeError) as error:
+            raise ConfigError(f"{path} is no file of a key, or is damaged ({error}): copy it again") from None
+
+    @classmethod
+    def _of(cls, values: Any, path: Path) -> KeyFile:
+        if not isinstance(values, dict) or values.get("version") != VERSION:
+            raise ConfigError(f"it has no version {VERSION}")
+        if values["role"] not in ROLES:
+            raise ConfigError("its role is unknown")
+        check_name(values["name"])
+        addresses, servers = tuple(values["addresses"]), tuple(values["servers"])
+        for address in addresses:
+            check_address(address, may_be_any_port=True)
+        if not (servers and all(map(is_key, (*servers, values["public"], values["secret"])))):
+            raise ConfigError("a key in it is none")
+        return cls(values["role"], values["name"], addresses, servers, values["public"], values["secret"], path)
+
+    def write(self, path: Path, *, is_new: bool = False) -> None:
+        """Write it.
+
+        Raises:
+            FileExistsError: if it exists and must not.
+            OSError: if it cannot be written.
+        """
+        values = {"version": VERSION, "role": self.role, "name": self.name, "addresses": self.addresses}
+        values |= {"servers": self.servers, "public": self.public, "secret": self.secret}
+        write_private(path, json.dumps(values, indent=1) + "\n", is_new=is_new)

@@ -1,0 +1,108 @@
+"""Private files: read and written so that nobody but their owner has ever been able to.
+
+Used by all files of keys. Must never: say what is in a file, or fall back to anything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+from scaler.config import ConfigError
+
+BYTES_MOST = 16 * 1024 * 1024
+
+
+def read_private(path: Path) -> str:
+    """Return the text of a file that belongs to this user or root, and that nobody else may read or write.
+
+    Raises:
+        ConfigError: if it cannot be read, is a link or no file, or others have access; it says what to do.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ConfigError(f"{path} is a link, and keys are not read through links: name the file itself") from None
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path} is no file")
+        _check_owner(path, found)
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            raise ConfigError(
+                f"others than its owner may use {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has read "
+                f"it can be you: make it private (chmod 600 {path}), and if it held a key, ask for a new one"
+            )
+        return os.read(descriptor, BYTES_MOST).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is no text") from None
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
+    """Write a file of mode 0600, whole or not at all.
+
+    Args:
+        is_new: whether it must not exist yet.
+
+    Raises:
+        FileExistsError: if it exists and must not.
+        OSError: if it cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        if is_new:
+            os.link(part, path, follow_symlinks=False)
+        else:
+            part.replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder of mode 0700, and those above it that are missing, or check the one that is there.
+
+    Raises:
+        ConfigError: if others can enter it, or it is another user's.
+        OSError: if it cannot be made.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    check_private_folder(path)
+
+
+def check_private_folder(path: Path) -> None:
+    """Raise `ConfigError` unless it is a folder of this user or root that nobody else can enter."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise ConfigError(f"the folder of keys {path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise ConfigError(f"{path} is no folder of keys: it is a {'link' if stat.S_ISLNK(found.st_mode) else 'file'}")
+    _check_owner(path, found)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise ConfigError(
+            f"others than its owner can enter the folder of keys {path}: its mode is {stat.S_IMODE(found.st_mode):o}; "
+            f"make it private: chmod 700 {path}"
+        )
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if found.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(
+            f"{path} belongs to another user (number {found.st_uid}), who could have written anything there: keys are "
+            "read only from files of your own or of root; copy it"
+        )

@@ -1,0 +1,136 @@
+"""Doorkeeper: knows the keys of a scheduler, who is on its list now, and who was a moment ago.
+
+Asked by the gates of the scheduler's sockets, once for each connection, and by its edge, once for each hello. Reads the
+list again when the file has changed. Must never: let anybody in because the list cannot be read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from datetime import date
+from pathlib import Path
+
+from scaler.config import ConfigError
+from scaler.endpoint import TCP, Endpoint
+from scaler.keys.allowed import AllowedKey
+from scaler.keys.finding import folder_of_scheduler
+from scaler.keys.folder import KeyFolder
+from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
+from scaler.process.allowance import Allowance
+from scaler.transport.admission.gate import GOOD, Lock
+from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+"""How often to look whether the list has changed; a look takes some microseconds."""
+REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
+"""How many refusals the log shows; the others are counted."""
+
+
+class Doorkeeper:
+    """That of one scheduler.
+
+    Args:
+        folder: of its keys.
+
+    Raises:
+        ConfigError: if a file in it cannot be read, or others have access to it.
+    """
+
+    def __init__(self, folder: KeyFolder) -> None:
+        self.folder = folder.path
+        self._folder = folder
+        self._secret = folder.pairs()[-1].secret
+        self._seen = self._state()
+        self._allowed = folder.allowed()
+        self._good = self._good_today()
+        self._lines = Allowance(REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS, time.monotonic)
+        self._unsaid = 0
+        folder.drop_old_pairs()
+
+    def lock(self, *roles: str) -> Lock:
+        """Return the lock of a socket that lets in keys of these roles."""
+        return Lock(self._secret, lambda public, address: self._judge(public, address, roles))
+
+    def permit_of(self, public: str) -> AllowedKey | None:
+        """Return what the list says of a key, good or not; None: nothing."""
+        return self._allowed.get(public)
+
+    def _judge(self, public: str, address: str, roles: Collection[str]) -> int:
+        if public not in self._allowed:
+            self._read_again()  # it may have been made just now
+        key = self._allowed.get(public)
+        if key is None:
+            self._say_refused(address, "its key is not on the list" if public else "it showed no key")
+            return NOT_LISTED
+        reason = key.why_not(_today())
+        if reason:
+            self._say_refused(address, f"the key of {key.name} is good no more: {reason}")
+            return LISTED_NO_MORE
+        if key.role not in roles:
+            self._say_refused(address, f"the key of {key.name} is that of a {key.role}")
+            return NOT_LISTED
+        return GOOD
+
+    def _say_refused(self, address: str, reason: str) -> None:
+        if not self._lines.take(1):
+            self._unsaid += 1
+            return
+        more = f"; {self._unsaid} refusals before were not logged" if self._unsaid else ""
+        logger.warning("refused a connection from %s: %s%s", address, reason, more)
+        self._unsaid = 0
+
+    def look(self) -> frozenset[str]:
+        """Read the list again if it has changed. Return the keys that were good at the last look and are no more."""
+        self._read_again()
+        before, self._good = self._good, self._good_today()
+        return before - self._good
+
+    def _read_again(self) -> None:
+        state = self._state()
+        if state != self._seen:
+            self._seen = state
+            try:
+                self._allowed = self._folder.allowed()
+            except ConfigError as error:
+                logger.error("the list of keys stays as it was: %s", error)  # noqa: TRY400 - it says all
+            else:
+                logger.info("read the list of keys again: %d keys", len(self._allowed))
+
+    def _good_today(self) -> frozenset[str]:
+        today = _today()
+        return frozenset(public for public, key in self._allowed.items() if not key.why_not(today))
+
+    def _state(self) -> tuple[int, ...]:
+        try:
+            found = self._folder.list_path.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _today() -> date:
+    return date.fromtimestamp(time.time())  # noqa: DTZ012 - days are those of the people here
+
+
+def find_doorkeeper(endpoint: Endpoint, folder: str | None) -> Doorkeeper | None:
+    """Return the doorkeeper of a scheduler; None: it has no keys, and everybody may come in.
+
+    Args:
+        endpoint: where it is to listen.
+        folder: of its keys; None: the one that is found for the address.
+
+    Raises:
+        ConfigError: if there are keys that cannot be read, or others have access to them.
+    """
+    if endpoint.scheme != TCP:
+        return None
+    path = folder_of_scheduler(endpoint) if folder is None else Path(folder).expanduser().absolute()
+    return None if path is None else Doorkeeper(KeyFolder(path))
+
+
+PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)
+"""Which keys each socket of a scheduler lets in."""

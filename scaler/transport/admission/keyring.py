@@ -1,0 +1,153 @@
+"""Keyring: the keys with which a peer tries to get in, and why it was refused, if it was.
+
+A part of the way to one scheduler; its sockets take the key that is to be tried, and tell what became of it. There are
+several keys while that of the scheduler is being replaced, and where a host has several names. Must never: go on
+without a key if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import zmq
+
+from scaler.config import ConfigError
+from scaler.endpoint import Endpoint
+from scaler.keys.key_file import KeyFile
+from scaler.transport.admission.greeting import Question
+
+LISTED_NO_MORE, NOT_LISTED = 500, 400
+"""What a scheduler answers to a key that it let in before, and to one that it does not know: codes of ZAP, the only
+ones that reach a peer."""
+
+SILENT_REFUSALS = 3
+"""A scheduler hangs up without a word on a peer that took its key for another one. So does one that is just ending, but
+not so often in a row."""
+
+_WITH_KEYS, _WITHOUT = "CURVE", "NULL"
+_MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+_AUTH, _PROTOCOL = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH), int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+FAILURES = _AUTH | _PROTOCOL | int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+
+
+class _Try(NamedTuple):
+    """One of the keys, for one of those that the scheduler may show."""
+
+    file: KeyFile
+    server: str
+
+
+def _tries(keys: Sequence[KeyFile]) -> list[_Try]:
+    return [_Try(key, server) for key in keys for server in key.servers]
+
+
+class Keyring:
+    """The keys for one address.
+
+    Args:
+        endpoint: where the scheduler listens.
+        read: returns the keys that there are, the likeliest first; none: it is entered without. Called again when none
+            of them fits, because that of the scheduler may have been replaced.
+
+    Raises:
+        ConfigError: if they cannot be read.
+    """
+
+    def __init__(self, endpoint: Endpoint, read: Callable[[], Sequence[KeyFile]]) -> None:
+        self._endpoint = endpoint
+        self._read = read
+        self._tries = _tries(read())
+        self._question = Question(endpoint)
+        self._at = 0
+        self._silent = 0
+        self._failed = 0
+        """how many tries in a row came to nothing"""
+        self._best = (0, "")
+        """of these, the answer that says most, and how much that is"""
+        self.refusal = ""
+        """why there is no way in, as a sentence for people; empty as long as there may be one"""
+
+    def lend(self, socket: zmq.Socket[bytes]) -> None:
+        """Have a socket, which is not connected yet, show the key that is to be tried."""
+        if self._tries:
+            now = self._tries[self._at]
+            socket.setsockopt_string(zmq.CURVE_SERVERKEY, now.server)
+            socket.setsockopt_string(zmq.CURVE_PUBLICKEY, now.file.public)
+            socket.setsockopt_string(zmq.CURVE_SECRETKEY, now.file.secret)
+
+    def opened(self) -> None:
+        """It fits, or all begins anew."""
+        self._silent = self._failed = 0
+        self._question.mechanism = ""
+        self._best = (0, "")
+
+    def failed(self, event: int, value: int) -> None:
+        """A handshake has failed: the event of ZeroMQ and what came with it."""
+        asks_for = self._question.mechanism
+        is_mismatch = event == _PROTOCOL and value == _MISMATCH
+        if not self._tries:
+            if is_mismatch or asks_for == _WITH_KEYS:
+                self.refusal = self._no_file()
+            elif event not in (_AUTH, _PROTOCOL):
+                self._question.ask()
+            return
+        weight, sentence = self._meaning(event, value, has_no_keys=is_mismatch or asks_for == _WITHOUT)
+        if not weight:
+            self._question.ask()
+            self._silent += 1
+            if self._silent < SILENT_REFUSALS:
+                return
+        self._try_next(weight, sentence)
+
+    def _try_next(self, weight: int, sentence: str) -> None:
+        self._silent = 0
+        if not self._best[1] or weight > self._best[0]:
+            self._best = weight, sentence
+        self._failed += 1
+        if self._failed < len(self._tries):
+            self._at = (self._at + 1) % len(self._tries)
+        elif not self._has_others():
+            self.refusal = self._best[1]
+
+    def _has_others(self) -> bool:
+        """Read the keys again. Return whether there are some that were not tried."""
+        try:
+            tries = _tries(self._read())
+        except ConfigError:
+            return False
+        if {*tries} <= {*self._tries}:
+            return False
+        self._tries, self._at = tries, 0
+        self.opened()
+        return True
+
+    def _meaning(self, event: int, value: int, *, has_no_keys: bool) -> tuple[int, str]:
+        """Return how much a failure says, and what."""
+        file, at = self._tries[self._at].file, self._endpoint
+        if event == _AUTH and value == LISTED_NO_MORE:
+            return 3, (
+                f"the scheduler at {at} takes the key in {file} no more: it was revoked, or its last day is over; ask "
+                "whoever runs the scheduler for a new one (scaler_keys allow)"
+            )
+        if event == _AUTH:
+            return 2, (
+                f"the key in {file} is not on the list of the scheduler at {at}, or not for this; ask whoever runs the "
+                "scheduler for another one (scaler_keys allow)"
+            )
+        if has_no_keys:
+            return 1, (
+                f"what listens at {at} has no keys, though there is one for it in {file}: it is another program, or a "
+                "scheduler that was started without; do not trust it before you know; if it is right, remove the file"
+            )
+        return 0, (
+            f"what listens at {at} is not the scheduler that the key in {file} is for: the scheduler has a new key, or "
+            "it is another program; ask whoever runs it for the file as it is now"
+        )
+
+    def _no_file(self) -> str:
+        return (
+            f"the scheduler at {self._endpoint} lets in nobody without a key, and this user has none for it: ask "
+            "whoever runs it for a file (scaler_keys allow NAME --role client), and name it as key_file, --key-file or "
+            "SCALER_KEY_FILE"
+        )

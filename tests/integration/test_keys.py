@@ -1,0 +1,316 @@
+"""Schedulers with keys: real processes over TCP, each found, refused and ended as the pages say."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import AsyncClient, AuthenticationError, Client, ClientShutdownException, ConfigError, DisconnectedError
+from scaler.endpoint import Endpoint
+from scaler.keys.finding import folder_for
+from scaler.keys.folder import KeyFolder, Pair
+from scaler.monitor.subscriber import Subscriber
+from tests.support.processes import Command, free_address, wait_until
+from tests.support.timing import at_best
+
+SOON_SECONDS = 1.0
+"""in which refusals and revocations are heard"""
+
+
+def keys(*arguments: str) -> str:
+    """Run `scaler_keys`; return what it prints."""
+    command = [sys.executable, "-m", "scaler.cli.keys", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Site:
+    """A scheduler with keys and a cluster of the same user, and what they say."""
+
+    def __init__(self, home: Path) -> None:
+        self.address, self.monitor = free_address(), free_address()
+        keys("new", self.address, self.monitor)
+        self.folder = folder_for(Endpoint.parse(self.address))
+        self.commands: list[Command] = []
+        self.elsewhere = home / "elsewhere"
+        self.elsewhere.mkdir()
+        self.scheduler = self.start("scheduler", self.address, "--no-protected", "--monitor-address", self.monitor)
+        self.scheduler.wait_for("who has a key can connect")
+
+    def start(self, module: str, *arguments: str, **options: Any) -> Command:
+        command = Command(module, *arguments, **options)
+        self.commands.append(command)
+        return command
+
+    def cluster(self, *arguments: str, **options: Any) -> Command:
+        return self.start("cluster", self.address, "-n", "1", *arguments, **options)
+
+    def allow(self, name: str, role: str = "client", *more: str) -> str:
+        return keys("allow", name, "--role", role, "--folder", str(self.folder), *more).strip()
+
+    def revoke(self, name: str) -> None:
+        keys("revoke", name, "--folder", str(self.folder))
+
+    def changed(self, label: str, /, **values: Any) -> str:
+        """Return a copy of the file of a client with other values."""
+        known = json.loads((self.folder / "client.json").read_text())
+        file = self.elsewhere / f"{label}.json"
+        file.touch(0o600)
+        file.write_text(json.dumps(known | values))
+        return str(file)
+
+    def end(self) -> None:
+        for command in reversed(self.commands):
+            command.kill_all()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "home"))
+    site = Site(tmp_path)
+    yield site
+    site.end()
+
+
+def nested() -> tuple[int, str]:
+    with Client() as client:
+        return client.submit(pow, 2, 10).result(), repr(client)
+
+
+def wait_here(seconds: float) -> str:
+    time.sleep(seconds)
+    return "done"
+
+
+def failure(run: Callable[[], Any]) -> tuple[BaseException, float]:
+    """Return the error of a call, and after how long it came."""
+    began = time.monotonic()
+    with pytest.raises((AuthenticationError, DisconnectedError, ConfigError)) as failed:
+        run()
+    return failed.value, time.monotonic() - began
+
+
+def use(*arguments: Any, **options: Any) -> int:
+    with Client(*arguments, **options) as client:
+        return client.submit(pow, 2, 10).result(timeout=30)
+
+
+def refusal(text: str, address: str, file: str | None) -> float:
+    """Return how long it takes until a client is refused, with this text."""
+    error, seconds = failure(lambda: use(address, key_file=file))
+    assert type(error) is AuthenticationError
+    assert text in str(error)
+    return seconds
+
+
+@pytest.mark.thorough
+def test_the_same_user_types_nothing_and_others_name_a_file(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.cluster()
+    assert use(site.address) == 1024
+    with Client(site.address) as client:
+        assert client.submit(nested).result()[0] == 1024
+    file = site.allow("alice")
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
+    assert use(site.address, key_file=file) == use(file) == use(Path(file)) == 1024
+    monkeypatch.setenv("SCALER_KEY_FILE", file)
+    assert use(site.address) == 1024
+
+
+@pytest.mark.thorough
+def test_a_cluster_elsewhere_names_its_file_and_its_tasks_have_clients(site: Site) -> None:
+    file = site.allow("node7", "worker")
+    site.cluster("--key-file", file, env={"SCALER_KEY_FOLDER": str(site.elsewhere)})
+    with Client(site.address) as client:
+        assert client.submit(nested).result()[0] == 1024
+
+
+@pytest.mark.thorough
+def test_who_is_refused_hears_why_within_a_second(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger, other = Pair.new(), Pair.new()
+    refused = {
+        "is not on the list": site.changed("stranger", public=stranger.public, secret=stranger.secret),
+        "is not the scheduler that the key in": site.changed("other", servers=[other.public]),
+        "it was revoked": site.changed("revoked", **json.loads(Path(site.allow("bob")).read_text())),
+    }
+    site.revoke("bob")
+    for text, file in refused.items():
+        assert at_best(lambda text=text, file=file: refusal(text, site.address, file), SOON_SECONDS) < SOON_SECONDS  # type: ignore[misc]
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
+    text = "lets in nobody without a key"
+    assert at_best(lambda: refusal(text, site.address, None), SOON_SECONDS) < SOON_SECONDS
+
+
+@pytest.mark.thorough
+def test_an_async_client_is_refused_and_let_in_alike(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.cluster()
+    file = site.folder / "client.json"
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
+
+    async def run() -> None:
+        async with AsyncClient(file) as client:
+            assert await client.submit(pow, 2, 10) == 1024
+        async with AsyncClient(site.address) as client:
+            with pytest.raises(AuthenticationError, match="lets in nobody without a key"):
+                await client.submit(pow, 2, 10)
+
+    asyncio.run(run())
+
+
+def test_a_file_is_no_good_for_another_role_nor_if_others_can_read_it(site: Site) -> None:
+    error, _ = failure(lambda: use(site.address, key_file=str(site.folder / "worker.json")))
+    assert "is the key of a worker, and a client needs another one" in str(error)
+    file = site.folder / "client.json"
+    file.chmod(0o640)
+    error, _ = failure(lambda: use(site.address, key_file=str(file)))
+    assert "its mode is 640" in str(error)
+    del error
+    gc.collect()  # what they have left open would be a warning now, and warnings are errors
+    cluster = site.cluster("--key-file", str(site.folder / "monitor.json"))
+    cluster.wait_for("is the key of a monitor, and a worker needs another one")
+    assert cluster.process.wait(30) == 2
+
+
+@pytest.mark.thorough
+def test_a_key_cannot_be_what_its_role_is_not_even_if_the_file_lies(site: Site) -> None:
+    worker = json.loads((site.folder / "worker.json").read_text())
+    client = json.loads((site.folder / "client.json").read_text())
+    lying = site.changed("lying", public=worker["public"], secret=worker["secret"])
+    error, _ = failure(lambda: use(site.address, key_file=lying))
+    assert "the key of worker is that of a worker, and a client needs one of a client" in str(error)
+    lying = site.changed("liar", public=client["public"], secret=client["secret"], role="worker")
+    cluster = site.cluster("--key-file", lying, "--death-timeout-seconds", "5")
+    cluster.wait_for("the key of client is that of a client, and a cluster needs one of a worker")
+    assert cluster.process.wait(30) == 1
+
+
+@pytest.mark.thorough
+def test_revocation_ends_sessions_within_a_second_and_leaves_others_alone(site: Site) -> None:
+    site.cluster()
+    names = iter("abcdefgh")
+
+    def revoke() -> float:
+        """Return how long her session goes on."""
+        name = next(names)
+        with Client(site.address) as ours, Client(site.allow(name)) as hers:
+            her_task, our_task = hers.submit(wait_here, 60), ours.submit(wait_here, 0.1)
+            wait_until(lambda: hers.story(her_task).state == "running", "her task to run")
+            KeyFolder(site.folder).revoke(name, date.today())  # noqa: DTZ011 - as the command does
+            began = time.monotonic()
+            with pytest.raises(AuthenticationError, match="it was revoked"):
+                her_task.result(timeout=30)
+            taken = time.monotonic() - began
+            assert our_task.result(timeout=30) == "done"  # her task was cancelled, and gave up the only worker
+            with pytest.raises(AuthenticationError, match="it was revoked"):
+                hers.submit(pow, 2, 10)
+        site.scheduler.wait_for(f"the key of {name} is good no more")
+        return taken
+
+    assert at_best(revoke, SOON_SECONDS) < SOON_SECONDS
+
+
+@pytest.mark.thorough
+def test_a_cluster_whose_key_is_revoked_ends_and_its_tasks_run_elsewhere(site: Site) -> None:
+    lost = site.cluster("--key-file", site.allow("node7", "worker"))
+    lost.wait_for("up: scheduler")
+    with Client(site.address) as client:
+        future = client.submit(wait_here, 1.0)
+        wait_until(lambda: client.story(future).state == "running", "the task to run")
+        site.revoke("node7")
+        lost.wait_for("the cluster ends: the scheduler at")
+        assert lost.process.wait(30) == 1
+        site.cluster()
+        assert future.result(timeout=60) == "done"
+
+
+@pytest.mark.thorough
+def test_only_an_admin_ends_the_scheduler(site: Site) -> None:
+    with Client(site.folder / "client.json") as client, pytest.raises(ClientShutdownException, match="only an admin"):
+        client.shutdown()
+    with Client(site.folder / "admin.json") as client:
+        client.shutdown()
+    assert site.scheduler.process.wait(30) == 0
+
+
+@pytest.mark.thorough
+def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    viewer = Subscriber(site.monitor, ["scheduler"])
+    wait_until(viewer.receive, "news of the scheduler")
+    viewer.close()
+    file = site.allow("eve", "monitor")
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
+    viewer = Subscriber(site.monitor, ["scheduler"], key_file=file)
+    wait_until(viewer.receive, "news of the scheduler")
+    site.revoke("eve")
+    wait_until(lambda: (viewer.receive(), "revoked" in viewer.problem)[1], "its refusal")
+    viewer.close()
+    stranger = Subscriber(site.monitor, ["scheduler"])
+    wait_until(lambda: (stranger.receive(), "without a key" in stranger.problem)[1], "its refusal")
+    stranger.close()
+    top = Command("top", site.monitor, "--once", "--timeout", "20", "--key-file", str(site.folder / "monitor.json"))
+    assert top.end() == 0
+    assert "scheduler" in top.output
+    top.kill_all()
+
+
+@pytest.mark.thorough
+def test_a_new_key_of_the_scheduler_loses_no_task(site: Site) -> None:
+    site.cluster()
+    with Client(site.address) as client:
+        futures = [client.submit(wait_here, 0.01) for _ in range(50)]
+        keys("rotate", "--folder", str(site.folder))
+        site.scheduler.signal(signal.SIGTERM)
+        assert site.scheduler.end() == 0
+        again = site.start("scheduler", site.address)
+        again.wait_for("who has a key can connect")
+        assert [future.result(timeout=60) for future in futures] == ["done"] * 50
+        assert client.submit(pow, 2, 10).result(timeout=60) == 1024
+    assert use(site.address) == 1024
+
+
+def secrets_of(folder: Path) -> set[str]:
+    files = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+    server = json.loads((folder / "scheduler.key").read_text())
+    return {file["secret"] for file in files} | {pair["secret"] for pair in server["keys"]}
+
+
+@pytest.mark.thorough
+def test_no_secret_is_in_command_lines_environments_logs_and_texts(site: Site) -> None:
+    cluster = site.cluster("--logging-level", "DEBUG")
+    with Client(site.folder / "client.json") as client:
+        said = repr((client, client.submit(nested).result(), client.workers(), client.info()))
+    said += site.scheduler.output + cluster.output
+    for pid in (site.scheduler.pid, cluster.pid):
+        for name in ("cmdline", "environ"):
+            said += Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    secrets = secrets_of(site.folder)
+    assert len(secrets) == 5
+    assert not [secret for secret in secrets if secret in said]
+
+
+def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scaler.cli.keys"]
+    env = {**os.environ, "SCALER_KEY_FOLDER": str(tmp_path)}
+    for arguments, text in (
+        (["list"], "there are no keys in"),
+        (["new", "ipc:///tmp/x"], "keys are for TCP"),
+        (["new", "nowhere"], "is not an address"),
+        (["check", str(tmp_path / "none")], "No such file"),
+        (["allow", "alice", "--role", "client", "--until", "soon"], "is no day such as 2027-01-31"),
+    ):
+        done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode in (1, 2), arguments
+        assert text in done.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []

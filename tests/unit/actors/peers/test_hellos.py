@@ -1,0 +1,42 @@
+"""What the owner of a key may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.peers.hellos import wrong_key
+from scaler.ids import NO_ID, ClientId, random_id
+from scaler.keys.allowed import AllowedKey
+from scaler.keys.folder import Pair
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.worker import WorkerHello
+
+CLIENT = ClientHello(1, "1.0", "3.11.7", "3.0", ClientId(random_id()), NO_ID, 0)
+NESTED = ClientHello(1, "1.0", "3.11.7", "3.0", ClientId(random_id()), random_id(), 1)
+AGENT = WorkerHello(1, "1.0", "3.11.7", "3.0", random_id(), "a,b", b"", random_id())
+
+
+def permit(role: str) -> AllowedKey:
+    return AllowedKey(role, "alice", Pair.new().public)
+
+
+@pytest.mark.parametrize(
+    ("role", "good"),
+    [("client", [CLIENT, NESTED]), ("admin", [CLIENT, NESTED]), ("worker", [AGENT, NESTED]), ("monitor", [NESTED])],
+)
+def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[ClientHello | WorkerHello]) -> None:
+    """A client inside a task shows the token of its agent, which is looked at next."""
+    for hello in (CLIENT, NESTED, AGENT):
+        reason = wrong_key(permit(role), hello, None)
+        assert (not reason) == (hello in good), (role, hello)
+        if reason:
+            assert f"the key of alice is that of a {role}" in reason
+
+
+def test_a_session_goes_on_under_the_name_that_began_it() -> None:
+    assert wrong_key(permit("client"), CLIENT, "alice") == ""
+    assert "that of another peer" in wrong_key(permit("client"), CLIENT, "bob")
+
+
+def test_where_nobody_needs_a_key_all_may_be_all() -> None:
+    assert wrong_key(None, CLIENT, None) == wrong_key(None, AGENT, None) == ""

@@ -1,0 +1,64 @@
+"""The list of those who are let in, as people write it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.keys.allowed import Allowed, AllowedKey
+from scaler.keys.folder import Pair
+
+TODAY = date(2026, 11, 23)
+KEY, OTHER = Pair.new().public, Pair.new().public
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    keys = [
+        AllowedKey("client", "alice", KEY, until=date(2027, 1, 1)),
+        AllowedKey("worker", "node-7", OTHER, revoked=TODAY),
+    ]
+    allowed = Allowed.parse(str(Allowed(keys)))
+    assert list(allowed.values()) == keys
+    assert allowed[KEY].name == "alice"
+
+
+def test_empty_lines_and_comments_say_nothing() -> None:
+    assert len(Allowed.parse("")) == 0
+    assert list(Allowed.parse(f"\n  # alice left\n   client   bob\t{KEY}  \n")) == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("root alice KEY", "'root' is no role: take client, worker, monitor or admin"),
+        ("client alice short", "what follows the name alice is no public key"),
+        ("client alice", "what follows the name alice is no public key"),
+        ("client a/b KEY", "cannot be the name"),
+        ("client alice KEY tasks=5", "'tasks=5' is unknown"),
+        ("client alice KEY until=soon", "'until=soon' has no day"),
+        ("client alice KEY until=2027-01-01 5", "'5' is unknown"),
+    ],
+)
+def test_a_bad_line_is_refused_and_named(line: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^line 2: .*{text}"):
+        Allowed.parse(f"client bob {OTHER}\n{line.replace('KEY', KEY)}\n")
+
+
+def test_a_key_is_on_the_list_once() -> None:
+    with pytest.raises(ConfigError, match="line 2: the key of bob is on the list twice"):
+        Allowed.parse(f"client alice {KEY}\nclient bob {KEY}\n")
+
+
+def test_a_key_is_good_on_its_last_day_and_not_after_it() -> None:
+    key = AllowedKey("client", "alice", KEY, until=TODAY)
+    assert key.why_not(TODAY) == ""
+    assert key.why_not(date(2026, 11, 24)) == "it was good until 2026-11-23"
+    assert "revoked on 2026-11-23" in AllowedKey("client", "alice", KEY, revoked=TODAY).why_not(TODAY)
+
+
+def test_a_name_has_those_keys_that_are_good() -> None:
+    old, new = AllowedKey("client", "alice", KEY, revoked=TODAY), AllowedKey("client", "alice", OTHER)
+    assert Allowed([old, new]).named("alice", TODAY) == [new]
+    assert Allowed([old]).named("alice", TODAY) == []

@@ -1,0 +1,87 @@
+"""Files of keys are read only if nobody else could have read or written them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.keys.private_files import check_private_folder, make_private_folder, read_private, write_private
+
+
+def test_what_was_written_is_read_and_is_its_owners_alone(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    umask = os.umask(0)
+    try:
+        write_private(file, "secret")
+        write_private(file, "another")
+    finally:
+        os.umask(umask)
+    assert read_private(file) == "another"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_new_file_takes_the_place_of_none(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    write_private(file, "first", is_new=True)
+    with pytest.raises(FileExistsError):
+        write_private(file, "second", is_new=True)
+    assert read_private(file) == "first"
+    assert [each.name for each in tmp_path.iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
+def test_a_file_that_others_may_use_is_refused_and_its_mode_is_named(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "key"
+    write_private(file, "secret")
+    file.chmod(mode)
+    with pytest.raises(ConfigError, match=f"its mode is {mode:o}.*chmod 600") as refused:
+        read_private(file)
+    assert "secret" not in str(refused.value)
+
+
+def test_links_pipes_folders_and_missing_files_are_refused(tmp_path: Path) -> None:
+    file, link, pipe = tmp_path / "key", tmp_path / "link", tmp_path / "pipe"
+    write_private(file, "secret")
+    link.symlink_to(file)
+    os.mkfifo(pipe, 0o600)
+    for path, text in (
+        (link, "is a link"),
+        (pipe, "is no file"),
+        (tmp_path, "is no file"),
+        (tmp_path / "none", "No such file"),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            read_private(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_or_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    file, folder = tmp_path / "key", tmp_path / "keys"
+    write_private(file, "secret")
+    make_private_folder(folder)
+    os.chown(file, 65534, 65534)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        read_private(file)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        check_private_folder(folder)
+
+
+def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    folder, link = tmp_path / "above" / "keys", tmp_path / "link"
+    make_private_folder(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    make_private_folder(folder)  # which is there
+    link.symlink_to(folder)
+    with pytest.raises(ConfigError, match="it is a link"):
+        make_private_folder(link)
+    folder.chmod(0o750)
+    with pytest.raises(ConfigError, match="chmod 700"):
+        check_private_folder(folder)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        check_private_folder(tmp_path / "none")

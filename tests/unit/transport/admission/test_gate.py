@@ -1,0 +1,159 @@
+"""Who is let in by a gate, over real sockets, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from scaler.endpoint import Endpoint
+from scaler.keys.folder import Pair
+from scaler.keys.key_file import KeyFile
+from scaler.transport.admission.gate import Lock
+from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
+from scaler.transport.interface import Dialer
+from scaler.transport.opening import open_place
+from scaler.transport.publisher import Publisher
+from scaler.transport.zeromq import ZeroMQ
+from tests.support.processes import free_address, wait_until
+
+SERVER, GOOD, REVOKED, UNKNOWN = (Pair.new() for _ in range(4))
+CODES = {GOOD.public: 200, REVOKED.public: LISTED_NO_MORE}
+LOCK = Lock(SERVER.secret, lambda public, _address: CODES.get(public, NOT_LISTED))
+
+
+def key(pair: Pair, server: Pair = SERVER) -> KeyFile:
+    return KeyFile("client", "alice", (), (server.public,), pair.public, pair.secret, Path("/keys/alice.json"))
+
+
+class Place:
+    """A listener with keys, and those who come."""
+
+    def __init__(self) -> None:
+        endpoint = Endpoint.parse(free_address())
+        self.transport = open_place(endpoint, 1, 64 << 20, 128 << 20, LOCK)
+        self.listener = self.transport.listen(60)
+        self.peers: list[ZeroMQ] = []
+        self.dialers: list[list[Dialer]] = []
+        """those of each, of which the last one is open"""
+
+    def come(self, *keys: KeyFile) -> tuple[ZeroMQ, Callable[[], None]]:
+        """Have a peer come and say hello, again and again. Returns it, and what moves both sides on."""
+        peer = ZeroMQ(self.listener.endpoint, keys=lambda: keys)
+        self.peers.append(peer)
+        dialers = [peer.dial()]
+        dialers[0].send(b"hello", [])
+
+        def move() -> None:
+            self.listener.let_in()
+            if dialers[-1].was_cut() and not peer.refusal:
+                dialers[-1].close()
+                dialers.append(peer.dial())
+                dialers[-1].send(b"hello", [])
+
+        self.dialers.append(dialers)
+        return peer, move
+
+    def close(self) -> None:
+        for peer, dialers in zip(self.peers, self.dialers, strict=True):
+            dialers[-1].close()
+            peer.close()
+        self.listener.close()
+        self.transport.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    place = Place()
+    yield place
+    place.close()
+
+
+def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -> None:
+    peer, move = place.come(key(GOOD))
+    received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello")
+    assert received[1] == b"hello"
+    assert place.listener.key_of(received[0]) == GOOD.public
+    place.listener.forget(received[0])
+    assert place.listener.key_of(received[0]) == ""
+    assert not peer.refusal
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ([key(UNKNOWN)], "is not on the list"),
+        ([key(REVOKED)], "it was revoked"),
+        ([key(GOOD, server=UNKNOWN)], "is not the scheduler that the key"),
+        ([key(Pair(GOOD.public, UNKNOWN.secret))], "is not the scheduler that the key"),
+        ([], "lets in nobody without a key"),
+    ],
+)
+def test_others_hear_why_not_and_nothing_of_theirs_gets_in(place: Place, keys: list[KeyFile], text: str) -> None:
+    peer, move = place.come(*keys)
+    refusal = wait_until(lambda: (move(), peer.refusal)[1], "a refusal", seconds=10)
+    assert text in refusal
+    assert place.listener.receive() is None
+
+
+def test_of_several_keys_the_one_that_fits_is_found(place: Place) -> None:
+    peer, move = place.come(key(UNKNOWN), key(GOOD, server=UNKNOWN), key(GOOD))
+    received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello", seconds=10)
+    assert place.listener.key_of(received[0]) == GOOD.public
+    assert not peer.refusal
+
+
+def test_a_peer_with_a_key_does_not_enter_a_place_without() -> None:
+    transport = open_place(Endpoint.parse(free_address()), 1, 64 << 20, 128 << 20, None)
+    listener = transport.listen(60)
+    assert listener.gate_descriptor is None
+    peer = ZeroMQ(listener.endpoint, keys=lambda: [key(GOOD)])
+    dialer = peer.dial()
+    dialer.send(b"hello", [])
+    wait_until(lambda: (dialer.was_cut(), peer.refusal)[1], "a refusal", seconds=10)
+    assert "has no keys" in peer.refusal
+    assert listener.receive() is None
+    dialer.close()
+    peer.close()
+    listener.close()
+    transport.close()
+
+
+def test_viewers_are_let_in_by_their_keys_and_hung_up_on_when_these_are_over() -> None:
+    publisher = Publisher(Endpoint.parse(free_address()), LOCK)
+    with zmq.Context() as context:
+        viewers = {}
+        for name, pair in (("good", GOOD), ("unknown", UNKNOWN)):
+            viewer = viewers[name] = context.socket(zmq.SUB)
+            viewer.setsockopt(zmq.LINGER, 0)
+            viewer.setsockopt(zmq.RECONNECT_IVL, -1)
+            viewer.setsockopt_string(zmq.CURVE_SERVERKEY, SERVER.public)
+            viewer.setsockopt_string(zmq.CURVE_PUBLICKEY, pair.public)
+            viewer.setsockopt_string(zmq.CURVE_SECRETKEY, pair.secret)
+            viewer.setsockopt(zmq.SUBSCRIBE, name.encode())
+        with viewers["unknown"].get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH) as refusals:
+            for viewer in viewers.values():
+                viewer.connect(publisher.endpoint.address)
+            changes: list[tuple[bool, bytes]] = []
+
+            def hear() -> bool:
+                publisher.let_in()
+                changes.extend(publisher.changes(100))
+                return bool(changes) and bool(refusals.poll(0))
+
+            wait_until(hear, "one subscription and one refusal")
+            viewers["unknown"].disable_monitor()
+        assert changes == [(True, b"good")]
+        publisher.send(b"good", b"news")
+        assert viewers["good"].recv_multipart() == [b"good", b"news"]
+        with viewers["good"].get_monitor_socket(zmq.EVENT_DISCONNECTED) as ends:
+            publisher.hang_up(frozenset({UNKNOWN.public}))
+            assert not ends.poll(50)
+            publisher.hang_up(frozenset({GOOD.public}))
+            assert ends.poll(10_000)
+            viewers["good"].disable_monitor()
+        for viewer in viewers.values():
+            viewer.close()
+    publisher.close()

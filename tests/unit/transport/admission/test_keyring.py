@@ -1,0 +1,131 @@
+"""Which key is tried, and what is made of refusals, without a socket but for what it is lent to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import zmq
+
+from scaler.endpoint import Endpoint
+from scaler.keys.folder import Pair
+from scaler.keys.key_file import KeyFile
+from scaler.transport.admission import greeting
+from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED, SILENT_REFUSALS, Keyring
+
+AT = Endpoint.parse("tcp://10.0.0.5:2345")
+AUTH, PROTOCOL = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH), int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+SILENT = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a real listener says is in `test_greeting.py`."""
+    monkeypatch.setattr(greeting, "mechanism_at", lambda _endpoint: "")
+
+
+def key(name: str, n_servers: int = 1) -> KeyFile:
+    own, servers = Pair.new(), tuple(Pair.new().public for _ in range(n_servers))
+    return KeyFile("client", name, (), servers, own.public, own.secret, Path(f"/keys/{name}.json"))
+
+
+def ring(*keys: KeyFile) -> Keyring:
+    return Keyring(AT, lambda: keys)
+
+
+class Recorder:
+    """Notes what a socket would show; that real ones do is in `test_gate.py`."""
+
+    def __init__(self) -> None:
+        self.options: dict[int, str] = {}
+
+    def setsockopt_string(self, option: int, value: str) -> None:
+        self.options[option] = value
+
+
+def lent(keyring: Keyring) -> tuple[str, str]:
+    """The keys that a socket shows now: that of the scheduler, and its own."""
+    socket = Recorder()
+    keyring.lend(cast("Any", socket))
+    return socket.options.get(zmq.CURVE_SERVERKEY, ""), socket.options.get(zmq.CURVE_PUBLICKEY, "")
+
+
+def test_a_socket_without_keys_shows_none() -> None:
+    assert lent(ring()) == ("", "")
+
+
+def test_a_socket_shows_the_likeliest_key_and_the_next_one_when_that_is_refused() -> None:
+    first, second = key("first"), key("second", n_servers=2)
+    keyring = ring(first, second)
+    seen = []
+    for _ in range(3):
+        seen.append(lent(keyring))
+        assert not keyring.refusal
+        keyring.failed(AUTH, NOT_LISTED)
+    tries = (first, first.servers[0]), (second, second.servers[0]), (second, second.servers[1])
+    assert seen == [(server, each.public) for each, server in tries]
+    assert "not on the list" in keyring.refusal
+
+
+@pytest.mark.parametrize(
+    ("event", "value", "text"),
+    [
+        (AUTH, NOT_LISTED, "is not on the list of the scheduler at tcp://10.0.0.5:2345"),
+        (AUTH, LISTED_NO_MORE, "no more: it was revoked, or its last day is over"),
+        (PROTOCOL, MISMATCH, "has no keys, though there is one for it in /keys/a.json"),
+    ],
+)
+def test_each_refusal_has_its_sentence_at_once(event: int, value: int, text: str) -> None:
+    keyring = ring(key("a"))
+    keyring.failed(event, value)
+    assert text in keyring.refusal
+    assert "/keys/a.json" in keyring.refusal
+
+
+def test_silence_counts_when_it_comes_again_and_again() -> None:
+    keyring = ring(key("a"))
+    for _ in range(SILENT_REFUSALS - 1):
+        keyring.failed(SILENT, 32)
+        assert not keyring.refusal
+    keyring.opened()
+    for _ in range(SILENT_REFUSALS):
+        assert not keyring.refusal
+        keyring.failed(SILENT, 32)
+    assert "is not the scheduler that the key in /keys/a.json" in keyring.refusal
+
+
+def test_of_several_refusals_the_one_that_says_most_is_told() -> None:
+    keyring = ring(key("a"), key("b"), key("c"))
+    keyring.failed(AUTH, NOT_LISTED)
+    keyring.failed(AUTH, LISTED_NO_MORE)
+    for _ in range(SILENT_REFUSALS):
+        keyring.failed(SILENT, 32)
+    assert "/keys/b.json" in keyring.refusal
+    assert "revoked" in keyring.refusal
+
+
+def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> None:
+    keyring = ring()
+    for _ in range(10):
+        keyring.failed(SILENT, 32)
+    assert not keyring.refusal
+    keyring.failed(PROTOCOL, MISMATCH)
+    assert "lets in nobody without a key" in keyring.refusal
+    assert "SCALER_KEY_FILE" in keyring.refusal
+
+
+def test_when_none_fits_the_files_are_read_again() -> None:
+    old, new = key("a"), key("a")
+    there = [old]
+    keyring = Keyring(AT, lambda: there)
+    there = [new, old]
+    for _ in range(SILENT_REFUSALS):
+        keyring.failed(SILENT, 32)
+    assert not keyring.refusal
+    assert lent(keyring)[0] == new.servers[0]
+    for _ in range(2 * SILENT_REFUSALS):
+        assert not keyring.refusal
+        keyring.failed(SILENT, 32)
+    assert "has a new key" in keyring.refusal

@@ -151,3 +151,17 @@ class OwnerLeft:
     """client session -> object store: forget what this client owns."""
 
     owner: ClientId
+
+
+@message
+class OwnerSaysAgain:
+    """client session -> object store: this client had another scheduler, and says again what it has stored."""
+
+    owner: ClientId
+
+
+@message
+class OwnerHasSaidAll:
+    """client session -> object store: all of that has come. None, to itself: who has not come back by now is late."""
+
+    owner: ClientId | None

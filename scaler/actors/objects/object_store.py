@@ -22,6 +22,7 @@ The table outlives the actor: the supervisor holds it. Must never: read a frame.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from scaler.actors.insight.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.messages.objects import (
@@ -34,7 +35,9 @@ from scaler.actors.messages.objects import (
     HostLeft,
     ObjectCame,
     ObjectLost,
+    OwnerHasSaidAll,
     OwnerLeft,
+    OwnerSaysAgain,
     ReleaseObjects,
     RetentionEnded,
     StoreObject,
@@ -53,6 +56,9 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
 from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, ObjectResponse
 from scaler.wire.session.lost_frames import LostFrames
+
+LATE_SECONDS = 2.5
+"""How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
 
 
 class StoredObject:
@@ -130,6 +136,11 @@ class ObjectTable:
         """graphs that need objects, and are told if these are lost"""
         self.functions: dict[ObjectId, StoredObject] = {}
         """those of the objects that are functions"""
+        self.saying_again: set[ClientId | None] = {None}
+        """owners that say again what they had stored at another scheduler; None: this one is young, and others may come
+        """
+        self.early: dict[ObjectId, list[FetchObject]] = {}
+        """what agents have asked for meanwhile, and is not here yet"""
         self.size_bytes = 0
         """of all objects together, and of the arguments that travel with open tasks"""
         self.shared_bytes = 0
@@ -178,6 +189,8 @@ class ObjectStore(Actor):
 
     def on_start(self) -> None:
         self._slices.add(self._disown_one, self._those_who_left())
+        if None in self._table.saying_again:
+            self.schedule(LATE_SECONDS, OwnerHasSaidAll(None))
         for host in [host for host in self._table.located if host.is_stopped()]:
             self._host_left(HostLeft(host))
         self._wait_for_first()
@@ -243,6 +256,8 @@ class ObjectStore(Actor):
         if self._events.of_objects is not None:
             told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
             self._events.of_objects.send(told)
+        for fetch in self._table.early.pop(store.object_id, ()):
+            self._fetch(fetch)
         return stored
 
     def _is_of_others(self, stored: StoredObject, store: StoreObject) -> bool:
@@ -334,6 +349,7 @@ class ObjectStore(Actor):
 
     @handles(OwnerLeft)
     def _owner_left(self, left: OwnerLeft) -> None:
+        self._owner_has_said_all(OwnerHasSaidAll(left.owner))
         if left.owner in self._table.owned:
             self._table.leaving[left.owner] = None
             self._slices.add(self._disown_one, self._those_who_left())
@@ -409,7 +425,9 @@ class ObjectStore(Actor):
     @handles(FetchObject)
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
-        if stored is None:
+        if stored is None and fetch.host is not None and self._table.saying_again:
+            self._table.early.setdefault(fetch.object_id, []).append(fetch)
+        elif stored is None:
             self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, ()))
         else:
             if fetch.host is not None and not stored.lost:
@@ -423,6 +441,19 @@ class ObjectStore(Actor):
                     self._ask_for(fetch.object_id, stored)
             else:
                 self._respond(fetch.peer, fetch.object_id, stored.frames, stored.location)
+
+    @handles(OwnerSaysAgain)
+    def _owner_says_again(self, news: OwnerSaysAgain) -> None:
+        """After a restart a task may come before the object that it needs, which another client has stored."""
+        self._table.saying_again.add(news.owner)
+
+    @handles(OwnerHasSaidAll)
+    def _owner_has_said_all(self, news: OwnerHasSaidAll) -> None:
+        self._table.saying_again.discard(news.owner)
+        if not self._table.saying_again:
+            early, self._table.early = self._table.early, {}
+            for fetch in chain.from_iterable(early.values()):
+                self._fetch(fetch)
 
     def _respond(self, peer: Peer, object_id: ObjectId, frames: Frames, location: bytes) -> None:
         stored = self._objects.get(object_id)

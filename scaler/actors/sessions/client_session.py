@@ -24,7 +24,9 @@ from scaler.actors.messages.objects import (
     DeleteObject,
     FetchObject,
     ObjectLost,
+    OwnerHasSaidAll,
     OwnerLeft,
+    OwnerSaysAgain,
     StoreObject,
     SupplyObject,
 )
@@ -183,6 +185,8 @@ class ClientSession(Session):
         self._tasks_most = TASKS_BEYOND_WINDOW * services.config.client_tasks
         self._account = account
         self._adoption = services.adoption if is_back else None
+        self._says_again = is_back
+        """whether it may still say what it had stored at another scheduler"""
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
         self._bare: set[GraphId] = set()
@@ -196,6 +200,7 @@ class ClientSession(Session):
         self._context = ClientContext(self._services, self.actor_ref, self._client_id, self._account, self._adoption)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsAreBack())
+            self._object_store.send(OwnerSaysAgain(self._client_id))
         self._tell_came()
 
     @handles(AgentsAreBack)
@@ -434,6 +439,9 @@ class ClientSession(Session):
         directory.attempt_times.mark(directory.next_attempt, self.now())
         if self._resubmission is not None and self._resubmission.is_over(batch[-1], self._peer.pipe.arriving_bytes):
             self._resubmission = None
+        if self._says_again and not (batch[-1].has_unsaid or self._peer.pipe.arriving_bytes):
+            self._says_again = False
+            self._object_store.send(OwnerHasSaidAll(self._client_id))
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes()))
 

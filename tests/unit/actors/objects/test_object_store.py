@@ -16,7 +16,9 @@ from scaler.actors.messages.objects import (
     HostLeft,
     ObjectCame,
     ObjectLost,
+    OwnerHasSaidAll,
     OwnerLeft,
+    OwnerSaysAgain,
     ReleaseObjects,
     StoreObject,
     SupplyObject,
@@ -24,7 +26,7 @@ from scaler.actors.messages.objects import (
 )
 from scaler.actors.objects import copies
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.objects.object_store import ObjectStore, ObjectTable
+from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore, ObjectTable
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
 from scaler.shared_memory import SharedBlock
@@ -84,8 +86,31 @@ def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
     }
 
 
-def test_an_unknown_object_is_answered_as_not_found(scene: Scene) -> None:
+def test_an_unknown_object_is_answered_as_not_found(scene: Scene, bench: Bench) -> None:
+    bench.advance(LATE_SECONDS)
     scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 0, ())]
+
+
+def test_a_young_scheduler_waits_for_the_owners_of_objects_that_hosts_ask_for(scene: Scene, bench: Bench) -> None:
+    scene.fetch()
+    scene.fetch(OTHER)
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 0, ())], "its owner knows that it is not there"
+    scene.tell(OwnerSaysAgain(ANN))
+    bench.advance(2 * LATE_SECONDS)
+    assert scene.outbox.said_to(scene.node) == []
+    scene.keep()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    scene.tell(OwnerHasSaidAll(ANN))
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(OTHER, 0, ())]
+
+
+def test_an_owner_that_leaves_says_nothing_again(scene: Scene, bench: Bench) -> None:
+    scene.tell(OwnerSaysAgain(ANN))
+    scene.fetch()
+    bench.advance(LATE_SECONDS)
+    scene.tell(OwnerLeft(ANN))
     assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 0, ())]
 
 

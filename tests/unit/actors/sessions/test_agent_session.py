@@ -794,7 +794,9 @@ def test_a_client_hears_at_once_that_its_result_went_with_the_agent(simulation: 
     simulation.check_empty()
 
 
-@pytest.mark.parametrize("location", [b"nowhere", SharedBlock.of([b"", b""]).location()])
+@pytest.mark.parametrize(
+    "location", [b"nowhere", SharedBlock.of([b"", b""]).location()], ids=["no location", "no bytes"]
+)
 def test_a_location_that_is_none_fails_the_task(simulation: Simulation, location: bytes) -> None:
     client, _ = simulation.client(), simulation.agent(1, lambda _run: Outcome(payload=b"", location=location))
     (task_id,) = client.submit(1)

@@ -281,7 +281,7 @@ class TestSubmit:
 
     def test_a_large_argument_travels_as_an_object(self, client: Client, scheduler: FakeScheduler) -> None:
         half = CARRIED_BYTES // 2
-        assert client.submit(max, b"x" * half, b"y" * half).result(10) == b"y" * half
+        assert client.submit(operator.lt, b"x" * half, b"y" * half).result(10) is True
         kinds = [instruction.kind for instruction in scheduler.of(ObjectInstruction)]
         assert kinds == [InstructionKind.CREATE_FUNCTION, InstructionKind.CREATE_FOR_TASK]
         assert len(scheduler.of(Task)[0].object_ids) == 16

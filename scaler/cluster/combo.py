@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.cluster import Cluster
@@ -84,7 +85,10 @@ class SchedulerClusterCombo:
         if "scheduler_io_threads" in arguments:
             first["io_threads"] = scheduler_io_threads
         self._scheduler = Scheduler(**_chosen(Scheduler, arguments | first))
-        self._cluster = Cluster(**_chosen(Cluster, arguments | {"address": "tcp://127.0.0.1:1", "worker_names": ()}))
+        of_cluster: dict[str, Any] = {"address": "tcp://127.0.0.1:1", "worker_names": ()}
+        if arguments.get("keys"):
+            of_cluster["key_file"] = str(Path(arguments["keys"]) / "worker.json")
+        self._cluster = Cluster(**_chosen(Cluster, arguments | of_cluster))
         self._start()
 
     def __repr__(self) -> str:
@@ -123,7 +127,7 @@ class SchedulerClusterCombo:
 
 
 SchedulerClusterCombo.__doc__ = (SchedulerClusterCombo.__doc__ or "").replace(
-    "{settings}", descriptions(*_TABLES, without=("address", "n_workers", "worker_names"))
+    "{settings}", descriptions(*_TABLES, without=("address", "n_workers", "worker_names", "key_file"))
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -51,7 +52,11 @@ def use(client: Client, tables: Sequence[ObjectReference]) -> None:
 
 def shared_memory_of(pid: int) -> int:
     """The bytes of shared memory that a process has open, as the system counts them."""
-    found = [file.stat() for file in Path(f"/proc/{pid}/fd").iterdir() if "memfd:scaler" in str(file.readlink())]
+    found = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            if "memfd:scaler" in str(file.readlink()):
+                found.append(file.stat())
     return sum({each.st_ino: each.st_blocks * 512 for each in found}.values())
 
 

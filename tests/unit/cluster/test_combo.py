@@ -20,7 +20,7 @@ from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig
 ADDRESS = "tcp://127.0.0.1:2345"
 OF_SCHEDULER = {"io_threads": "scheduler_io_threads"}
 OF_CLUSTER = {"io_threads": "worker_io_threads"}
-NOT_OF_A_COMBO = {"worker_names"}
+NOT_OF_A_COMBO = {"worker_names", "key_file"}
 CONTRACT = (
     "n_workers, address=None, monitor_address=None, worker_io_threads=1, scheduler_io_threads=1, "
     "max_number_of_tasks_waiting=-1, heartbeat_interval_seconds=2, client_timeout_seconds=60, "
@@ -124,8 +124,9 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
     given = {
         name: other(value)
         for name, value in defaults(SchedulerClusterCombo).items()
-        if name not in ("n_workers", "address", "monitor_address", "functions", *logging)
+        if name not in ("n_workers", "address", "monitor_address", "functions", "keys", *logging)
     }
+    given["keys"] = "/keys"
     combo = SchedulerClusterCombo(3, ADDRESS, **given, **logging)  # type: ignore[arg-type]
     scheduler, cluster = combo._scheduler._config, combo._cluster._config
     assert (scheduler.address, cluster.n_workers) == (ADDRESS, 3)
@@ -135,6 +136,7 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
             name = names.get(field.name, field.name)
             if name in given:
                 assert getattr(config, field.name) == given[name], name
+    assert cluster.key_file == "/keys/worker.json"
     serves = SchedulerClusterCombo(3, ADDRESS, functions={"area": "shapes:area"})  # not with each engine
     assert serves._cluster._config.functions == ("area=shapes:area",)
 

@@ -119,7 +119,9 @@ def completes_from_outside(
             outside = {arguments[name]: value for name, value in values.items()}
             call(*args, **kwargs, **outside)
 
-        completed.__signature__ = signature  # type: ignore[attr-defined]
+        # Whoever asks what a client takes, to hand that on, does not mean what is for clusters of its own.
+        shown = inspect.signature(init) if others else signature
+        completed.__signature__ = shown  # type: ignore[attr-defined]
         return completed
 
     return decorate

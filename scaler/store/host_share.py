@@ -115,6 +115,7 @@ class HostShare:
     def close(self) -> None:
         """Hold nothing any more."""
         if self._file is not None:
+            self.look()  # what those have left that were killed goes, too
             self._file.unlink(missing_ok=True)
             os.close(self._descriptor)
             with contextlib.suppress(OSError):  # others are there

@@ -205,6 +205,7 @@ class GraphActor(Actor):
 
     @handles(CancelGraph)
     def _cancel(self, _cancel: CancelGraph) -> None:
+        self._lost = ""
         self._give_up(TaskStatus.CANCELED, b"")
         self._end_if_over()
 
@@ -342,8 +343,8 @@ class GraphActor(Actor):
     def _end_if_over(self) -> None:
         if self._running or self._open_count or self._slices:
             return
-        is_canceled = self._given_up and self._given_up[0] == TaskStatus.CANCELED  # its client says no more of it
-        if not (self._is_complete() or is_canceled):
+        is_canceled = self._given_up and not self._lost and self._given_up[0] == TaskStatus.CANCELED
+        if not (self._is_complete() or is_canceled):  # of what it has cancelled, its client says no more
             return
         tell_ended(self._context, self._spec, self._nodes)
         self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref, self._lost))

@@ -504,6 +504,11 @@ class ObjectStore(Actor):
 
     @handles(HostLeft)
     def _host_left(self, left: HostLeft) -> None:
+        early = {
+            object_id: [fetch for fetch in fetches if fetch.host != left.host]
+            for object_id, fetches in self._table.early.items()
+        }
+        self._table.early = {object_id: fetches for object_id, fetches in early.items() if fetches}
         ids = list(self._table.located.get(left.host, ()))
         self._slices.add(lambda object_id: self._lose_if_there(object_id, left), ids)
         for object_id in self._copies.remove_host(left.host):

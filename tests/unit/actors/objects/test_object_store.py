@@ -106,6 +106,14 @@ def test_a_young_scheduler_waits_for_the_owners_of_objects_that_hosts_ask_for(sc
     assert scene.outbox.said_to(scene.node) == [ObjectResponse(OTHER, 0, ())]
 
 
+def test_a_host_that_leaves_waits_for_nothing(scene: Scene) -> None:
+    scene.fetch()
+    scene.tell(HostLeft(scene.node_ref))
+    scene.keep()
+    assert scene.outbox.said_to(scene.node) == []
+    assert not scene.table.copies.hosts
+
+
 def test_an_owner_that_leaves_says_nothing_again(scene: Scene, bench: Bench) -> None:
     scene.tell(OwnerSaysAgain(ANN))
     scene.fetch()

@@ -356,6 +356,7 @@ class ProcessorModel(Party):
             self.agent.record.raise_if_due(script)
             value = value_of(script, self._values)
         except ValueError as error:
+            self.agent.record.has_raised(script)
             self._context.forget_children()
             self._answer(TaskStatus.FAILED, describe_failure(error).encode(), ())
             return

@@ -127,14 +127,21 @@ class Record:
                 raise ViolationError(f"task {script.key} runs again after {self.deaths[script.key]} deaths")
             if script.once:
                 raise ViolationError(f"task {script.key} begins a second time on {processor}, and must not")
-            has_raised = any(last.at <= at for at in self.raised.get(script.key, ()))
-            if not has_raised and not self._needs_another(script.key, last, start):
+            if not self._is_a_retry(script, last) and not self._needs_another(script.key, last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
                     f"{start.at - last.at:.3f} s before, and nothing was lost since"
                 )
         starts.append(start)
         return len(starts)
+
+    def _is_a_retry(self, script: Script, last: Start) -> bool:
+        """Return whether a run follows one that has raised, and there were no more of these than its option says. Each
+        scheduler counts them anew.
+        """
+        began = max((at for at, name in self.losses if name == SCHEDULER), default=0.0)
+        raised = self.raised.get(script.key, ())
+        return any(last.at <= at for at in raised) and sum(began <= at for at in raised) <= script.raises
 
     def end(self, key: str, is_canceled: bool) -> None:
         """A run ends.
@@ -158,10 +165,12 @@ class Record:
         Raises:
             ValueError: it.
         """
-        raised = self.raised.setdefault(script.key, [])
-        if len(raised) < script.raises:
-            raised.append(self.world.now)
+        if len(self.raised.get(script.key, ())) < script.raises:
             raise ValueError(script.token)
+
+    def has_raised(self, script: Script) -> None:
+        """A run of this task has raised: in its first runs, in each, or because of a nested one."""
+        self.raised.setdefault(script.key, []).append(self.world.now)
 
     def agent_lost(self, name: str) -> None:
         """The session of an agent has ended, as it had to: that counts against the runs whose orders it has heard.

@@ -189,8 +189,9 @@ def python_calls_of(act: Callable[[], object]) -> int:
 def test_a_call_costs_few_calls_more_than_a_submit(client: Client) -> None:
     executor = client.as_executor()
     kept: list[object] = []
-    beside = python_calls_of(lambda: kept.append(executor.submit(abs, -1))) - python_calls_of(
-        lambda: kept.append(client.submit(abs, -1))
+    of_executor, of_client = (
+        min(python_calls_of(lambda: kept.append(submit(abs, -1))) for _ in range(5))  # noqa: B023 - called at once
+        for submit in (executor.submit, client.submit)
     )
-    assert beside <= 12, "with the condition of the standard library they are 16"
+    assert of_executor - of_client <= 12, "with the condition of the standard library they are 16"
     executor.shutdown()

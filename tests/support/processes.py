@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -231,7 +232,8 @@ def without_streams(*command: str, closed: str = "<&- >&- 2>&-", **options: Any)
 
 
 def open_descriptors() -> int:
-    """Return how many descriptors this process has open."""
+    """Return how many descriptors this process has open, when what is garbage has been closed."""
+    gc.collect()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 

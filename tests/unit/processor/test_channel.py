@@ -6,12 +6,12 @@ import socket
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, writable
+from tests.support.processes import open_descriptors
 
 
 @pytest.fixture
@@ -23,10 +23,6 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     yield agent, processor
     agent.close()
     processor.close()
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from scaler.store import store as store_module
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import DISK_REST_SECONDS, Store
+from tests.support.processes import open_descriptors
 
 MIB = 1 << 20
 OWN = SLAB_BYTES // 8 + MIB
@@ -65,10 +66,6 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     yield make
     for each in made:
         each.store.close()
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def memory_of(store: Store) -> int:

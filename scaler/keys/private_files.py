@@ -71,8 +71,11 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
             part.unlink()
 
 
-def make_private_folder(path: Path) -> None:
+def make_private_folder(path: Path, what: str = "folder of keys") -> None:
     """Make a folder of mode 0700, and those above it that are missing, or check the one that is there.
+
+    Args:
+        what: it is for.
 
     Raises:
         ConfigError: if others can enter it, or it is another user's.
@@ -81,21 +84,21 @@ def make_private_folder(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    check_private_folder(path)
+    check_private_folder(path, what)
 
 
-def check_private_folder(path: Path) -> None:
+def check_private_folder(path: Path, what: str = "folder of keys") -> None:
     """Raise `ConfigError` unless it is a folder of this user or root that nobody else can enter."""
     try:
         found = path.lstat()
     except OSError as error:
-        raise ConfigError(f"the folder of keys {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"the {what} {path} cannot be read: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode):
-        raise ConfigError(f"{path} is no folder of keys: it is a {'link' if stat.S_ISLNK(found.st_mode) else 'file'}")
+        raise ConfigError(f"{path} is no {what}: it is a {'link' if stat.S_ISLNK(found.st_mode) else 'file'}")
     _check_owner(path, found)
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigError(
-            f"others than its owner can enter the folder of keys {path}: its mode is {stat.S_IMODE(found.st_mode):o}; "
+            f"others than its owner can enter the {what} {path}: its mode is {stat.S_IMODE(found.st_mode):o}; "
             f"make it private: chmod 700 {path}"
         )
 

@@ -1,0 +1,214 @@
+"""JobFolder: where a scheduler keeps its jobs: a folder of its user alone, with a folder for each owner and job.
+
+Opened by the scheduler, which holds it alone or shares it, and by `scaler_jobs --file`, which changes nothing. Must
+never: delete what it cannot read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import psutil
+
+from scaler.config import ConfigError
+from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
+from scaler.jobs.schema import RecordError
+from scaler.keys.private_files import check_private_folder, make_private_folder
+
+LOCK = "lock"
+
+NAME_BYTES_MOST = 120
+"""The most bytes of the name of a job or an owner as a file name."""
+
+NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
+     "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
+)  # fmt: skip
+"""Kinds of file systems that other machines use, too. There locks and the order of writes are not what SQLite needs."""
+
+UNREADABLE = (RecordError, sqlite3.Error, OSError)
+"""What a damaged record raises."""
+
+
+def check_job_name(name: str) -> str:
+    """Return the name of a job as a file name.
+
+    Raises:
+        ConfigError: if it is empty, too long, or has characters that cannot be shown.
+    """
+    if not name or not name.isprintable():
+        raise ConfigError(f"{name!r} is no name of a job: it must have characters, and all of them printable ones")
+    file_name = quote(name, safe=" +=,@").replace(".", "%2E", 1) if name[0] == "." else quote(name, safe=" +=,@")
+    if len(file_name) > NAME_BYTES_MOST:
+        raise ConfigError(
+            f"the name of a job is too long: {name[:40]!r}...; take one of at most {NAME_BYTES_MOST} letters"
+        )
+    return file_name
+
+
+class JobFolder:
+    """The jobs of one folder.
+
+    Args:
+        path: of the folder; it is made if it is not there.
+        is_shared: whether other schedulers use it at the same time, each job by one of them.
+
+    Raises:
+        ConfigError: if others than this user can enter it, it is on a network file system, or another scheduler has it.
+        OSError: if it cannot be made.
+    """
+
+    def __init__(self, path: Path, is_shared: bool = False) -> None:
+        self.path = path.expanduser().absolute()
+        make_private_folder(self.path, "folder of jobs")
+        sync_folder(self.path.parent)
+        self._locks: dict[Path, int] = {}
+        _check_local(self.path)
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        self._lock = _locked(self.path / LOCK, kind)
+        if self._lock is None:
+            raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or take another folder")
+        self._is_shared = is_shared
+        for part in () if is_shared else self.path.glob(f"*/{PART}*"):
+            shutil.rmtree(part, ignore_errors=True)  # a job that was being made or removed
+
+    def close(self) -> None:
+        """Let others have it."""
+        for descriptor in (*self._locks.values(), self._lock):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._locks, self._lock = {}, None
+
+    def place_of(self, owner: str, name: str) -> Path:
+        """Return where a job is. Raises `ConfigError` if that is no name."""
+        return self.path / check_job_name(owner) / check_job_name(name)
+
+    def create(self, terms: JobTerms) -> JobRecord:
+        """Make a new job.
+
+        Raises:
+            ConfigError: if it cannot have that name.
+            OSError: if there is no room for it.
+        """
+        place = self.place_of(terms.owner, terms.name)
+        if not place.parent.exists():
+            place.parent.mkdir(mode=0o700)
+            sync_folder(self.path)
+        record = JobRecord.create(place, terms)
+        try:
+            self._take(place)
+        except BaseException:  # raised again
+            record.close()
+            raise
+        return record
+
+    def open(self, place: Path) -> JobRecord:
+        """Open a job.
+
+        Raises:
+            ConfigError: if another scheduler has it.
+            RecordError, sqlite3.Error, OSError: if it cannot be read.
+        """
+        self._take(place)
+        try:
+            return JobRecord.open(place)
+        except BaseException:  # raised again
+            self._give_back(place)
+            raise
+
+    def remove(self, record: JobRecord) -> None:
+        """Forget a job. It is gone for good when this returns."""
+        record.close()
+        part = record.folder.with_name(f"{PART}{os.urandom(8).hex()}")
+        record.folder.rename(part)
+        sync_folder(part.parent)
+        shutil.rmtree(part, ignore_errors=True)
+        self._give_back(record.folder)
+
+    def _take(self, place: Path) -> None:
+        if self._is_shared and place not in self._locks:
+            descriptor = _locked(place / LOCK, fcntl.LOCK_EX)
+            if descriptor is None:
+                raise ConfigError(f"the job {unquote(place.name)!r} is in use: another program has it open")
+            self._locks[place] = descriptor
+
+    def _give_back(self, place: Path) -> None:
+        descriptor = self._locks.pop(place, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def places(self) -> list[Path]:
+        """Return where all jobs are."""
+        return job_places(self.path)
+
+    def size_bytes(self) -> int:
+        """Return what all jobs take on disk."""
+        total = 0
+        for root, _, files in os.walk(self.path):
+            for file in files:
+                with contextlib.suppress(OSError):  # removed meanwhile
+                    total += os.lstat(os.path.join(root, file)).st_size  # noqa: PTH118 - thousands of them
+        return total
+
+
+def job_places(folder: Path) -> list[Path]:
+    """Return where the jobs of a folder are."""
+    return sorted(file.parent for file in folder.glob("*/*/job.sqlite") if not file.parent.name.startswith(PART))
+
+
+def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
+    """Read all jobs of a folder in a line each, without a lock; of a damaged one, why it cannot be read.
+
+    Raises:
+        ConfigError: if it is no folder of jobs.
+    """
+    check_private_folder(folder, "folder of jobs")
+    for place in job_places(folder):
+        try:
+            record = JobRecord.open(place, writing=False)
+            try:
+                yield place, record.summary()
+            finally:
+                record.close()
+        except UNREADABLE as error:
+            yield place, error
+
+
+def is_over_age(summary: Summary) -> bool:
+    """Return whether a job may be forgotten."""
+    is_running = summary.state == OPEN and not summary.terms.is_attended
+    return not is_running and summary.changed + summary.terms.keep_seconds < time.time()
+
+
+def _locked(file: Path, kind: int) -> int | None:
+    """Lock a file, which is made if it is not there. Return its descriptor, or None if others have it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _check_local(path: Path) -> None:
+    """Raise `ConfigError` if a folder is on a file system of other machines."""
+    mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+    real = path.resolve()
+    for each in (real, *real.parents):
+        kind = mounts.get(str(each))
+        if kind in NETWORK:
+            raise ConfigError(
+                f"{path} is on a network file system ({kind}), where locks and the order of writes cannot be "
+                "relied on: take a folder on a disk of this machine"
+            )
+        if kind is not None:
+            return

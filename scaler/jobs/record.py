@@ -1,0 +1,446 @@
+"""Record: one job on disk: its terms, the arguments of its rows in ranges, and the result of each row that has ended.
+
+Written to by one thread, in groups: `begin`, changes, `commit`. What `commit` has returned from survives a power cut.
+Read by that thread, and by `scaler_jobs --file`. Must never: unpickle, or delete what it cannot read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scaler.jobs import schema
+from scaler.jobs.schema import RecordError
+from scaler.jobs.values import (
+    IN_DATABASE_BYTES,
+    Frames,
+    Row,
+    ValueFiles,
+    pack_sizes,
+    take,
+    unpack_rows,
+    unpack_sizes,
+)
+
+DATABASE, VALUES = "job.sqlite", "values"
+"""What is in the folder of a job."""
+
+PART = ".part-"
+"""So the names of folders begin that are being made or removed."""
+
+OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
+"""The states of a job. `STOPPED`: too many rows have failed."""
+
+ENDED_WELL, FAILED = 1, 2
+"""What `ended_rows` says of a row; 0: it has not ended."""
+
+
+@dataclass(frozen=True)
+class JobTerms:
+    """What does not change about a job."""
+
+    name: str
+    owner: str
+    """whose it is: only they find it"""
+    prefix: bytes
+    """the ids of its tasks begin with it"""
+    function_id: bytes
+    function: str
+    """its name, for people"""
+    program: str = ""
+    """which program has started it, for people"""
+    python: str = ""
+    """with which minor version of Python its values are written"""
+    fingerprint: dict[str, str] = field(default_factory=dict)
+    """what the function is made of, by part, as hashes: the same ones are the same function"""
+    options: bytes = b""
+    priority: int = 0
+    task_name: str = ""
+    is_attended: bool = False
+    """whether it goes on only while a client is attached"""
+    max_failures: float | None = None
+    """how many rows may fail, as a number or, below 1, as a part of those that have ended; None: any number"""
+    keep_seconds: float = 0.0
+    """how long it is kept after its last change"""
+    created: float = 0.0
+    """seconds since 1970"""
+
+
+class Object(NamedTuple):
+    """A function or a value that several rows use."""
+
+    object_id: bytes
+    kind: int
+    name: str
+    frames: Frames
+
+
+class Range(NamedTuple):
+    """Rows that have come together."""
+
+    first: int
+    n_rows: int
+    digest: bytes
+    """a hash of their arguments, if those are plain; else empty"""
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def n_open(self) -> int:
+        return self.n_rows - self.done - self.failed
+
+
+class Result(NamedTuple):
+    """How a row has ended. `status` is a `TaskStatus`; 0: well."""
+
+    row: int
+    status: int
+    frames: Frames
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A job in a line."""
+
+    terms: JobTerms
+    state: str
+    reason: str
+    """why it has stopped, for people"""
+    is_sealed: bool
+    """whether all its rows are known"""
+    rows: int
+    done: int
+    failed: int
+    size_bytes: int
+    changed: float
+    """when its last row has ended, in seconds since 1970"""
+
+
+class JobRecord:
+    """The record of one job. Made by `create` and `open`."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        self.folder = folder
+        self._connection = connection
+        self._files = ValueFiles(folder / VALUES)
+        self._sizes = self._files.sizes()
+        """of the files, by name"""
+        self._files_bytes = sum(self._sizes.values())
+        self._must_sync = False
+        known = dict(connection.execute("SELECT key, value FROM job"))
+        try:
+            self.terms = JobTerms(**{**json.loads(known["terms"]), "prefix": known["prefix"],
+                                     "function_id": known["function_id"], "options": known["options"]})  # fmt: skip
+            self.state, self.reason = known["state"], known["reason"]
+            self.is_sealed = bool(known["is_sealed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"{folder} holds no whole job: {error!r}") from None
+        self._read_ranges()
+
+    @classmethod
+    def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
+        """Make the record of a new job in a folder that is not there yet. It is on disk when this returns.
+
+        It is made under another name first: a folder of a job holds a whole one.
+        """
+        part = folder.with_name(f"{PART}{os.urandom(8).hex()}")
+        part.mkdir(mode=0o700)
+        (part / VALUES).mkdir(mode=0o700)
+        connection = schema.create(part / DATABASE)
+        plain = {key: value for key, value in asdict(terms).items() if type(value) is not bytes}
+        known = {"terms": json.dumps(plain), "prefix": terms.prefix, "function_id": terms.function_id,
+                 "options": terms.options, "state": OPEN, "reason": "", "is_sealed": 0,
+                 "changed": terms.created}  # fmt: skip
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO job VALUES (?, ?)", known.items())
+        connection.execute("COMMIT")
+        connection.close()
+        sync_folder(part)
+        part.rename(folder)
+        sync_folder(folder.parent)
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
+        """Open a record that is there.
+
+        Raises:
+            RecordError: if it is none, is not whole, or is of a later version.
+            sqlite3.Error: if it is damaged.
+            OSError: if it cannot be read.
+        """
+        file = folder / DATABASE
+        if not file.is_file():
+            raise RecordError(f"{folder} holds no job: it has no file {DATABASE}")
+        connection = schema.open_writing(file) if writing else schema.open_reading(file)
+        try:
+            return cls(folder, connection)
+        except BaseException:  # raised again
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the files. What was not committed is not kept."""
+        self._connection.close()
+        self._files.close()
+
+    # Changes
+
+    def begin(self) -> None:
+        """Begin a group of changes."""
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Have all changes since `begin` on disk.
+
+        Raises:
+            sqlite3.Error, OSError: if that failed; `roll_back` is next.
+        """
+        if self._must_sync:
+            self._files.sync()
+            self._must_sync = False
+        self._connection.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Forget all changes since `begin`."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._read_ranges()
+        known = dict(self._connection.execute("SELECT key, value FROM job WHERE key IN ('state','reason','is_sealed')"))
+        self.state, self.reason, self.is_sealed = known["state"], known["reason"], bool(known["is_sealed"])
+
+    def add_object(self, new: Object) -> None:
+        """Keep a function or a value of rows."""
+        sizes, value = self._place(f"object-{new.object_id.hex()}", new.frames)
+        self._connection.execute(
+            "INSERT OR IGNORE INTO objects VALUES (?, ?, ?, ?, ?)", (new.object_id, new.kind, new.name, sizes, value)
+        )
+
+    def add_range(self, first: int, count: int, digest: bytes, block: Any) -> bool:
+        """Keep the arguments of the next rows. Return whether they were not known already.
+
+        Raises:
+            ValueError: if they are not the next rows.
+        """
+        if first < self.rows:
+            return False
+        if first > self.rows or count < 1 or self.is_sealed:
+            raise ValueError(f"{count} rows from row {first} do not follow the {self.rows} rows of the job")
+        sizes, value = self._place(f"rows-{first}", (block,))
+        self._connection.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?)", (first, count, digest, sizes, value))
+        self._firsts.append(first)
+        self.ranges[first] = Range(first, count, digest)
+        self.rows += count
+        return True
+
+    def seal(self) -> None:
+        """No further rows come."""
+        self._set("is_sealed", 1)
+        self.is_sealed = True
+
+    def add_results(self, results: Sequence[Result]) -> int:
+        """Keep how rows have ended. Return how many of them had not ended before."""
+        execute, before = self._connection.execute, self._connection.total_changes
+        lines: list[tuple[int, int, bytes | None, bytes | None]] = []
+        for row, status, frames in results:
+            if len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:
+                lines.append((row, status, None, frames[0]))
+            elif not execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():  # else its file is there
+                lines.append((row, status, *self._place(f"row-{row}", frames)))
+        self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?)", lines)
+        n_added = self._connection.total_changes - before
+        added: dict[int, list[int]] = {}
+        for row, status, _, _ in lines:
+            first = self._firsts[bisect_right(self._firsts, row) - 1]
+            added.setdefault(first, [0, 0])[bool(status)] += 1
+        for first, (done, failed) in added.items():
+            if n_added < len(lines):  # some were there: count anew
+                known, ended = self.ranges[first], self.ended_rows(first)
+                self._count(first, ended.count(ENDED_WELL) - known.done, ended.count(FAILED) - known.failed)
+            else:
+                self._count(first, done, failed)
+        if n_added:
+            self._set("changed", time.time())
+        return n_added
+
+    def reopen_failed(self) -> list[int]:
+        """Forget how failed rows have ended, so that they run again. Return them."""
+        rows = [row for (row,) in self._connection.execute("SELECT row FROM results WHERE status != 0 ORDER BY row")]
+        self._connection.execute("DELETE FROM results WHERE status != 0")
+        for each in [each for each in self.ranges.values() if each.failed]:
+            self._count(each.first, 0, -each.failed)
+        return rows
+
+    def move(self, state: str, reason: str = "") -> None:
+        """Change the state of the job."""
+        self._set("state", state)
+        self._set("reason", reason)
+        self._set("changed", time.time())
+        self.state, self.reason = state, reason
+
+    def _set(self, key: str, value: Any) -> None:
+        self._connection.execute("UPDATE job SET value = ? WHERE key = ?", (value, key))
+
+    def _count(self, first: int, done: int, failed: int) -> None:
+        known = self.ranges[first]
+        new = known._replace(done=known.done + done, failed=known.failed + failed)
+        self.ranges[first] = new
+        self.done += done
+        self.failed += failed
+        self._connection.execute("INSERT OR REPLACE INTO counts VALUES (?, ?, ?)", (first, new.done, new.failed))
+
+    def _place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
+        """Return sizes and value for the database; a value that is too large for it goes to a file."""
+        sizes = pack_sizes(frames)
+        if sum(unpack_sizes(sizes)) <= IN_DATABASE_BYTES:
+            return sizes, b"".join(frames)
+        self._files.write(name, frames)
+        self._must_sync = True
+        self._files_bytes -= self._sizes.get(name, 0)
+        self._sizes[name] = sum(unpack_sizes(sizes))
+        self._files_bytes += self._sizes[name]
+        return sizes, None
+
+    # Reading
+
+    def _read_ranges(self) -> None:
+        read = (
+            "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0) FROM ranges "
+            "LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
+        )
+        self.ranges = {row[0]: Range(*row) for row in self._connection.execute(read)}
+        self._firsts = list(self.ranges)
+        self.rows = sum(each.n_rows for each in self.ranges.values())
+        self.done = sum(each.done for each in self.ranges.values())
+        self.failed = sum(each.failed for each in self.ranges.values())
+
+    def objects(self) -> list[Object]:
+        """Return the functions and values of the job."""
+        found = self._connection.execute("SELECT id, kind, name, sizes, value FROM objects")
+        return [Object(row[0], row[1], row[2], self._take(f"object-{row[0].hex()}", row[3], row[4])) for row in found]
+
+    def object_ids(self) -> set[bytes]:
+        """Return which functions and values are there."""
+        return {row[0] for row in self._connection.execute("SELECT id FROM objects")}
+
+    def rows_of(self, first: int) -> list[Row]:
+        """Return the arguments of the rows of a range."""
+        found = self._connection.execute("SELECT sizes, value FROM ranges WHERE first = ?", (first,)).fetchone()
+        (block,) = self._take(f"rows-{first}", *found)
+        return unpack_rows(block, self.ranges[first].n_rows)
+
+    def ended_rows(self, first: int) -> bytearray:
+        """Return for each row of a range whether it has ended, and how."""
+        states = bytearray(self.ranges[first].n_rows)
+        found = "SELECT row, status FROM results WHERE row >= ? AND row < ?"
+        for row, status in self._connection.execute(found, (first, first + len(states))):
+            states[row - first] = FAILED if status else ENDED_WELL
+        return states
+
+    def results(self, first: int, count: int, most_bytes: int) -> list[Result]:
+        """Return how rows from `first` on have ended, those that have; at least one of them, and no more than so many
+        rows and bytes.
+        """
+        query = "SELECT row, status, sizes, value FROM results WHERE row >= ? AND row < ? ORDER BY row"
+        return list(self._read_results(self._connection.execute(query, (first, first + count)), most_bytes))
+
+    def results_of(self, rows: Iterable[int], most_bytes: int) -> list[Result]:
+        """Return how these rows have ended, in this order; the first ones if they are too many bytes."""
+        query = "SELECT row, status, sizes, value FROM results WHERE row = ?"
+        each = (found for row in rows for found in self._connection.execute(query, (row,)))
+        return list(self._read_results(each, most_bytes))
+
+    def failures(self, first: int = 0, most: int = 1000) -> list[Result]:
+        """Return the failed rows from `first` on."""
+        query = "SELECT row, status, sizes, value FROM results WHERE status != 0 AND row >= ? ORDER BY row LIMIT ?"
+        return list(self._read_results(self._connection.execute(query, (first, most)), 2**62))
+
+    def arguments_of(self, row: int) -> Row:
+        """Return the arguments of one row."""
+        first = self._firsts[bisect_right(self._firsts, row) - 1]
+        found: Row = self.rows_of(first)[row - first]
+        return found
+
+    def _read_results(self, found: Iterable[tuple[int, int, Any, Any]], most: int) -> Iterator[Result]:
+        n_bytes = 0
+        for row, status, sizes, value in found:
+            frames: Frames = (value,) if sizes is None else self._take(f"row-{row}", sizes, value)
+            yield Result(row, status, frames)
+            n_bytes += sum(len(frame) for frame in frames)
+            if n_bytes >= most:
+                return
+
+    def _take(self, name: str, sizes: bytes, value: bytes | None) -> Frames:
+        whole = self._files.read(name) if value is None else value
+        known = unpack_sizes(sizes)
+        if len(whole) != sum(known):
+            raise RecordError(f"{self.folder / VALUES / name} has {len(whole)} bytes of {sum(known)}")
+        return (whole,) if len(known) == 1 else tuple(take(memoryview(whole), 0, known))
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes on disk."""
+        database = sum(
+            os.stat(file).st_size if os.path.exists(file) else 0  # noqa: PTH110, PTH116 - called for each group
+            for file in (f"{self.folder}/{DATABASE}", f"{self.folder}/{DATABASE}-wal")
+        )
+        return database + self._files_bytes
+
+    def summary(self) -> Summary:
+        """Return the job in a line."""
+        (changed,) = self._connection.execute("SELECT value FROM job WHERE key = 'changed'").fetchone()
+        counts = (self.rows, self.done, self.failed, self.size_bytes, changed)
+        return Summary(self.terms, self.state, self.reason, self.is_sealed, *counts)
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each thing that is not as it should be. Nothing is changed.
+
+        Raises:
+            sqlite3.Error: if the database cannot be read to its end.
+        """
+        found = [f"the database: {row[0]}" for row in self._connection.execute("PRAGMA integrity_check(20)")]
+        found = [each for each in found if each != "the database: ok"]
+        expected = 0
+        for each in self.ranges.values():
+            if each.first != expected:
+                found.append(f"rows {expected} to {each.first - 1} are missing")
+            expected = each.first + each.n_rows
+            ended = self.ended_rows(each.first)
+            if (ended.count(ENDED_WELL), ended.count(FAILED)) != (each.done, each.failed):
+                found.append(f"rows {each.first} to {expected - 1}: the results are not as many as counted")
+        for name, sizes in self._files_named():
+            if self._sizes.get(name) != sum(unpack_sizes(sizes)):
+                has = self._sizes.get(name, "no file, so none")
+                found.append(f"{VALUES}/{name}: it should have {sum(unpack_sizes(sizes))} bytes, and has {has}")
+        return found
+
+    def _files_named(self) -> Iterator[tuple[str, bytes]]:
+        """Go through all files that the database names."""
+        execute = self._connection.execute
+        for key, sizes in execute("SELECT id, sizes FROM objects WHERE value IS NULL"):
+            yield f"object-{key.hex()}", sizes
+        for key, sizes in execute("SELECT first, sizes FROM ranges WHERE value IS NULL"):
+            yield f"rows-{key}", sizes
+        for key, sizes in execute("SELECT row, sizes FROM results WHERE value IS NULL"):
+            yield f"row-{key}", sizes
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def n_bytes(results: Sequence[Result]) -> int:
+    """Return how many bytes the values of results have."""
+    return sum(len(frame) for result in results for frame in result.frames)

@@ -1,0 +1,91 @@
+"""Schema: the tables of the record of one job, and how its file is opened.
+
+Used by the record alone. Must never: change a table without a new version.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+APPLICATION_ID = 0x53434A42
+"""In the header of each record, so that `file` and others know whose it is: `SCJB`."""
+
+VERSION = 1
+"""Raised by each change of the tables. A record of a later version is refused."""
+
+CHECKPOINT_PAGES = 4000
+"""So long may the write-ahead log become before its pages move to their place: 16 MiB."""
+
+BUSY_SECONDS = 10.0
+"""How long one waits for another process that reads the record."""
+
+TABLES = """
+CREATE TABLE job (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, value BLOB);
+CREATE TABLE ranges (first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, value BLOB);
+CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER);
+CREATE TABLE results (row INTEGER PRIMARY KEY, status INTEGER, sizes BLOB, value BLOB);
+"""
+
+
+class RecordError(Exception):
+    """A record cannot be used. The message says which, why, and what to do."""
+
+
+def create(file: Path) -> sqlite3.Connection:
+    """Make a new record."""
+    connection = _connect(file, "rwc")
+    connection.executescript(
+        f"PRAGMA page_size = 4096; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
+    )
+    _be_durable(connection)
+    connection.executescript(f"BEGIN; {TABLES} COMMIT;")
+    return connection
+
+
+def open_writing(file: Path) -> sqlite3.Connection:
+    """Open a record to go on with it.
+
+    Raises:
+        RecordError: if it is none, or of another version.
+        sqlite3.Error: if it is damaged.
+    """
+    connection = _checked(_connect(file, "rw"), file)
+    _be_durable(connection)
+    return connection
+
+
+def open_reading(file: Path) -> sqlite3.Connection:
+    """Open a record that is only looked at, also while a scheduler writes it. Raises as `open_writing`."""
+    return _checked(_connect(file, "ro"), file)
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    # Transactions are begun and ended by hand; the clerk's thread uses what another one has opened.
+    where = f"{file.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+
+
+def _be_durable(connection: sqlite3.Connection) -> None:
+    """Have each commit on disk before it returns."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+
+
+def _checked(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION_ID:
+            raise RecordError(f"{file} is no record of a job")
+        if version > VERSION:
+            raise RecordError(
+                f"{file} was written by a later version of Scaler (its tables have version {version}, and this one "
+                f"knows {VERSION}): read it with that version"
+            )
+    except BaseException:  # raised again
+        connection.close()
+        raise
+    return connection

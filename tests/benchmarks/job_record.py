@@ -1,0 +1,73 @@
+"""What it costs to keep a job: the record alone, in one process: rows written, results made durable, and recovery.
+
+    python tests/benchmarks/job_record.py                        a million rows: some ten seconds
+    python tests/benchmarks/job_record.py --rows 10000000        recovery of many
+    python tests/benchmarks/job_record.py --folder /scratch      the disk to use, else /var/tmp
+
+Each group of results is one transaction, and on disk before the next one begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from scaler.jobs.folder import JobFolder
+from scaler.jobs.record import JobRecord, JobTerms, Result
+from scaler.jobs.values import Row, pack_rows
+
+TERMS = JobTerms("bench", "me", b"12345678", b"f" * 16, "f")
+RANGE = 4096
+ARGUMENTS, RESULT = bytes(20), bytes(10)
+
+
+def fill(record: JobRecord, n_rows: int) -> None:
+    for first in range(0, n_rows, RANGE):
+        count = min(RANGE, n_rows - first)
+        record.begin()
+        record.add_range(first, count, bytes(16), pack_rows([Row(ARGUMENTS)] * count))
+        record.commit()
+
+
+def end_all(record: JobRecord, n_rows: int, group: int) -> None:
+    for first in range(0, n_rows, group):
+        record.begin()
+        record.add_results([Result(row, 0, (RESULT,)) for row in range(first, min(n_rows, first + group))])
+        record.commit()
+
+
+def timed(what: str, n_rows: int, act: object, *arguments: object) -> None:
+    begin, cpu = time.perf_counter(), time.process_time()
+    act(*arguments)  # type: ignore[operator]
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    print(f"| {what} | {n_rows:,} | {n_rows / seconds:,.0f} | {1e6 * cpu / n_rows:.2f} | {seconds:.3f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", default="/var/tmp", help="on the disk to use")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--group", type=int, default=1024, help="results of a transaction")
+    arguments = parser.parse_args()
+    n_rows = arguments.rows
+    print("| | rows | rows/s | us of processor time a row | s |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
+        folder = JobFolder(Path(place) / "keep")
+        record = folder.create(TERMS)
+        timed(f"arguments, {RANGE} a transaction", n_rows, fill, record, n_rows)
+        timed(f"results, {arguments.group} a transaction", n_rows, end_all, record, n_rows, arguments.group)
+        record.close()
+        timed("open again", n_rows, lambda: folder.open(record.folder).close())
+        record = folder.open(record.folder)
+        most = min(n_rows, 1_000_000)
+        timed("read results in order", most, lambda: record.results(0, most, 2**40))
+        beside = (record.size_bytes / n_rows) - len(ARGUMENTS) - len(RESULT)
+        print(f"\n{beside:.1f} bytes a row beside {len(ARGUMENTS)} of arguments and {len(RESULT)} of the result")
+        record.close()
+        folder.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""A program that keeps a job and says what is on disk, for power cuts: python job_writer.py FOLDER."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from scaler.jobs.clerk import Clerk
+from scaler.jobs.folder import JobFolder
+from scaler.jobs.record import DONE, JobTerms, Result
+from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack_rows
+
+TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
+RANGE, N_RANGES = 40, 10
+MARKS = "marks"
+
+
+def row_of(number: int) -> Row:
+    """Return the arguments of a row."""
+    return Row(b"%d" % number, b"", (bytes(IN_DATABASE_BYTES),) if number == RANGE else ())
+
+
+def result_of(number: int, is_again: bool = False) -> Result:
+    """Return how a row ends: each ninth fails the first time, and each fiftieth is large."""
+    if number % 9 == 0 and not is_again:
+        return Result(number, 1, (b"failed %d" % number,))
+    size = 3 * IN_DATABASE_BYTES if number % 50 == 1 else number % 300
+    return Result(number, 0, (b"%d:" % number + bytes(size),))
+
+
+def main(folder: Path) -> None:
+    """Keep a job from its beginning to its end, a group after the other."""
+    marks = os.open(folder / MARKS, os.O_WRONLY | os.O_CREAT, 0o600)
+
+    def mark(what: str) -> Any:
+        return lambda _value, error: os.write(marks, f"{what}\n".encode()) if error is None else sys.exit(str(error))
+
+    keep, clerk, chance = JobFolder(folder / "keep"), Clerk(has_thread=False), random.Random(3)
+    record = keep.create(TERMS)
+    os.write(marks, b"created\n")
+    for first in range(0, N_RANGES * RANGE, RANGE):
+        block = pack_rows([row_of(row) for row in range(first, first + RANGE)])
+        clerk.order(record, lambda f=first, b=block: record.add_range(f, RANGE, b"", b), mark(f"range {first}"))
+        numbers = list(range(max(0, first - RANGE), first))
+        chance.shuffle(numbers)
+        for row in numbers:
+            clerk.order(record, lambda row=row: record.add_results([result_of(row)]), mark(f"row {row}"))
+            if chance.random() < 0.2:
+                clerk.work()
+        clerk.work()
+        if first == RANGE * N_RANGES // 2:
+            clerk.order(record, record.reopen_failed, mark("retry"))
+            clerk.work()
+    clerk.order(record, record.seal, mark("seal"))
+    clerk.order(record, lambda: record.move(DONE), mark("end"))
+    clerk.work()
+    record.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

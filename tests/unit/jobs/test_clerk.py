@@ -1,0 +1,80 @@
+"""The clerk: orders in groups, answered when they are on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler.jobs.clerk import Clerk
+from scaler.jobs.record import JobRecord, JobTerms, Result
+from scaler.jobs.values import Row, pack_rows
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> JobRecord:
+    record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
+    record.begin()
+    record.add_range(0, 10, b"", pack_rows([Row(b"")] * 10))
+    record.commit()
+    return record
+
+
+def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
+    clerk, told = Clerk(has_thread=False), []
+
+    def on_disk(value: Any, error: BaseException | None) -> None:
+        other = JobRecord.open(record.folder, writing=False)
+        told.append((value, error, other.done))
+        other.close()
+
+    for row in range(3):
+        clerk.order(record, lambda row=row: record.add_results([Result(row, 0, (b"",))]), on_disk)
+    assert told == []
+    clerk.work()
+    assert told == [(1, None, 3)] * 3
+
+
+def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record: JobRecord) -> None:
+    clerk, told = Clerk(has_thread=False), []
+
+    def full() -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def answer(value: Any, error: BaseException | None) -> None:
+        told.append((value, str(error)))
+
+    clerk.order(record, lambda: record.add_results([Result(0, 0, (b"",))]), answer)
+    clerk.order(record, full, answer)
+    clerk.order(record, lambda: record.add_results([Result(1, 0, (b"",))]), answer)
+    clerk.order(None, lambda: 7, answer)
+    clerk.work()
+    assert told == [(None, "database or disk is full")] * 3 + [(7, "None")]
+    assert record.done == 0
+    clerk.order(record, lambda: record.add_results([Result(0, 0, (b"",))]), answer)
+    clerk.work()
+    assert told[-1] == (1, "None")
+
+
+def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
+    clerk, told = Clerk(has_thread=False), []
+    clerk.order(record, lambda: record.add_range(99, 1, b"", b""), lambda _value, error: told.append(type(error)))
+    clerk.order(record, lambda: record.add_results([Result(1, 0, (b"",))]), lambda value, _error: told.append(value))
+    clerk.work()
+    assert told == [ValueError, 1]
+    assert record.done == 1
+
+
+def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
+    clerk, told = Clerk(), []
+    for row in range(10):
+        clerk.order(
+            record,
+            lambda row=row: (threading.current_thread().name, record.add_results([Result(row, 0, (b"",))])),
+            lambda value, _error: told.append(value),
+        )
+    clerk.end()
+    assert told == [("scaler-clerk", 1)] * 10

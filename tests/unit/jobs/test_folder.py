@@ -1,0 +1,114 @@
+"""The folder of jobs: whose it is, who else uses it, and what is in it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from scaler.config import ConfigError
+from scaler.jobs.folder import JobFolder, check_job_name, is_over_age, read_jobs
+from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Summary
+
+TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price", keep_seconds=10.0, created=1.0)
+
+
+class Mount(NamedTuple):
+    mountpoint: str
+    fstype: str
+
+
+def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "deep" / "keep")
+    assert (tmp_path / "deep" / "keep").stat().st_mode & 0o777 == 0o700
+    folder.create(TERMS).close()
+    assert [path.relative_to(folder.path).as_posix() for path in folder.places()] == ["alice/prices"]
+    folder.close()
+
+
+def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "keep").mkdir(mode=0o755)
+    with pytest.raises(ConfigError, match=r"others than its owner can enter the folder of jobs .*chmod 700"):
+        JobFolder(tmp_path / "keep")
+
+
+def test_a_second_scheduler_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
+    first = JobFolder(tmp_path / "keep")
+    for is_shared in (False, True):
+        with pytest.raises(ConfigError, match="another scheduler keeps its jobs in"):
+            JobFolder(tmp_path / "keep", is_shared)
+    first.close()
+    JobFolder(tmp_path / "keep").close()
+
+
+def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path) -> None:
+    first, second = JobFolder(tmp_path / "keep", is_shared=True), JobFolder(tmp_path / "keep", is_shared=True)
+    record = first.create(TERMS)
+    second.create(replace(TERMS, name="other")).close()
+    with pytest.raises(ConfigError, match="the job 'prices' is in use: another program has it open"):
+        second.open(second.place_of("alice", "prices"))
+    first.remove(record)
+    assert [path.name for path in second.places()] == ["other"]
+    second.create(TERMS).close()
+    first.close()
+    second.close()
+
+
+def test_a_network_file_system_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = [Mount("/", "ext4"), Mount(str(tmp_path), "nfs4")]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_kinds: mounts)
+    with pytest.raises(ConfigError, match=r"is on a network file system \(nfs4\), where locks"):
+        JobFolder(tmp_path / "keep")
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", ".part-1", "ä b", "%41", "-"])
+def test_any_printable_name_is_a_name_of_its_own(tmp_path: Path, name: str) -> None:
+    folder = JobFolder(tmp_path / "keep")
+    folder.create(replace(TERMS, name=name)).close()
+    folder.create(replace(TERMS, name="A")).close()
+    found = [each.terms.name for _, each in read_jobs(folder.path) if isinstance(each, Summary)]
+    assert sorted(found) == sorted([name, "A"])
+    folder.close()
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\0", "x" * 121])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="name of a job"):
+        check_job_name(name)
+
+
+def test_what_was_being_made_when_the_power_went_is_no_job(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "keep")
+    folder.create(TERMS).close()
+    left = folder.path / "alice" / ".part-12"
+    left.mkdir()
+    (left / DATABASE).touch()
+    folder.close()
+    assert len(list(read_jobs(folder.path))) == 1
+    JobFolder(tmp_path / "keep").close()
+    assert not left.exists()
+
+
+def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "keep")
+    folder.create(TERMS).close()
+    folder.create(replace(TERMS, name="other")).close()
+    (folder.place_of("alice", "prices") / DATABASE).write_bytes(b"rubbish" * 1000)
+    found = {place.name: each for place, each in read_jobs(folder.path)}
+    assert isinstance(found["other"], Summary)
+    assert "file is not a database" in str(found["prices"])
+    folder.close()
+
+
+def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
+    record = JobRecord.create(tmp_path / "job", TERMS)
+    old = record.summary()
+    assert not is_over_age(old)  # it runs
+    assert is_over_age(replace(old, state="done"))
+    assert is_over_age(replace(old, terms=replace(TERMS, is_attended=True)))
+    assert not is_over_age(replace(old, state="done", changed=time.time()))
+    record.close()

@@ -1,0 +1,247 @@
+"""The record of one job."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scaler.jobs.record import (
+    CANCELED,
+    DATABASE,
+    DONE,
+    ENDED_WELL,
+    FAILED,
+    OPEN,
+    VALUES,
+    JobRecord,
+    JobTerms,
+    Object,
+    Result,
+)
+from scaler.jobs.schema import RecordError
+from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack_rows
+
+TERMS = JobTerms(
+    "prices", "alice", b"12345678", b"f" * 16, "price", "run.py", "3.11", {"code": "ab"}, b"\x00\x01", 3, "", True,
+    0.5, 60.0, 1.0,
+)  # fmt: skip
+LARGE = bytes(IN_DATABASE_BYTES + 1)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Iterator[JobRecord]:
+    record = JobRecord.create(tmp_path / "job", TERMS)
+    yield record
+    record.close()
+
+
+def add_rows(record: JobRecord, first: int, n_rows: int) -> None:
+    record.begin()
+    record.add_range(first, n_rows, b"d", pack_rows([Row(b"%d" % row) for row in range(first, first + n_rows)]))
+    record.commit()
+
+
+def add_results(record: JobRecord, *results: Result) -> int:
+    record.begin()
+    added = record.add_results(results)
+    record.commit()
+    return added
+
+
+def reopened(record: JobRecord) -> JobRecord:
+    record.close()
+    return JobRecord.open(record.folder)
+
+
+def test_terms_come_back(record: JobRecord) -> None:
+    assert JobRecord.open(record.folder, writing=False).terms == TERMS
+
+
+def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
+    add_rows(record, 0, 3)
+    add_rows(record, 3, 2)
+    assert add_results(record, Result(4, 0, (b"four",)), Result(1, 1, (b"no",)), Result(0, 0, (b"a", b"bc"))) == 3
+    again = reopened(record)
+    assert (again.rows, again.done, again.failed) == (5, 2, 1)
+    assert [row.payload for row in again.rows_of(3)] == [b"3", b"4"]
+    assert again.ended_rows(0) == bytes((ENDED_WELL, FAILED, 0))
+    assert again.results(0, 5, 100) == [Result(0, 0, (b"a", b"bc")), Result(1, 1, (b"no",)), Result(4, 0, (b"four",))]
+    assert again.results_of([4, 3, 1], 100) == [Result(4, 0, (b"four",)), Result(1, 1, (b"no",))]
+    assert again.failures() == [Result(1, 1, (b"no",))]
+    assert again.arguments_of(4) == Row(b"4")
+    assert again.problems() == []
+    again.close()
+
+
+def test_a_row_ends_once(record: JobRecord) -> None:
+    add_rows(record, 0, 2)
+    assert add_results(record, Result(0, 0, (b"first",)), Result(1, 0, (LARGE,))) == 2
+    assert add_results(record, Result(0, 1, (b"second",)), Result(1, 0, (b"x" * len(LARGE),))) == 0
+    assert (record.done, record.failed) == (2, 0)
+    assert record.results(0, 2, 2**30) == [Result(0, 0, (b"first",)), Result(1, 0, (LARGE,))]
+
+
+def test_results_are_read_up_to_a_number_of_bytes_and_at_least_one(record: JobRecord) -> None:
+    add_rows(record, 0, 3)
+    add_results(record, *(Result(row, 0, (bytes(10),)) for row in range(3)))
+    assert [each.row for each in record.results(0, 3, 1)] == [0]
+    assert [each.row for each in record.results(0, 3, 11)] == [0, 1]
+    assert [each.row for each in record.results(1, 1, 100)] == [1]
+
+
+def test_large_values_are_in_files(record: JobRecord) -> None:
+    record.begin()
+    record.add_range(0, 1, b"", pack_rows([Row(LARGE)]))
+    record.add_object(Object(b"id", 3, "f", (LARGE, b"tail")))
+    record.add_results([Result(0, 0, (LARGE, b"more"))])
+    record.commit()
+    assert {file.name for file in (record.folder / VALUES).iterdir()} == {"rows-0", "object-6964", "row-0"}
+    again = reopened(record)
+    assert again.objects() == [Object(b"id", 3, "f", (LARGE, b"tail"))]
+    assert again.object_ids() == {b"id"}
+    assert again.rows_of(0) == [Row(LARGE)]
+    assert again.results(0, 1, 1) == [Result(0, 0, (LARGE, b"more"))]
+    assert again.size_bytes > 3 * len(LARGE)
+    again.close()
+
+
+def test_what_is_not_committed_is_not_kept(record: JobRecord) -> None:
+    add_rows(record, 0, 2)
+    record.begin()
+    record.add_results([Result(0, 0, (b"",))])
+    record.move(DONE)
+    record.seal()
+    record.roll_back()
+    assert (record.done, record.state, record.is_sealed) == (0, OPEN, False)
+    assert add_results(record, Result(0, 0, (b"",))) == 1
+
+
+def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> None:
+    add_rows(record, 0, 3)
+    assert not record.add_range(0, 3, b"", b"")  # said again
+    with pytest.raises(ValueError, match="1 rows from row 5 do not follow the 3 rows of the job"):
+        record.add_range(5, 1, b"", b"")
+    record.begin()
+    record.seal()
+    record.commit()
+    with pytest.raises(ValueError, match="do not follow"):
+        record.add_range(3, 1, b"", b"")
+    assert JobRecord.open(record.folder, writing=False).is_sealed
+
+
+def test_failed_rows_are_opened_again(record: JobRecord) -> None:
+    add_rows(record, 0, 3)
+    add_results(record, Result(0, 1, (LARGE,)), Result(1, 0, (b"",)), Result(2, 4, (b"no",)))
+    record.begin()
+    assert record.reopen_failed() == [0, 2]
+    record.commit()
+    assert (record.done, record.failed) == (1, 0)
+    assert add_results(record, Result(0, 0, (b"well",))) == 1
+    assert record.problems() == []
+
+
+def test_a_state_has_a_reason(record: JobRecord) -> None:
+    record.begin()
+    record.move(CANCELED, "by its user")
+    record.commit()
+    summary = JobRecord.open(record.folder, writing=False).summary()
+    assert (summary.state, summary.reason, summary.rows) == (CANCELED, "by its user", 0)
+
+
+def test_a_folder_without_a_job_is_no_record(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"holds no job: it has no file job\.sqlite"):
+        JobRecord.open(tmp_path)
+
+
+def test_another_database_is_no_record(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.execute("CREATE TABLE job (a)")
+    connection.close()
+    with pytest.raises(RecordError, match="is no record of a job"):
+        JobRecord.open(tmp_path)
+
+
+def test_a_record_of_a_later_version_is_refused_in_a_sentence(record: JobRecord) -> None:
+    record.close()
+    connection = sqlite3.connect(record.folder / DATABASE)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(RecordError, match=r"a later version of Scaler \(its tables have version 99"):
+        JobRecord.open(record.folder)
+
+
+def test_problems_name_what_is_missing(record: JobRecord) -> None:
+    add_rows(record, 0, 2)
+    add_results(record, Result(0, 0, (LARGE,)), Result(1, 0, (LARGE,)))
+    (record.folder / VALUES / "row-0").unlink()
+    (record.folder / VALUES / "row-1").write_bytes(b"short")
+    found = reopened(record)
+    assert found.problems() == [
+        f"values/row-0: it should have {len(LARGE)} bytes, and has no file, so none",
+        f"values/row-1: it should have {len(LARGE)} bytes, and has 5",
+    ]
+    with pytest.raises(RecordError, match="row-1 has 5 bytes of"):
+        found.results_of([1], 1)
+    found.close()
+
+
+def test_rows_cost_at_most_24_bytes_beside_their_values(record: JobRecord) -> None:
+    n_rows = 20_000
+    for first in range(0, n_rows, 4000):
+        record.begin()
+        record.add_range(first, 4000, bytes(16), pack_rows([Row(bytes(20))] * 4000))
+        record.add_results([Result(row, 0, (bytes(10),)) for row in range(first, first + 4000)])
+        record.commit()
+    again = reopened(record)
+    assert again.size_bytes / n_rows - 30 <= 24
+    again.close()
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("rows"), st.integers(1, 4)),
+        st.tuples(st.just("end"), st.integers(0, 30), st.sampled_from((0, 1)), st.sampled_from((b"", b"v", LARGE))),
+        st.tuples(st.just("retry")),
+        st.tuples(st.just("roll back")),
+        st.tuples(st.just("open again")),
+    ),
+    max_size=15,
+)
+
+
+@given(steps)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+def test_a_record_is_a_dictionary_of_results(
+    tmp_path_factory: pytest.TempPathFactory, given_steps: list[tuple]
+) -> None:
+    record = JobRecord.create(tmp_path_factory.mktemp("jobs") / "job", TERMS)
+    truth: dict[int, Result] = {}
+    rows = 0
+    for step in given_steps:
+        if step[0] == "rows":
+            add_rows(record, rows, step[1])
+            rows += step[1]
+        elif step[0] == "end" and step[1] < rows:
+            truth.setdefault(step[1], Result(step[1], step[2], (step[3],)))
+            add_results(record, Result(step[1], step[2], (step[3],)))
+        elif step[0] == "retry":
+            record.begin()
+            record.reopen_failed()
+            record.commit()
+            truth = {row: result for row, result in truth.items() if not result.status}
+        elif step[0] == "roll back":
+            record.begin()
+            record.add_results([Result(row, 0, (b"lost",)) for row in range(rows) if row not in truth])
+            record.roll_back()
+        elif step[0] == "open again":
+            record = reopened(record)
+    assert record.results(0, rows, 2**40) == [truth[row] for row in sorted(truth)]
+    failed = sum(1 for result in truth.values() if result.status)
+    assert (record.rows, record.done, record.failed) == (rows, len(truth) - failed, failed)
+    assert record.problems() == []
+    record.close()

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
@@ -33,7 +34,7 @@ from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import NewPipe, PipeFactory
-from scaler.actors.policy import make_policy
+from scaler.actors.policy import Policy, make_policy
 from scaler.actors.services import Options, Services
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
 from scaler.actors.workers.balancer import Balancer
@@ -41,6 +42,7 @@ from scaler.ids import SchedulerId, attempt_numbers
 from scaler.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.process.report import Report
 from scaler.settings import SchedulerConfig
+from scaler.settings.scheduler import FAIR
 from scaler.wire.session.traffic import Traffic
 from scaler.wire.session.transfer import WINDOW_BYTES
 
@@ -86,7 +88,7 @@ class SchedulerTree:
         self.config = config
         self.clock = dispatcher.clock
         pipes = PipeFactory(new_pipe, window_bytes, self.sent.items, value_bytes)
-        self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
+        self.directory = Directory(attempt_numbers(scheduler_id), self.outbox, config.policy == FAIR)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
         self.outputs = OutputState(config.task_output_retention_seconds)
@@ -153,7 +155,7 @@ class SchedulerTree:
         return Supervisor(
             (
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store()),
-                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], make_policy(config))),
+                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], self._policy())),
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, config.client_timeout_seconds)),
                 ChildSpec(CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER])),
                 ChildSpec(OUTPUTS, TaskOutputs, lambda _peers: TaskOutputs(self.outputs, self.outbox, self.objects)),
@@ -163,6 +165,9 @@ class SchedulerTree:
             budget=RestartBudget(times=10, within_seconds=60.0),
             on_restart=self._tell_restarted,
         )
+
+    def _policy(self) -> Policy[Any, Any]:
+        return make_policy(self.config, self.directory.accounts.owner_of)
 
     def _object_store(self) -> ObjectStore:
         return ObjectStore(self.objects, self.outbox, self.events, self.config.object_retention_seconds)

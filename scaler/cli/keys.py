@@ -12,6 +12,7 @@ from pathlib import Path
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
+from scaler.keys.allowed import Terms, share_of
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
 from scaler.version import __version__
@@ -30,6 +31,7 @@ roles:
 examples:
   scaler_keys new tcp://10.0.0.5:2345                keys for a scheduler there, in ~/.scaler; its user is done
   scaler_keys allow alice --role client              prints the file to hand to Alice: .../alice.json
+  scaler_keys allow bob --role client --share 2      Bob gets two tasks for one of Alice
   scaler_keys revoke alice                           ends her sessions within a second
   scaler_keys check alice.json                       says what a file is good for
 
@@ -52,6 +54,13 @@ def make_parser() -> argparse.ArgumentParser:
     allow = commands.add_parser("allow", help="let somebody in; prints the file to hand over")
     allow.add_argument("name", metavar="NAME", help="of whoever gets the file, as lists and logs show it")
     allow.add_argument("--role", choices=ROLES, required=True, help="what they may be")
+    allow.add_argument(
+        "--share",
+        type=_of(share_of),
+        default=1,
+        metavar="N",
+        help="twice as many tasks of a share of 2 as of 1 (default: 1)",
+    )
     allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is good")
     revoke = commands.add_parser("revoke", help="let somebody in no more, and end their sessions")
     revoke.add_argument("name", metavar="NAME", help="as it was given to allow")
@@ -72,6 +81,16 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2027-01-31") from None
+
+
+def _of(read: Callable[[str], int]) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            return read(text)
+        except ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -137,7 +156,8 @@ def _reachable(address: str) -> str:
 
 
 def _allow(arguments: argparse.Namespace) -> int:
-    print(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today()))
+    terms = Terms(arguments.share)
+    print(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today(), terms))
     return 0
 
 
@@ -150,8 +170,9 @@ def _revoke(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     folder, today = _folder(arguments), _today()
     for key in folder.allowed().values():
-        until = f"until {key.until}" if key.until is not None else ""
-        print(f"{key.role:8} {key.name:24} {key.public[:8]}...  {key.why_not(today) or until}".rstrip())
+        print(
+            f"{key.role:8} {key.name:24} {key.public[:8]}...  {key.why_not(today) or ' '.join(key.options())}".rstrip()
+        )
     return 0
 
 

@@ -1,23 +1,92 @@
 """Allowed: the list of keys that a scheduler lets in, one line each, as people read and change it.
 
-    client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID until=2027-01-01
+    client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID share=2 until=2027-01-01
 
 Read by the scheduler, again after each change; written by `scaler_keys`. Must never: import a socket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from scaler.config import ConfigError
 from scaler.keys.key_file import ROLES, check_name, is_key
 
 HEAD = """\
-# Who may connect to this scheduler, one key a line: ROLE NAME PUBLIC_KEY [until=YYYY-MM-DD] [revoked=YYYY-MM-DD]
+# Who may connect to this scheduler, one key a line: ROLE NAME PUBLIC_KEY, and then what there is of
+#   share=2 until=YYYY-MM-DD revoked=YYYY-MM-DD
 # The scheduler reads it again within a quarter of a second of each change. To take a line away ends its sessions, too.
 """
+
+
+SHARE_MOST = 100
+"""One turn of an owner holds up the others for so many tasks at most."""
+AMOUNT_MOST = 2**53
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def share_of(text: str) -> int:
+    """Return a share.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    return _whole(text, SHARE_MOST)
+
+
+def amount_of(text: str) -> int:
+    """Return a number of tasks or bytes; K, M, G and T are 1024 times the one before.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    unit = _UNITS.get(text[-1:].upper(), 1)
+    return _whole(text if unit == 1 else text[:-1], AMOUNT_MOST // unit) * unit
+
+
+def amount_text(amount: int) -> str:
+    """Return a number as `amount_of` reads it."""
+    units = [(each, letter) for letter, each in _UNITS.items() if amount % each == 0]
+    unit, letter = max(units, default=(1, ""))
+    return f"{amount // unit}{letter}"
+
+
+def _whole(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= most:
+        raise ConfigError(f"{text!r} is no whole number from 1 to {most:,}")
+    return int(text)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is no day such as 2027-01-31") from None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an owner may have.
+
+    Attributes:
+        share: how many of its tasks are placed in one turn, from 1.
+        tasks: how many may be open at a time; 0: any number.
+        n_bytes: how many bytes of its values the scheduler may know at a time; 0: any number.
+    """
+
+    share: int = 1
+    tasks: int = 0
+    n_bytes: int = 0
+
+
+USUAL = Terms()
+
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "share": share_of, "until": _day, "revoked": _day,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,6 +97,7 @@ class AllowedKey:
         role: what its owner may be.
         name: of its owner.
         public: the key.
+        terms: what that owner may have.
         until: the last day on which it is good; None: it has none.
         revoked: when it was taken back; None: it was not.
     """
@@ -35,12 +105,24 @@ class AllowedKey:
     role: str
     name: str
     public: str
+    terms: Terms = USUAL
     until: date | None = None
     revoked: date | None = None
 
     def __str__(self) -> str:
-        days = (("until", self.until), ("revoked", self.revoked))
-        return " ".join((self.role, self.name, self.public, *(f"{word}={day}" for word, day in days if day)))
+        return " ".join((self.role, self.name, self.public, *self.options()))
+
+    def options(self) -> list[str]:
+        """Return what the line says besides role, name and key."""
+        terms = self.terms
+        said = {
+            "share": str(terms.share) if terms.share != 1 else "",
+            "tasks": amount_text(terms.tasks) if terms.tasks else "",
+            "bytes": amount_text(terms.n_bytes) if terms.n_bytes else "",
+            "until": str(self.until or ""),
+            "revoked": str(self.revoked or ""),
+        }
+        return [f"{word}={value}" for word, value in said.items() if value]
 
     def why_not(self, today: date) -> str:
         """Return why it is not good any more; empty if it is."""
@@ -61,16 +143,17 @@ class AllowedKey:
         check_name(name)
         if not is_key(public):
             raise ConfigError(f"what follows the name {name} is no public key")
-        days: dict[str, date] = {}
+        said: dict[str, Any] = {}
         for option in options[0].split():
-            word, _, day = option.partition("=")
-            if word not in ("until", "revoked"):
-                raise ConfigError(f"{option!r} is unknown: there are until= and revoked=")
+            word, _, value = option.partition("=")
+            if word not in _OPTIONS:
+                raise ConfigError(f"{option!r} is unknown: there are {', '.join(f'{each}=' for each in _OPTIONS)}")
             try:
-                days[word] = date.fromisoformat(day)
-            except ValueError:
-                raise ConfigError(f"{option!r} has no day such as 2027-01-31") from None
-        return cls(role, name, public, **days)
+                said[word] = _OPTIONS[word](value)
+            except ConfigError as error:
+                raise ConfigError(f"{word}: {error}") from None
+        terms = Terms(said.pop("share", 1), said.pop("tasks", 0), said.pop("bytes", 0))
+        return cls(role, name, public, terms, **said)
 
 
 class Allowed(Mapping[str, AllowedKey]):

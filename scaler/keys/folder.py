@@ -17,7 +17,7 @@ from pathlib import Path
 import zmq
 
 from scaler.config import ConfigError
-from scaler.keys.allowed import Allowed, AllowedKey
+from scaler.keys.allowed import USUAL, Allowed, AllowedKey, Terms
 from scaler.keys.finding import SCHEDULER_KEY
 from scaler.keys.key_file import ROLES, VERSION, KeyFile, check_name, is_key
 from scaler.keys.private_files import check_private_folder, make_private_folder, read_private, write_private
@@ -104,8 +104,12 @@ class KeyFolder:
             text = str(error)
             raise ConfigError(text if str(self.list_path) in text else f"{self.list_path}: {text}") from None
 
-    def allow(self, name: str, role: str, until: date | None, today: date) -> Path:
+    def allow(self, name: str, role: str, until: date | None, today: date, terms: Terms = USUAL) -> Path:
         """Put a new key on the list. Return the file to hand over.
+
+        Args:
+            until: the last day on which it is good; None: it has none.
+            terms: what its owner may have.
 
         Raises:
             ConfigError: if the name has a good key already, or cannot be one.
@@ -120,7 +124,7 @@ class KeyFolder:
             own = Pair.new()
             servers = tuple(public for public, _ in reversed(pairs))
             KeyFile(role, name, addresses, servers, own.public, own.secret).write(file)
-            self._write_list([*allowed.values(), AllowedKey(role, name, own.public, until)])
+            self._write_list([*allowed.values(), AllowedKey(role, name, own.public, terms, until)])
         return file
 
     def revoke(self, name: str, today: date) -> int:

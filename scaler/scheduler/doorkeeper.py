@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scaler.config import ConfigError
 from scaler.endpoint import TCP, Endpoint
-from scaler.keys.allowed import AllowedKey
+from scaler.keys.allowed import AllowedKey, Terms
 from scaler.keys.finding import folder_of_scheduler
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
@@ -47,6 +47,8 @@ class Doorkeeper:
         self._seen = self._state()
         self._allowed = folder.allowed()
         self._good = self._good_today()
+        self._has_news = True
+        """whether the list was read again since somebody has asked what owners may have"""
         self._lines = Allowance(REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS, time.monotonic)
         self._unsaid = 0
         folder.drop_old_pairs()
@@ -58,6 +60,13 @@ class Doorkeeper:
     def permit_of(self, public: str) -> AllowedKey | None:
         """Return what the list says of a key, good or not; None: nothing."""
         return self._allowed.get(public)
+
+    def take_terms(self) -> dict[str, Terms]:
+        """Return what each owner with a good key may have, as the last of its lines says; nothing if that has not been
+        read again since the last call.
+        """
+        has_news, self._has_news = self._has_news, False
+        return {key.name: key.terms for public, key in self._allowed.items() if public in self._good and has_news}
 
     def _judge(self, public: str, address: str, roles: Collection[str]) -> int:
         if public not in self._allowed:
@@ -95,6 +104,7 @@ class Doorkeeper:
             self._seen = state
             try:
                 self._allowed = self._folder.allowed()
+                self._has_news = True
             except ConfigError as error:
                 logger.error("the list of keys stays as it was: %s", error)  # noqa: TRY400 - it says all
             else:

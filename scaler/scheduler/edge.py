@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, ItemsWaiting, KeysEnded
@@ -19,7 +19,7 @@ from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
-from scaler.keys.allowed import AllowedKey
+from scaler.keys.allowed import AllowedKey, Terms
 from scaler.process.memory import resident_bytes
 from scaler.transport.interface import Listener, PeerGoneError
 from scaler.wire.codec.codec import decode, encode
@@ -223,15 +223,23 @@ class SchedulerEdge:
 
     def _hello(self, connection: Connection, batch: Batch[Any]) -> None:
         self._strangers.remove(connection)
-        permit = None
+        permit, owners = None, self._directory.owners
         if self._permit_of is not None:
             permit = self._permit_of(self._listener.key_of(connection))
             if permit is None:  # it was taken from the list since it was let in
                 self._listener.hang_up(connection)
                 return
+            owner = owners.of(permit.name, permit.terms)
+        else:
+            owner = owners.of(self._listener.user_of(connection))
         for hello in batch:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
-            self._acceptor.send(arrived(connection, hello, permit))
+            self._acceptor.send(arrived(connection, hello, permit, owner))
+
+    def terms_changed(self, terms: Mapping[str, Terms]) -> None:
+        """The list of keys has changed: this is what the owners on it may have from now on."""
+        for name, each in terms.items():
+            self._directory.owners.of(name, each)
 
     def end_keys(self, keys: frozenset[str]) -> None:
         """End the sessions of all that were let in with these keys, and hang up on them."""

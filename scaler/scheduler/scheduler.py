@@ -231,6 +231,7 @@ class SchedulerProcess:
 
         def look() -> None:
             ended = keeper.look()
+            edge.terms_changed(keeper.take_terms())
             if ended:
                 edge.end_keys(ended)
                 if board is not None:

@@ -105,7 +105,7 @@ class SchedulerConfig(Settings):
     )
     policy: str = setting(
         "fair",
-        "the order of waiting tasks: fair (clients take turns) or fifo (first come, first served)",
+        "the order of waiting tasks: fair (owners and their clients take turns) or fifo (first come, first served)",
         "--policy",
         choices=POLICIES,
         metavar="NAME",

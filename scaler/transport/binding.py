@@ -1,4 +1,4 @@
-"""Binding: how the sockets of this package come to listen, above all at the file of an ipc address.
+"""Binding: how the sockets of this package come to listen, above all at the file of an ipc address, and who enters it.
 
 Used by the listeners and by the publisher. Must never: remove a file that may belong to somebody.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import socket as unix
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -66,3 +68,29 @@ def check_ipc_file(endpoint: Endpoint) -> None:
     finally:
         probe.close()
     raise AddressInUseError(errno.EADDRINUSE, f"{endpoint.address} is in use")
+
+
+_CREDENTIALS = struct.Struct("3i")
+"""What the system says of the process at the other end: its number, user and group."""
+
+
+def user_at(socket: unix.socket) -> str:
+    """Return the user who had connected the other end of a stream socket of this machine; empty if it has ended."""
+    if not hasattr(unix, "SO_PEERCRED"):  # no other user than this one can enter
+        return name_of_user(os.geteuid())
+    try:
+        _pid, uid, _gid = _CREDENTIALS.unpack(socket.getsockopt(unix.SOL_SOCKET, unix.SO_PEERCRED, _CREDENTIALS.size))
+    except OSError:
+        return ""
+    return name_of_user(uid)
+
+
+@functools.lru_cache(maxsize=256)
+def name_of_user(uid: int) -> str:
+    """Return the name of a user of this machine, or its number if it has none."""
+    import pwd  # noqa: PLC0415 - only schedulers need it
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid-{uid}"

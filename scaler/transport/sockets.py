@@ -24,7 +24,7 @@ from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.admission.gate import Gate, Lock, key_of
 from scaler.transport.admission.keyring import Keyring
-from scaler.transport.binding import bind, check_ipc_file, why_not
+from scaler.transport.binding import bind, check_ipc_file, name_of_user, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
 from scaler.transport.interface import (
@@ -271,6 +271,10 @@ class RouterSocket:
     def key_of(self, connection: Connection) -> str:
         """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
         return self._descriptors.keys.get(connection, "")
+
+    def user_of(self, connection: Connection) -> str:  # noqa: ARG002 - only this user reaches the file, or this process
+        """Return the user of this process, but for TCP."""
+        return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message.

@@ -26,7 +26,7 @@ from typing import Any
 
 from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.ids import Connection
-from scaler.transport.binding import check_ipc_file, only_for_this_user, why_not
+from scaler.transport.binding import check_ipc_file, only_for_this_user, user_at, why_not
 from scaler.transport.framing import GREETING, GarbledError, Inflow, drop_bytes, new_area, pieces_of
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
@@ -407,6 +407,10 @@ class StreamListener:
 
     def key_of(self, connection: Connection) -> str:  # noqa: ARG002
         return ""
+
+    def user_of(self, connection: Connection) -> str:
+        stream = self._streams.get(connection)
+        return "" if stream is None else user_at(stream.socket)
 
     def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back who sends too much
         if self._is_shut:

@@ -61,6 +61,9 @@ class Wire:
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         self.sent.append((connection, header, frames))
 
+    def user_of(self, _connection: Connection) -> str:
+        return ""
+
     def look(self, _resident_bytes: int) -> int:
         return 0
 

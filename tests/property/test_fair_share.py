@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
+from collections import Counter, deque
 from itertools import islice
 from typing import Any
 
@@ -105,6 +106,48 @@ def test_no_client_with_a_task_waits_for_more_than_one_of_each_other(
             waiting = {each.account for each in queue}
             since = {account: others for account, others in since.items() if account in waiting}
             assert all(len(others) == len(set(others)) for others in since.values())
+
+
+class Someone:
+    """An owner of accounts."""
+
+    def __init__(self, share: int) -> None:
+        self.share = share
+
+
+@examples(50)
+@given(steps, st.lists(st.integers(0, 2), min_size=5, max_size=5), st.lists(st.integers(1, 4), min_size=3, max_size=3))
+def test_no_owner_gets_more_than_its_share_while_another_waits(
+    story: list[tuple[str, Any]], owner_of: list[int], shares: list[int]
+) -> None:
+    owners = [Someone(share) for share in shares]
+    queue: FairShare[Task] = FairShare(lambda account: owners[owner_of[account]])
+    waiting: dict[object, Task] = {}
+    numbers = itertools.count()
+    taken_beside: dict[int, Counter[int]] = {}
+    """for each owner that waits: how many tasks of each other one were placed since it came, or had its last one"""
+    for name, what in story:
+        if name == "put":
+            for each in what:
+                new = task(next(numbers), *each)
+                waiting[new.task] = new
+                queue.put([new])
+                taken_beside.setdefault(owner_of[new.account], Counter())
+        elif name == "remove":
+            for each in list(queue)[what : what + 1]:
+                assert queue.remove(each.task, each.spec.priority, each.account) is waiting.pop(each.task)
+        else:
+            for taken in islice(queue.drain(), what):
+                assert waiting.pop(taken.task) is taken
+                own = owner_of[taken.account]
+                for owner, others in taken_beside.items():
+                    others[own] += owner != own
+                taken_beside[own] = Counter()
+        left = {owner_of[each.account] for each in waiting.values()}
+        taken_beside = {owner: others for owner, others in taken_beside.items() if owner in left}
+        for others in taken_beside.values():
+            assert all(number <= 2 * shares[other] for other, number in others.items())
+        assert sorted(map(id, queue)) == sorted(map(id, waiting.values()))
 
 
 @examples(50)

@@ -105,7 +105,7 @@ def _pauses_count() -> AbstractContextManager[None]:
 
 
 def _first_come_first_served() -> AbstractContextManager[None]:
-    def make(rules: SchedulerConfig) -> Any:
+    def make(rules: SchedulerConfig, _owner_of: object) -> Any:
         return make_policy(dataclasses.replace(rules, policy=FIFO))
 
     return _replaced((scaler.actors.tree, "make_policy", make))

@@ -403,6 +403,10 @@ class ListenerModel(_SocketModel):
     def key_of(self, _connection: Connection) -> str:
         return ""
 
+    def user_of(self, connection: Connection) -> str:
+        line = self.lines.get(connection)
+        return "" if line is None else line.dialer.party.user
+
     def look(self, _resident_bytes: int) -> int:
         return 0
 

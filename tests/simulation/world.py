@@ -132,6 +132,8 @@ class Party:
         self.world = world
         self.name = name
         self.host = host
+        self.user = ""
+        """whose process it is, as the scheduler sees it"""
         self.is_alive = True
         self.is_paused = False
         self.stopped_at = -inf

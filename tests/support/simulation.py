@@ -148,6 +148,8 @@ class SimulatedRouter:
         self._incoming: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         self.outgoing: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         self.open_connections: set[Connection] = set()
+        self.users: dict[Connection, str] = {}
+        """who made which connection, if that is known"""
         self.log: list[tuple[float, str, Connection, bytes, tuple[bytes, ...]]] = []
         """time, direction of travel, connection, header, frames: every message, in order"""
 
@@ -165,6 +167,9 @@ class SimulatedRouter:
         copies = [memoryview(bytes(frame)) for frame in frames]
         self._note("out", connection, header, copies)
         self.outgoing.append((connection, header, copies))
+
+    def user_of(self, connection: Connection) -> str:
+        return self.users.get(connection, "")
 
     def forget(self, connection: Connection) -> None:
         """The connection of a stranger is gone."""
@@ -247,9 +252,10 @@ class Simulation(Inside):
 
     # Peers
 
-    def client(self, **options: Any) -> SimulatedClient:
-        """Return a client that has said hello."""
+    def client(self, user: str = "", **options: Any) -> SimulatedClient:
+        """Return a client that has said hello. `user`: whose it is."""
         client = SimulatedClient(self, ClientId(self.new_id(b"client")), **options)
+        client.user = user
         self.peers.append(client)
         client.connect()
         self.run()
@@ -282,6 +288,7 @@ class Simulation(Inside):
         connection = Connection(self.new_id(b"link"))
         self.router.open_connections.add(connection)
         self._by_connection[connection] = peer
+        self.router.users[connection] = peer.user
         return connection
 
     def close_connection(self, connection: Connection) -> None:
@@ -382,6 +389,8 @@ class SimulatedPeer:
         self._unread: list[tuple[Connection, bytes, list[memoryview]]] = []
         self.goes_on = False
         """whether it would go on with its session on a new connection; else it begins anew and says all again"""
+        self.user = ""
+        """whose it is; empty: nobody knows"""
         self.session = Session(self.incoming, self.outgoing, on_heard=self.on_heard)
 
     def on_heard(self, items: Sequence[Any]) -> None:

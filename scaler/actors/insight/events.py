@@ -81,6 +81,8 @@ class PeerIdentity:
     """what a client calls itself: who and where"""
     named_only: bool = False
     """whether an agent's workers run named functions only"""
+    owner: str = ""
+    """to whom it belongs, which it has proved; empty: nobody in particular"""
 
 
 @message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler.actors.insight.events import Departure, PeerIdentity
+from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.ids import Connection
 from scaler.keys.allowed import AllowedKey
@@ -23,6 +24,8 @@ class ClientArrived:
     hello: ClientHello
     permit: AllowedKey | None = None
     """the key with which it was let in; None: nobody needs one here"""
+    owner: Owner | None = None
+    """to whom it belongs; None: nobody in particular"""
 
 
 @message
@@ -32,7 +35,8 @@ class AgentArrived:
     connection: Connection
     hello: WorkerHello
     permit: AllowedKey | None = None
-    """as of a client"""
+    owner: Owner | None = None
+    """both as of a client"""
 
 
 @message

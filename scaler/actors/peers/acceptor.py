@@ -31,17 +31,26 @@ from scaler.actors.messages.peers import (
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
-from scaler.actors.peers.hellos import identity_of, language_of, listed, names_of, python_of, wrong_key, wrong_python
+from scaler.actors.peers.hellos import (
+    identity_of,
+    language_of,
+    listed,
+    names_of,
+    not_its_own,
+    python_of,
+    wrong_key,
+    wrong_python,
+)
+from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer, PeerKey, PipeFactory
 from scaler.actors.services import Services
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
-from scaler.ids import NO_ID, Connection, SchedulerId
+from scaler.ids import NO_ID, SchedulerId
 from scaler.keys.key_file import ADMIN
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.peer.conversation_state import TRIES_MOST
-from scaler.settings.scheduler import FAIR
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -109,12 +118,13 @@ class Acceptor(Actor):
             reason = "the agent that runs your task is not connected"
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
-        identity = identity_of(hello)
+        owner = self._owner_of(arrived)
+        identity = identity_of(hello, owner.name)
         directions = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-        peer = Peer(key, *directions, self._pipes, python_of(hello), identity=identity, permit=arrived.permit)
+        peer = Peer(key, *directions, self._pipes, python_of(hello), b"", identity, arrived.permit, owner)
         peer.dial = peer.begun = hello.dial
         if agent is None:
-            session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
+            session = self._start_client(hello, peer, ClientSession, self._account_of(hello, owner))
         else:
             self._directory.accounts.enter(hello.client_id)
             session = self._start_client(hello, peer, NestedSession, 0)
@@ -142,7 +152,7 @@ class Acceptor(Actor):
             peer.garbled = 0
         if peer.garbled >= TRIES_MOST:
             reason = f"{TRIES_MOST} times in a row, a message of this {peer.key[0]} or one for it was unreadable"
-            self._refuse(arrived.connection, peer.outgoing, hello, reason)
+            self._refuse(arrived, peer.outgoing, reason)
             peer.session.send(GiveUp(reason))
             return
         self._directory.reconnect(peer, arrived.connection)
@@ -160,17 +170,18 @@ class Acceptor(Actor):
             self._outbox.put(peer, result)
         peer.session.send(Resumed(peer.visit, held, is_resumed))
 
-    def _account_of(self, hello: ClientHello) -> int:
-        """Return the account of a client: its own, or a common one if clients take no turns."""
-        if self._config.policy != FAIR:
-            return 0
-        return self._directory.accounts.open(hello.client_id, hello.account if hello.resumes else None)
+    def _owner_of(self, arrived: ClientArrived | AgentArrived) -> Owner:
+        return arrived.owner or self._directory.owners.nobody
+
+    def _account_of(self, hello: ClientHello, owner: Owner) -> int:
+        return self._directory.accounts.open(hello.client_id, owner, hello.account if hello.resumes else None)
 
     def _start_client(self, hello: ClientHello, peer: Peer, made_of: type[ClientSession], account: int) -> ActorRef:
         logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))
+        assert peer.identity is not None
         return self.spawn(
             made_of(
-                identity_of(hello),
+                peer.identity,
                 peer,
                 self._services,
                 account,
@@ -187,7 +198,7 @@ class Acceptor(Actor):
         if self._refused(arrived, SCHEDULER_TO_AGENT, key):
             return
         if len(names_of(hello)) > MOST_WORKERS:
-            self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
+            self._refuse(arrived, SCHEDULER_TO_AGENT, f"an agent has at most {MOST_WORKERS} workers")
             return
         known = self._present(key)
         if known is not None:
@@ -196,10 +207,11 @@ class Acceptor(Actor):
         if self._must_wait(arrived):
             return
         hello = self._directory.worker_names.take(hello)
-        identity, names = identity_of(hello), names_of(hello)
+        owner = self._owner_of(arrived)
+        identity, names = identity_of(hello, owner.name), names_of(hello)
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         directions = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-        peer = Peer(key, *directions, self._pipes, python_of(hello), token, identity, arrived.permit)
+        peer = Peer(key, *directions, self._pipes, python_of(hello), token, identity, arrived.permit, owner)
         peer.dial = peer.begun = hello.dial
         session = self.spawn(
             AgentSession(
@@ -262,14 +274,14 @@ class Acceptor(Actor):
         """
         hello = arrived.hello
         known = self._present(key)
-        owner = None if known is None or known.permit is None else known.permit.name
         reason = (
-            wrong_key(arrived.permit, hello, owner)
+            wrong_key(arrived.permit, hello)
+            or not_its_own(self._owner_of(arrived), None if known is None else known.owner)
             or self._wrong_protocol(hello, key)
             or self._wrong_python(hello, key)
         )
         if reason:
-            self._refuse(arrived.connection, outgoing, hello, reason)
+            self._refuse(arrived, outgoing, reason)
         return bool(reason)
 
     def _wrong_protocol(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
@@ -303,10 +315,8 @@ class Acceptor(Actor):
         self._waiting.append(arrived)
         return True
 
-    def _refuse(
-        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, reason: str
-    ) -> None:
-        identity = identity_of(hello)
+    def _refuse(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, reason: str) -> None:
+        identity = identity_of(arrived.hello, self._owner_of(arrived).name)
         if self._refusals.pop(identity.peer_id, "") != reason:  # else it tries again, and there is nothing new to tell
             logger.warning("refused: %s", reason)
             if self._services.events.listener is not None:
@@ -316,7 +326,7 @@ class Acceptor(Actor):
         if len(self._refusals) > REFUSALS_REMEMBERED:
             self._refusals.popitem(last=False)
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
-        self._outbox.put_to_stranger(connection, outgoing, reply)
+        self._outbox.put_to_stranger(arrived.connection, outgoing, reply)
 
     # Sessions
 

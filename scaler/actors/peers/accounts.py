@@ -1,4 +1,4 @@
-"""Accounts: the number of each root client, which gets one share of the workers.
+"""Accounts: the number of each root client, and to which owner it belongs.
 
 Written by the acceptor, as part of the directory, so it outlives the acceptor. Nested tasks have the account of their
 root client at any depth, also after that client has left.
@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from scaler.actors.peers.owners import Owner
+
 
 class Accounts:
     """The open accounts. A new account has the lowest free number: a lone client has 0, which costs no byte.
+
+    Where clients take no turns, all those of one owner have one account, which is never closed.
 
     A closed number is not reused while there are clients inside tasks: their tasks may still have it, and as deeper
     tasks they would go before those of the new client.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nobody: Owner, has_turns: bool = True) -> None:
+        self._nobody = nobody
+        self._has_turns = has_turns
         self._numbers: dict[bytes, int] = {}
+        self._owners: dict[int, Owner] = {}
+        """of the taken numbers"""
+        self._common: dict[Owner, int] = {}
+        """if clients take no turns: the number of all clients of each owner"""
         self._taken: set[int] = set()
         """numbers that no new account may have"""
         self._next = 0
@@ -34,18 +44,32 @@ class Accounts:
         """Return the number of a client's account; 0 if it has none."""
         return self._numbers.get(client_id, 0)
 
-    def open(self, client_id: bytes, last: int | None = None) -> int:
+    def owner_of(self, number: int) -> Owner:
+        """Return the owner of an account; that of no account belongs to nobody."""
+        return self._owners.get(number, self._nobody)
+
+    def open(self, client_id: bytes, owner: Owner, last: int | None = None) -> int:
         """Return the number of a client's account; it stays the same until it is closed.
 
         Args:
+            owner: to whom the client belongs.
             last: its number at the last scheduler. It has that again, if no other client has it: the children of its
                 tasks that still run name it.
         """
         number = self._numbers.get(client_id)
         if number is None:
-            number = last if last is not None and last not in self._taken else self._lowest()
-            self._taken.add(number)
+            number = self._common.get(owner)
+            if number is None:
+                number = self._take(owner, last)
+            if not self._has_turns:
+                self._common[owner] = number
             self._numbers[client_id] = number
+        return number
+
+    def _take(self, owner: Owner, last: int | None) -> int:
+        number = last if last is not None and last not in self._taken else self._lowest()
+        self._taken.add(number)
+        self._owners[number] = owner
         return number
 
     def _lowest(self) -> int:
@@ -69,7 +93,8 @@ class Accounts:
         """Remove a client of either kind, if it is known."""
         self._inside.discard(client_id)
         number = self._numbers.pop(client_id, None)
-        if number is not None and not self._inside:
+        if number is not None and self._has_turns and not self._inside:
             self._taken.discard(number)
+            del self._owners[number]
             if number < self._next:
                 heappush(self._closed, number)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.peers.accounts import Accounts
 from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.owners import Owners
 from scaler.actors.peers.peer import Peer, PeerKey
 from scaler.actors.peers.worker_names import WorkerNames
 from scaler.ids import NO_CONNECTION, Connection, TaskId, is_later
@@ -79,9 +80,13 @@ class AttemptTimes:
 
 
 class Directory:
-    """All peers, by key, session and connection."""
+    """All peers, by key, session and connection.
 
-    def __init__(self, next_attempt: Callable[[], int], outbox: Outbox) -> None:
+    Args:
+        has_turns: whether clients of one owner take turns.
+    """
+
+    def __init__(self, next_attempt: Callable[[], int], outbox: Outbox, has_turns: bool = True) -> None:
         self.next_attempt = next_attempt
         """gives each run a number of its own"""
         self.attempt_times = AttemptTimes()
@@ -94,7 +99,8 @@ class Directory:
         """agent token -> session of the agent"""
         self.pythons: Counter[tuple[str, str]] = Counter()
         """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
-        self.accounts = Accounts()
+        self.owners = Owners()
+        self.accounts = Accounts(self.owners.nobody, has_turns)
         """of the clients that are not inside a task"""
         self.worker_names = WorkerNames()
         self.workers = self.agents = 0

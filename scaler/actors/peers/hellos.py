@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from scaler.actors.insight.events import PeerIdentity
+from scaler.actors.peers.owners import Owner
 from scaler.actors.policy import Offer
 from scaler.amounts import AMOUNT_MOST
 from scaler.ids import NO_ID, TaskId
@@ -19,15 +20,16 @@ NAMES_LISTED = 8
 """So many names are in one line of the log."""
 
 
-def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
-    """Return what a peer says of itself."""
+def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdentity:
+    """Return what a peer says of itself, and whose it is."""
     if isinstance(hello, ClientHello):
-        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version, label=hello.label)
+        versions = hello.package_version, hello.python_version
+        return PeerIdentity(hello.client_id, *versions, label=hello.label, owner=owner)
     names = names_of(hello)
     versions = hello.package_version, hello.python_version
     taking = names[: max(0, len(names) - hello.closed)]
     has = from_text(hello.capabilities)
-    return PeerIdentity(hello.agent_id, *versions, taking, has, named_only=bool(hello.named_only))
+    return PeerIdentity(hello.agent_id, *versions, taking, has, named_only=bool(hello.named_only), owner=owner)
 
 
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
@@ -84,17 +86,24 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
     )
 
 
-def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello, owner: str | None) -> str:
+def not_its_own(owner: Owner, known: Owner | None) -> str:
+    """Return why a hello may not go on with the session whose id it shows; empty if it may, or there is none.
+
+    Args:
+        owner: whose hello it is.
+        known: whose session it is; None: there is none.
+    """
+    return "" if known in (None, owner) else f"its id is that of a peer that does not belong to {owner}"
+
+
+def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> str:
     """Return why the owner of a key may not be what a hello says; empty if they may.
 
     Args:
         permit: the key; None: nobody needs one here.
-        owner: of the session that the hello wants to go on with; None: there is none.
     """
     if permit is None:
         return ""
-    if owner not in (None, permit.name):
-        return f"its id is that of another peer, whose key is not that of {permit.name}"
     if isinstance(hello, WorkerHello):
         is_good, what = permit.role == WORKER, "a cluster needs one of a worker"
     elif hello.agent_token != NO_ID:  # of an agent that is here, which is looked at next

@@ -13,6 +13,7 @@ from math import inf
 from typing import Any, Protocol, TypeAlias
 
 from scaler.actors.insight.events import PeerIdentity
+from scaler.actors.peers.owners import NOBODY, Owner
 from scaler.errors import ProtocolError
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.keys.allowed import AllowedKey
@@ -115,6 +116,7 @@ class Peer:
         agent_token: what the clients inside an agent's tasks show; empty for a peer that has none.
         identity: what it says of itself in its hello.
         permit: the key with which it was let in; None: nobody needs one here.
+        owner: to whom it belongs; None: nobody in particular.
     """
 
     __slots__ = (
@@ -135,6 +137,7 @@ class Peer:
         "left",
         "met_at",
         "outgoing",
+        "owner",
         "permit",
         "pipe",
         "put",
@@ -158,6 +161,7 @@ class Peer:
         agent_token: bytes = b"",
         identity: PeerIdentity | None = None,
         permit: AllowedKey | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self.key = key
         self.incoming = incoming
@@ -166,6 +170,7 @@ class Peer:
         self.agent_token = agent_token
         self.identity = identity
         self.permit = permit
+        self.owner = owner or Owner(NOBODY)
         self.connection = NO_CONNECTION
         self.visit = 0
         """the number of its present or last connection, from 1"""

@@ -1,19 +1,20 @@
-"""FairShare: waiting tasks, where clients take turns: the policy `fair`.
+"""FairShare: waiting tasks, where owners take turns, and the clients of each owner among themselves: the policy `fair`.
 
-All accounts with waiting tasks form a ring (round robin). At its turn an account has one task placed; within an account
-the order is that of `in_order`. So a client waits for at most one task of each other client, however many they have
-submitted. An account that comes, or comes back, is the last of the ring. Each operation takes constant time, however
-many accounts there are.
+All owners with waiting tasks form a ring (round robin). At its turn an owner has as many tasks placed as its share is,
+usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own and take
+turns of one task each; within an account the order is that of `in_order`. So twenty clients of one owner have the share
+of one, and an owner waits for at most one turn of each other owner. Who comes, or comes back, is the last of its ring.
+Each operation takes constant time, however many owners and accounts there are.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby, islice
 from math import inf
 from operator import attrgetter
-from typing import Generic
+from typing import Generic, Protocol
 
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import T
@@ -24,88 +25,170 @@ MOST_SPARE = 1024
 _account_of = attrgetter("account")
 
 
-class FairShare(Generic[T]):
-    """Tasks in the order in which they are to be assigned; `Order` says what each method does."""
+class Shareholder(Protocol):
+    """The owner of accounts, as far as it matters here. Equal to itself alone."""
 
-    def __init__(self) -> None:
-        self._ring: OrderedDict[int, InOrder[T]] = OrderedDict()
-        """by account, the next one first; one that was alone may be empty"""
+    @property
+    def share(self) -> int:
+        """How many tasks are placed in one turn of its own, from 1; it may change at any time."""
+
+
+class OneForAll:
+    """The owner of all accounts, where nobody says who owns which."""
+
+    share = 1
+
+
+_one_for_all = OneForAll()
+
+
+class _Holding:
+    """Those accounts of one owner of which tasks wait."""
+
+    __slots__ = ("left", "owner", "ring")
+
+    def __init__(self, owner: Shareholder) -> None:
+        self.owner = owner
+        self.ring: OrderedDict[int, None] = OrderedDict()
+        """the next one first"""
+        self.left = owner.share
+        """how many of its tasks are still placed in this turn"""
+
+
+class FairShare(Generic[T]):
+    """Tasks in the order in which they are to be assigned; `Order` says what each method does.
+
+    Args:
+        owner_of: returns the owner of an account.
+    """
+
+    def __init__(self, owner_of: Callable[[int], Shareholder] = lambda _account: _one_for_all) -> None:
+        self._owner_of = owner_of
+        self._queues: dict[int, InOrder[T]] = {}
+        """by account; none is empty but one that was alone"""
+        self._holdings: dict[int, _Holding] = {}
+        """by account, for the same ones"""
+        self._ring: OrderedDict[Shareholder, _Holding] = OrderedDict()
+        """by owner, the next one first"""
         self._spare: list[InOrder[T]] = []
 
     def __len__(self) -> int:
-        return sum(map(len, self._ring.values()))
+        return sum(map(len, self._queues.values()))
 
     def __bool__(self) -> bool:
-        return any(self._ring.values())
+        queues = self._queues
+        return bool(next(iter(queues.values()))) if len(queues) == 1 else bool(queues)
 
     def __iter__(self) -> Iterator[T]:
         """Go through the tasks, account by account."""
-        return (ready for queue in self._ring.values() for ready in queue)
+        return (ready for account in self._in_turn() for ready in self._queues[account])
+
+    def _in_turn(self) -> Iterator[int]:
+        return (account for holding in self._ring.values() for account in holding.ring)
 
     def put(self, tasks: Iterable[T]) -> None:
         for account, row in groupby(tasks, _account_of):
-            queue = self._ring.get(account)
+            queue = self._queues.get(account)
             if queue is None:
-                queue = self._ring[account] = self._spare.pop() if self._spare else InOrder()
-            elif len(self._ring) > 1 and not queue:
-                self._ring.move_to_end(account)
+                queue = self._open(account)
+            elif not queue and not self._is_alone(account):
+                self._drop(account)
+                queue = self._open(account)
             queue.put(row)
 
+    def _is_alone(self, account: int) -> bool:
+        """Return whether this is the one account, and of the owner that it had: its number may have been given anew."""
+        return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
+
+    def _open(self, account: int) -> InOrder[T]:
+        owner = self._owner_of(account)
+        holding = self._ring.get(owner)
+        if holding is None:
+            holding = self._ring[owner] = _Holding(owner)
+        self._holdings[account] = holding
+        holding.ring[account] = None
+        queue = self._queues[account] = self._spare.pop() if self._spare else InOrder()
+        return queue
+
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
-        queue = self._ring.get(account)
+        queue = self._queues.get(account)
         found = None if queue is None else queue.remove(task, priority)
         if found is not None and not queue:
             self._drop(account)
         return found
 
     def drain(self) -> Iterator[T]:
-        if len(self._ring) == 1:  # most of the time there is one client
-            return next(iter(self._ring.values())).drain()
+        if len(self._queues) == 1:  # most of the time there is one client
+            return next(iter(self._queues.values())).drain()
         return self._take_turns()
 
     def _take_turns(self) -> Iterator[T]:
-        ring = self._ring
+        ring, queues = self._ring, self._queues
         while ring:
-            account, queue = next(iter(ring.items()))
-            if len(ring) == 1:
+            holding = next(iter(ring.values()))
+            accounts = holding.ring
+            account = next(iter(accounts))
+            queue = queues[account]
+            if len(queues) == 1:
                 yield from queue.drain()
                 self._drop(account)
                 return
             ready = queue.pop()
             if queue:
-                ring.move_to_end(account)
+                accounts.move_to_end(account)
             else:
                 self._drop(account)
             if ready is not None:
+                if len(ring) > 1 and accounts:
+                    self._count_turn(holding)
                 yield ready
 
+    def _count_turn(self, holding: _Holding) -> None:
+        """A task of an owner has been taken, and others wait."""
+        if holding.left > 1:
+            holding.left -= 1
+        else:
+            self._end_turn(holding)
+
+    def _end_turn(self, holding: _Holding) -> None:
+        holding.left = holding.owner.share
+        self._ring.move_to_end(holding.owner)
+
     def drain_map(self) -> Iterator[T]:
-        queues = list(islice(filter(None, self._ring.values()), 2))
+        queues = list(islice(filter(None, self._queues.values()), 2))
         return queues[0].drain_map() if len(queues) == 1 else iter(())
 
     def has_beside(self, account: int) -> bool:
-        others = (queue for other, queue in self._ring.items() if other != account)
+        others = (queue for other, queue in self._queues.items() if other != account)
         return any(others) or self.greatest(account) > 0
 
     def first(self) -> T | None:
-        return next(filter(None, map(InOrder.first, self._ring.values())), None)
+        return next(filter(None, (self._queues[account].first() for account in self._in_turn())), None)
 
     def greatest(self, account: int) -> float:
-        queue = self._ring.get(account)
+        queue = self._queues.get(account)
         return -inf if queue is None else queue.greatest()
 
     def pass_turn(self) -> None:
         first = self.first()
         if first is not None:
-            self._ring.move_to_end(first.account)
+            holding = self._holdings[first.account]
+            holding.ring.move_to_end(first.account)
+            self._end_turn(holding)
 
     def by_account(self) -> dict[int, int]:
-        return {account: len(queue) for account, queue in self._ring.items() if queue}
+        return {account: len(queue) for account, queue in self._queues.items() if queue}
 
     def clear(self) -> None:
         self._ring.clear()
+        self._holdings.clear()
+        self._queues.clear()
 
     def _drop(self, account: int) -> None:
-        queue = self._ring.pop(account)
+        holding = self._holdings.pop(account)
+        del holding.ring[account]
+        if not holding.ring:
+            del self._ring[holding.owner]
+        queue = self._queues.pop(account)
         if len(self._spare) < MOST_SPARE:
             self._spare.append(queue)

@@ -15,7 +15,7 @@ from typing import Any, Generic
 
 from scaler.actors.policy.admission import Admission, refusal
 from scaler.actors.policy.constrained import ConstrainedQueue, ResourceClass, Turns
-from scaler.actors.policy.fair_share import FairShare
+from scaler.actors.policy.fair_share import FairShare, Shareholder
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import NO_OFFER, Backlog, Capacity, Decisions, Group, Order, Policy, T, W
 from scaler.actors.policy.needs import Needs, Offer
@@ -37,8 +37,14 @@ FAR_TASK_US = 25_000
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
 
 
-def make_policy(config: SchedulerConfig) -> Policy[Any, Any]:
-    """Return the policy that the settings name."""
+def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Shareholder] | None = None) -> Policy[Any, Any]:
+    """Return the policy that the settings name.
+
+    Args:
+        owner_of: returns the owner of an account, if shares are those of owners.
+    """
+    if config.policy == FAIR and owner_of is not None:
+        return Placement(config, partial(FairShare, owner_of))
     return Placement(config, ORDERS[config.policy])
 
 

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from scaler.config import ConfigError
-from scaler.keys.allowed import Allowed, AllowedKey
+from scaler.keys.allowed import Allowed, AllowedKey, Terms, amount_of, amount_text
 from scaler.keys.folder import Pair
 
 TODAY = date(2026, 11, 23)
@@ -17,7 +17,7 @@ KEY, OTHER = Pair.new().public, Pair.new().public
 def test_it_is_read_as_it_was_written() -> None:
     keys = [
         AllowedKey("client", "alice", KEY, until=date(2027, 1, 1)),
-        AllowedKey("worker", "node-7", OTHER, revoked=TODAY),
+        AllowedKey("worker", "node-7", OTHER, Terms(2), revoked=TODAY),
     ]
     allowed = Allowed.parse(str(Allowed(keys)))
     assert list(allowed.values()) == keys
@@ -36,8 +36,10 @@ def test_empty_lines_and_comments_say_nothing() -> None:
         ("client alice short", "what follows the name alice is no public key"),
         ("client alice", "what follows the name alice is no public key"),
         ("client a/b KEY", "cannot be the name"),
-        ("client alice KEY tasks=5", "'tasks=5' is unknown"),
-        ("client alice KEY until=soon", "'until=soon' has no day"),
+        ("client alice KEY jobs=5", "'jobs=5' is unknown: there are share=, until=, revoked="),
+        ("client alice KEY until=soon", "until: 'soon' is no day"),
+        ("client alice KEY share=0", "share: '0' is no whole number from 1 to 100"),
+        ("client alice KEY share=101", "share: '101' is no"),
         ("client alice KEY until=2027-01-01 5", "'5' is unknown"),
     ],
 )
@@ -62,3 +64,11 @@ def test_a_name_has_those_keys_that_are_good() -> None:
     old, new = AllowedKey("client", "alice", KEY, revoked=TODAY), AllowedKey("client", "alice", OTHER)
     assert Allowed([old, new]).named("alice", TODAY) == [new]
     assert Allowed([old]).named("alice", TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("1", 1), ("1025", 1025), ("1k", 2**10), ("3M", 3 * 2**20), ("20G", 20 * 2**30), ("8T", 2**43)]
+)
+def test_amounts_are_written_as_they_are_read(text: str, amount: int) -> None:
+    assert amount_of(text) == amount
+    assert amount_text(amount) == text.upper()

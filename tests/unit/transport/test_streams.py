@@ -8,6 +8,8 @@ import select
 import socket as unix
 import stat
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ import pytest
 from scaler.endpoint import Endpoint, ipc_address
 from scaler.ids import Connection
 from scaler.transport import streams
+from scaler.transport.binding import name_of_user
 from scaler.transport.framing import GREETING, pieces_of
 from scaler.transport.interface import AddressInUseError, PeerGoneError
 from scaler.transport.streams import ARE_POSSIBLE, StreamDialer, StreamListener, Streams
@@ -106,6 +109,30 @@ def open_descriptors() -> list[int]:
 def send_for_ever(listener: StreamListener, connection: Connection) -> None:
     for _ in range(100_000):
         listener.send(connection, bytes(10_000), [])
+
+
+def test_listener_knows_the_user_of_a_connection(pair: Pair) -> None:
+    assert pair.listener.user_of(pair.connection) == name_of_user(os.geteuid())
+    assert pair.listener.user_of(Connection(b"other")) == ""
+    if os.geteuid() == 0:  # else there is no other user to be
+        script = f"""
+import os, socket, time
+os.chdir({str(Path(pair.path).parent)!r})  # other folders on the way are for this user alone
+os.setuid(65534)
+door = socket.socket(socket.AF_UNIX)
+door.connect({Path(pair.path).name!r})
+door.sendall({GREETING!r} + {b"".join(pieces_of(b"hello", []))!r})
+time.sleep(60)
+"""
+        Path(pair.path).chmod(0o777)
+        Path(pair.path).parent.chmod(0o755)
+        stranger = subprocess.Popen([sys.executable, "-S", "-c", script])
+        try:
+            connection, _, _ = received(pair.listener)
+            assert pair.listener.user_of(connection) == name_of_user(65534) != name_of_user(0)
+        finally:
+            stranger.kill()
+            stranger.wait()
 
 
 # Messages

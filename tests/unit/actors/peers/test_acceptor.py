@@ -10,6 +10,7 @@ import pytest
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.ids import AgentId
+from scaler.settings.scheduler import FAIR, FIFO
 from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.client import ClientShutdownResponse, GoodbyeKind
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
@@ -234,3 +235,32 @@ def test_the_bounds_of_all_clients_are_shared_among_them() -> None:
         (80, 1000),
         (60, 750),
     ]
+
+
+def test_a_session_goes_on_for_its_owner_alone(simulation: Simulation) -> None:
+    client = simulation.client(user="alice")
+    [session] = simulation.sessions(ClientSession)
+    thief = simulation.client(user="bob")
+    thief.client_id, own = client.client_id, thief.client_id
+    thief.is_welcome = False
+    thief.connect()
+    simulation.run()
+    assert thief.said(HelloReply)[-1].reason == "its id is that of a peer that does not belong to bob"
+    assert not thief.is_welcome
+    assert simulation.tree.directory.connected[client.connection].session is session.actor_ref
+    thief.client_id = own
+    client.connect()
+    simulation.run()
+    assert simulation.tree.directory.connected[client.connection].session is session.actor_ref
+
+
+@pytest.mark.parametrize("policy", [FAIR, FIFO])
+def test_an_account_belongs_to_the_user_who_has_connected(policy: str) -> None:
+    simulation = Simulation(scheduler_config(policy=policy))
+    for user in ("alice", "bob", "alice"):
+        simulation.client(user=user)
+    accounts = simulation.tree.directory.accounts
+    numbers = [session._account for session in simulation.sessions(ClientSession)]
+    assert sorted(numbers) == ([0, 1, 2] if policy == FAIR else [0, 0, 1])
+    owners = [accounts.owner_of(number).name for number in sorted(set(numbers))]
+    assert owners == (["alice", "bob", "alice"] if policy == FAIR else ["alice", "bob"])

@@ -85,7 +85,7 @@ def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
 
 def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
     client, agent, directory = scene.client(), scene.agent(), scene.directory
-    directory.accounts.open(client.key[1])
+    directory.accounts.open(client.key[1], client.owner)
     for peer in (client, agent, client):
         directory.remove(peer)
     assert scene.outbox.take_parting() == [(client, ONE), (agent, OTHER)]
@@ -97,7 +97,7 @@ def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
 
 def test_the_end_of_an_old_session_does_not_touch_the_new_one_of_the_same_peer(scene: Scene) -> None:
     old, directory = scene.client(), scene.directory
-    directory.accounts.open(old.key[1])
+    directory.accounts.open(old.key[1], old.owner)
     new = scene.client(OTHER)
     directory.remove(old)
     assert directory.peers == {new.key: new}

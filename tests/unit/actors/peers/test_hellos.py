@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.hellos import wrong_key
+from scaler.actors.peers.hellos import not_its_own, wrong_key
+from scaler.actors.peers.owners import Owner
 from scaler.ids import NO_ID, ClientId, random_id
 from scaler.keys.allowed import AllowedKey
 from scaler.keys.folder import Pair
@@ -27,16 +28,17 @@ def permit(role: str) -> AllowedKey:
 def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[ClientHello | WorkerHello]) -> None:
     """A client inside a task shows the token of its agent, which is looked at next."""
     for hello in (CLIENT, NESTED, AGENT):
-        reason = wrong_key(permit(role), hello, None)
+        reason = wrong_key(permit(role), hello)
         assert (not reason) == (hello in good), (role, hello)
         if reason:
             assert f"the key of alice is that of a {role}" in reason
 
 
-def test_a_session_goes_on_under_the_name_that_began_it() -> None:
-    assert wrong_key(permit("client"), CLIENT, "alice") == ""
-    assert "that of another peer" in wrong_key(permit("client"), CLIENT, "bob")
+def test_a_session_goes_on_for_the_owner_who_began_it() -> None:
+    alice, bob = Owner("alice"), Owner("bob")
+    assert not_its_own(alice, None) == not_its_own(alice, alice) == ""
+    assert not_its_own(bob, alice) == "its id is that of a peer that does not belong to bob"
 
 
 def test_where_nobody_needs_a_key_all_may_be_all() -> None:
-    assert wrong_key(None, CLIENT, None) == wrong_key(None, AGENT, None) == ""
+    assert wrong_key(None, CLIENT) == wrong_key(None, AGENT) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 
 from scaler.actors.policy.fair_share import MOST_SPARE, FairShare
@@ -160,3 +161,69 @@ def test_a_priority_of_the_same_client_is_beside() -> None:
     queue = queue_of(of_map("a"), task("deep", priority=1))
     assert queue.has_beside(0)
     assert list(queue.drain_map()) == []
+
+
+class Someone:
+    """An owner of accounts."""
+
+    def __init__(self, share: int = 1) -> None:
+        self.share = share
+
+
+def owned(*owners: Someone) -> FairShare[Task]:
+    """Return a queue of accounts that belong to these owners, in the order of their numbers."""
+    return FairShare(owners.__getitem__)
+
+
+def counts_of(queue: FairShare[Task], count: int) -> list[int]:
+    """Return how many of the next tasks are of which account."""
+    found = Counter(str(name)[0] for name in taken(queue, count))
+    return [found[letter] for letter in sorted(found)]
+
+
+def test_twenty_clients_of_one_owner_have_the_share_of_one() -> None:
+    one, many = Someone(), Someone()
+    queue = owned(one, *[many] * 20)
+    queue.put([task(("one", number), 0) for number in range(100)])
+    for account in range(1, 21):
+        queue.put([task((account, number), account) for number in range(100)])
+    first = list(islice(queue.drain(), 80))
+    assert [each.account == 0 for each in first] == [True, False] * 40
+    assert Counter(each.account for each in first if each.account) == dict.fromkeys(range(1, 21), 2)
+
+
+def test_an_owner_has_so_many_tasks_placed_in_a_turn_as_its_share_is() -> None:
+    queue = owned(Someone(2), Someone(1), Someone(3))
+    for account in range(3):
+        queue.put(tasks_of(account, 60))
+    assert [str(name)[0] for name in taken(queue, 12)] == [*"aabccc"] * 2
+    assert counts_of(queue, 48) == [16, 8, 24]
+    assert [str(name)[0] for _ in range(12) for name in taken(queue, 1)] == [*"aabccc"] * 2  # one place at a time
+
+
+def test_a_share_that_changes_holds_from_the_next_turn_on() -> None:
+    alice = Someone(1)
+    queue = owned(alice, Someone(1))
+    queue.put([*tasks_of(0, 20), *tasks_of(1, 20)])
+    assert [str(name)[0] for name in taken(queue, 4)] == [*"abab"]
+    alice.share = 2
+    assert [str(name)[0] for name in taken(queue, 7)] == [*"abaabaa"]
+
+
+def test_the_number_of_an_account_may_be_given_to_another_owner() -> None:
+    """The queue of one who is alone stays; the next one with its number has a queue of its own."""
+    owners = {0: Someone(1), 1: Someone(1)}
+    queue: FairShare[Task] = FairShare(owners.__getitem__)
+    queue.put(tasks_of(0, 1))
+    assert taken(queue) == ["a0"]
+    owners[0] = Someone(3)
+    queue.put([*tasks_of(0, 4), *tasks_of(1, 4)])
+    assert [str(name)[0] for name in taken(queue)] == [*"aaababbb"]
+
+
+def test_an_owner_may_pass_a_turn_and_then_has_a_whole_one() -> None:
+    queue = owned(Someone(2), Someone(1))
+    queue.put([*tasks_of(0, 4), *tasks_of(1, 4)])
+    assert taken(queue, 1) == ["a0"]
+    queue.pass_turn()
+    assert [str(name)[0] for name in taken(queue)] == [*"baababb"]

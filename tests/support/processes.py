@@ -237,6 +237,18 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+def open_files() -> int:
+    """Return how many of them lead to files or shared memory: what other tests have left opens and closes sockets."""
+    gc.collect()
+    return sum(1 for each in Path("/proc/self/fd").iterdir() if _leads_to_file(each))
+
+
+def _leads_to_file(descriptor: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return str(descriptor.readlink()).startswith("/")
+    return False
+
+
 def held() -> Counter[str]:
     """Return what this process has: its threads, the processes below it, and its descriptors by what they lead to."""
     threads = (f"thread {each.name} {each.native_id}" for each in threading.enumerate())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import struct
 import subprocess
@@ -30,22 +28,11 @@ from scaler.shared_memory import (
     new_memory,
     private_frames,
 )
+from tests.support.processes import open_files
 
 PROCESS = 16
 DESCRIPTOR = 20
 INODE = 32
-
-
-def open_descriptors() -> int:
-    """Descriptors of shared memory: threads that other tests have left open and close others meanwhile."""
-    gc.collect()
-    return sum(1 for each in Path("/proc/self/fd").iterdir() if _leads_to_memory(each))
-
-
-def _leads_to_memory(descriptor: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return str(descriptor.readlink()).startswith("/memfd:")
-    return False
 
 
 def moved(location: bytes, offset: int, value: int) -> bytes:
@@ -72,10 +59,10 @@ def test_a_block_that_is_smaller_than_announced_is_refused() -> None:
 
 
 def test_a_block_and_its_mapping_leave_no_descriptor() -> None:
-    before = open_descriptors()
+    before = open_files()
     for _ in range(20):
         assert SharedBlock.of([b"x"]).map()[0][0] == ord("x")
-    assert open_descriptors() == before
+    assert open_files() == before
 
 
 @pytest.mark.processes
@@ -127,10 +114,10 @@ def test_a_location_that_leads_to_something_else_is_refused(tmp_path: Path) -> N
             location[:-16] + struct.pack("<QQ", 2**64 - 64, 1),
             location[:-16] + struct.pack("<QQ", 64, 1),
         ):
-            before = open_descriptors()
+            before = open_files()
             with pytest.raises(OSError):
                 SharedBlock.open(wrong)
-            assert open_descriptors() == before
+            assert open_files() == before
     os.close(read_end)
     os.close(write_end)
 
@@ -196,9 +183,9 @@ def test_the_number_of_memories_of_shared_frames_is_bounded(monkeypatch: pytest.
 
 
 def test_two_hundred_values_of_a_client_need_no_two_hundred_descriptors() -> None:
-    before = open_descriptors()
+    before = open_files()
     kept = [SharedFrames([b"%d" % number, bytes(1 << 20)]) for number in range(200)]
-    assert open_descriptors() <= before + 2 * 5
+    assert open_files() <= before + 2 * 5
     assert all(bytes(frames[0]) == b"%d" % number for number, frames in enumerate(kept))
     assert bytes(SharedBlock.open(kept[150].location).map()[0]) == b"150"
 
@@ -208,9 +195,9 @@ def test_two_hundred_values_of_a_client_need_no_two_hundred_descriptors() -> Non
 
 def test_small_values_share_a_descriptor_and_have_a_location_each() -> None:
     slabs = Slabs()
-    before = open_descriptors()
+    before = open_files()
     blocks = [slabs.put([b"%d" % number, b"x" * number]) for number in range(1000)]
-    assert open_descriptors() == before + 1
+    assert open_files() == before + 1
     for number, block in enumerate(blocks):
         opened = SharedBlock.open(block.location())
         for frames in (opened.map(), opened.map_privately(), block.view()):
@@ -227,15 +214,15 @@ def test_large_value_has_memory_of_its_own() -> None:
 def test_full_slab_is_followed_by_another_and_goes_with_its_last_value() -> None:
     slabs = Slabs()
     value = bytes(SLAB_BYTES // 8)
-    before = open_descriptors()
+    before = open_files()
     blocks = [slabs.put([value]) for _ in range(9)]
-    assert open_descriptors() == before + 2
+    assert open_files() == before + 2
     del blocks[:7]
-    assert open_descriptors() == before + 2
+    assert open_files() == before + 2
     del blocks[0]
-    assert open_descriptors() == before + 1
+    assert open_files() == before + 1
     blocks.clear()
-    assert open_descriptors() == before
+    assert open_files() == before
 
 
 def test_what_somebody_reads_stays_when_its_slab_is_given_back() -> None:
@@ -335,11 +322,11 @@ def test_private_frames_are_copied_when_the_system_promises_no_more_memory(monke
 
 
 def test_private_mapping_leaves_no_descriptor() -> None:
-    before = open_descriptors()
+    before = open_files()
     private = private_frames(SharedBlock.of([b"", b"a" * 100_000]).map(remember=True))
-    assert open_descriptors() > before
+    assert open_files() > before
     del private
-    assert open_descriptors() == before
+    assert open_files() == before
 
 
 # Values of another process

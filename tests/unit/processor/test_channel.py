@@ -11,7 +11,7 @@ import pytest
 
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, writable
-from tests.support.processes import open_descriptors
+from tests.support.processes import open_descriptors, open_files
 
 
 @pytest.fixture
@@ -214,10 +214,10 @@ def test_frames_in_the_stream_arrive_between_others_and_can_be_written_to(
 
     reader = threading.Thread(target=read)
     reader.start()
-    before = open_descriptors()
+    before = open_files()
     for header, frames in messages[:3]:
         agent.send_in_stream(header, frames)
-    assert open_descriptors() == before
+    assert open_files() == before
     for header, frames in messages[3:]:
         agent.send(header, frames)
     while not agent.flush():

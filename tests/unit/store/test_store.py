@@ -18,7 +18,7 @@ from scaler.store import store as store_module
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import DISK_REST_SECONDS, Store
-from tests.support.processes import open_descriptors
+from tests.support.processes import open_files
 
 MIB = 1 << 20
 OWN = SLAB_BYTES // 8 + MIB
@@ -203,7 +203,7 @@ def test_without_room_on_disk_values_stay_in_memory(bench: Callable[..., Bench])
 
 def test_values_dropped_in_any_state_leave_nothing(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
-    before = open_descriptors()
+    before = open_files()
     for number in range(3):
         b.take(number, OWN - 64)
     b.settle()
@@ -215,10 +215,10 @@ def test_values_dropped_in_any_state_leave_nothing(bench: Callable[..., Bench]) 
         assert not b.store.drop(name(number))
     b.settle()
     assert (b.files(), b.store.hot_bytes, b.store.cold_bytes, b.store.ids()) == ([], 0, 0, [])
-    assert open_descriptors() == before + 1, "the lock of the folder"
+    assert open_files() == before + 1, "the lock of the folder"
     b.store.close()
     assert list(b.base.iterdir()) == []
-    assert open_descriptors() == before
+    assert open_files() == before
 
 
 def test_value_that_is_taken_anew_while_it_is_written_is_the_new_one(bench: Callable[..., Bench]) -> None:

@@ -77,7 +77,7 @@ struct RunOptions {
   retries @2 :UInt32;                     # how often to run it again when it has raised one of retryOn, or timed out
   timeoutMs @3 :UInt32;                   # end it after so many milliseconds; 0 = when its worker says
   capabilities @4 :List(Capability);      # what the machine of its worker must have, and how much of that the task takes
-  wasSubmitted @5 :Bool;                  # with atMostOnce: another scheduler had it already, and may have started it
+  wasSubmitted @5 :Bool;                  # another scheduler had it, and may have started it, or has told its end: only the run that an agent has counts
   retryOn @6 :List(Text);                 # names of exception classes, as in TaskFailure; those that are derived from them count too
   retryDelayMs @7 :UInt32;                # wait so many milliseconds before the first retry, and twice as long before each further one
   noWorkerTimeoutMs @8 :UInt32;           # fail it when for so long no worker was connected that could have taken it; 0 = it waits

@@ -150,7 +150,6 @@ struct ObjectKept {
   # The agent is back on a new connection and still has a copy of the object. Answered by a delete if it is not needed.
   count @0 :UInt32;    # number of items
   objectId @1 :Data;   # id column: the objects
-  location @2 :List(Data);   # of a result that stays with the agent: where it is, see README.md; else empty
 }
 
 struct RunBlocked {

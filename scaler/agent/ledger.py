@@ -85,16 +85,24 @@ class Ledger:
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return the runs that are open for the scheduler, as a hello names them, and as many as it may."""
-        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values()]
+        """Return the runs that are open for the scheduler, as a hello names them, and as many as it may. For another
+        scheduler, those whose values are here are open, too.
+        """
+        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._with_values()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in their order; one that is too large has failed its task."""
+        """Return the results that may not have arrived, in their order; one that is too large has failed its task. Then
+        those whose values are here: another scheduler does not know them.
+        """
         for run, result in self._kept.items():
             if self._is_too_large(result):
                 self._kept[run] = self._refused(result, self.value_bytes, RAISE_IT)
-        return list(self._kept.values())
+        return [*self._kept.values(), *self._with_values()]
+
+    def _with_values(self) -> list[RunResult]:
+        known = () if self._values is None else self._values.results()
+        return [result for result in known if (result.task_id, result.attempt) not in self._kept]
 
     def _is_too_large(self, result: RunResult) -> bool:
         return size_of(result.frames) > self.value_bytes
@@ -280,8 +288,7 @@ class Ledger:
             return self._refused(result, self.value_bytes, RAISE_IT)
         if self._values is None or self.find(result.task_id, result.attempt) is None:
             return result  # a newer attempt makes the value that has this id
-        location = self._values.take(ObjectId(result.task_id), result.frames)
-        return replace(result, frames=(), location=location) if location else result
+        return self._values.take(result)
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""
@@ -291,8 +298,14 @@ class Ledger:
                 forget((item.task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
-        """Return those of the cancels to which no kept result is the answer."""
-        return [cancel for cancel in cancels if (cancel.task_id, cancel.attempt) not in self._kept]
+        """Return those of the cancels to which no result is the answer that was said, or is."""
+        values = self._values
+        return [
+            cancel
+            for cancel in cancels
+            if (cancel.task_id, cancel.attempt) not in self._kept
+            and not (values is not None and values.is_result_of(ObjectId(cancel.task_id), cancel.attempt))
+        ]
 
     def large_result(self, object_id: ObjectId) -> Frames:
         """Return the frames of the kept result that is this object; none if it is not here."""

@@ -373,7 +373,6 @@ class Link(Actor):
     @handles(ObjectsHere)
     def _objects_here(self, here: ObjectsHere) -> None:
         self._say([ObjectKept(object_id) for object_id in here.object_ids])
-        self._say([ObjectKept(object_id, location) for object_id, location in here.values.items()])
 
     @handles(Batch[ObjectRequest])
     def _objects_wanted(self, requests: Batch[ObjectRequest]) -> None:

@@ -6,8 +6,7 @@ Those between them and the executor of a node are in `scaler.executors.messages`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler.ids import ObjectId
@@ -107,7 +106,6 @@ class KeepObject:
 
 @message
 class ObjectsHere:
-    """The objects of which the node has a copy, and the values that it has made, with their locations."""
+    """The objects of which the node has a copy."""
 
     object_ids: Sequence[ObjectId]
-    values: Mapping[ObjectId, bytes] = field(default_factory=dict)

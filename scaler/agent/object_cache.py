@@ -109,7 +109,7 @@ class ObjectCache(Actor):
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
                 continue  # no worker waits for it any more
-            if self._values.location(response.object_id):
+            if response.object_id in self._values:
                 self._found(response.object_id, waiting)  # a task of this node has made it meanwhile
             elif response.found and response.location:
                 self._look_there(response, waiting)
@@ -173,7 +173,7 @@ class ObjectCache(Actor):
         """Drop a copy, or, with a location, a result of this node."""
         if location:
             return self._values.drop(object_id, location)
-        return not self._values.location(object_id) and self._store.drop(object_id)
+        return object_id not in self._values and self._store.drop(object_id)
 
     @handles(ValuesKept)
     def _values_kept(self, _kept: ValuesKept) -> None:
@@ -218,10 +218,10 @@ class ObjectCache(Actor):
 
     @handles(SayWhatIsKept)
     def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
-        values = {object_id: self._values.location(object_id) for object_id in self._values.ids()}
-        copies = [object_id for object_id in self._store.ids() if object_id not in values]
-        if copies or values:
-            self._link.send(ObjectsHere(copies, values))
+        """Say which copies are here. The results of this node are said as results."""
+        copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
+        if copies:
+            self._link.send(ObjectsHere(copies))
 
     def _forget(self, object_ids: list[ObjectId]) -> None:
         if object_ids:

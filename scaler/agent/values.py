@@ -1,8 +1,8 @@
 """Values: the large results of a node's tasks, which stay in its store until the scheduler says that nobody needs them.
 
-The ledger puts them in and says their locations; the object cache gives them out and drops them: this is the one place
-where both meet. Large ones stay in the block in which they came. What did not come in a block, or takes one file too
-many, is not taken: it is sent.
+The ledger puts them in and says their locations, again to each new scheduler; the object cache gives them out and drops
+them: this is the one place where both meet. Large ones stay in the block in which they came. What did not come in a
+block, or takes one file too many, is not taken: it is sent.
 
 Must never: read a value.
 """
@@ -12,12 +12,13 @@ from __future__ import annotations
 import resource
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
-from scaler.pickling.serialization import Frames
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
 from scaler.store.store import Store
+from scaler.wire.messages.worker import RunResult
 
 
 class Values:
@@ -25,19 +26,23 @@ class Values:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._said: dict[ObjectId, bytes] = {}
+        self._said: dict[ObjectId, RunResult] = {}
+        """the results as they were said, with the locations of their values"""
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """how others find a value"""
 
-    def take(self, object_id: ObjectId, frames: Frames) -> bytes:
-        """Keep frames, in the place of what had this id. Return their location; nothing: they cannot be kept."""
+    def take(self, result: RunResult) -> RunResult:
+        """Keep the frames of a result, in the place of what had this id. Return the result with their location; as it
+        was, if they cannot be kept.
+        """
+        object_id, frames = ObjectId(result.task_id), result.frames
         block = block_of(frames) if can_share() else None
         if block is None:
-            return b""
+            return result
         is_small = sum(block.sizes) < SHARE_LEAST_BYTES
         if not is_small and len(self._memories) >= _memories_most():
-            return b""
+            return result
         self._store.drop(object_id)
         self._said.pop(object_id, None)
         try:
@@ -49,21 +54,25 @@ class Values:
             location = self.locate(object_id)
         except (OSError, MemoryError, ObjectTooLargeError):
             location = b""
-        if location:
-            self._said[object_id] = location
-        else:
+        if not location:
             self._store.drop(object_id)
-        return location
+            return result
+        said = self._said[object_id] = replace(result, frames=(), location=location)
+        return said
 
-    def location(self, object_id: ObjectId) -> bytes:
-        """Return where a value was said to be; nothing: it is not here."""
-        return self._said.get(object_id, b"")
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self._said
+
+    def is_result_of(self, object_id: ObjectId, attempt: int) -> bool:
+        """Return whether just this attempt has made a value that is here."""
+        return object_id in self._said and self._said[object_id].attempt == attempt
 
     def drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Forget a value, if it is the one that was said to be there: not a newer one. Return whether it was here. Who
         has mapped it goes on.
         """
-        if self._said.get(object_id) != location:
+        said = self._said.get(object_id)
+        if said is None or said.location != location:
             return False
         del self._said[object_id]
         return self._store.drop(object_id)
@@ -71,6 +80,10 @@ class Values:
     def ids(self) -> list[ObjectId]:
         """Return the ids of all values."""
         return list(self._said)
+
+    def results(self) -> list[RunResult]:
+        """Return the results whose values are here, as they were said."""
+        return list(self._said.values())
 
 
 def _memories_most() -> int:

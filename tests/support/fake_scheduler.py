@@ -36,7 +36,7 @@ from scaler.pickling.serialization import (
 )
 from scaler.transport.interface import PeerGoneError
 from scaler.transport.sockets import RouterSocket
-from scaler.wire.codec.structs import TaskFailure
+from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -272,6 +272,8 @@ class FakeScheduler:
         return ObjectResponse(request.object_id, int(frames is not None), frames or ())
 
     def _on_task(self, task: Task) -> TaskResult | None:
+        if not task.payload and RunOptions.decode(task.options).was_submitted:  # no agent has its result
+            return TaskResult(task.task_id, TaskStatus.NOT_FOUND, b"", 0)
         return self._result_of(task) if self.answers_tasks else None
 
     def _on_cancel(self, cancel: TaskCancel) -> TaskResult | None:

@@ -117,8 +117,6 @@ class CopyKept:
     object_id: ObjectId
     host: ActorRef
     is_early: bool = False
-    location: bytes = b""
-    """of a result that it has made"""
 
 
 @message

@@ -493,9 +493,7 @@ class ObjectStore(Actor):
     def _copy_kept(self, kept: CopyKept) -> None:
         stored = self._objects.get(kept.object_id)
         is_known = (stored is not None and not stored.lost) or kept.object_id in self._retained
-        if kept.location:  # of a result that nobody here has heard of, or that was made again elsewhere
-            kept.host.send(DeleteCopy(kept.object_id, kept.location))
-        elif is_known or (kept.is_early and self._retention_seconds):
+        if is_known or (kept.is_early and self._retention_seconds):
             self._copies.add(kept.object_id, kept.host)
             if not is_known:
                 self._retain(kept.object_id, 0)

@@ -221,13 +221,23 @@ class AgentSession(Session):
 
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
-        for place, result in enumerate(results):
+        for result in results:
             if result.location:
-                results[place] = self._located(result)
+                results = self._with_values(results)
+                break
         self._news_of_runs(results)
 
+    def _with_values(self, results: Batch[RunResult]) -> Batch[RunResult]:
+        """Return results with frames that stand for those at its agent, without those that it has said again."""
+        new = (result for result in results if not (result.location and self._is_here(result)))
+        return Batch[RunResult](self._located(result) if result.location else result for result in new)
+
+    def _is_here(self, result: RunResult) -> bool:
+        reference = self._values.get(ObjectId(result.task_id))
+        frames = None if reference is None else reference()
+        return frames is not None and frames.location == result.location
+
     def _located(self, result: RunResult) -> RunResult:
-        """Return a result with frames that stand for those at its agent."""
         object_id, frames = ObjectId(result.task_id), LocatedFrames(result.location, self.actor_ref)
         if result.frames or not 0 < frames.size_bytes < SIZE_MOST:
             status, text = TaskStatus.INTERNAL_ERROR, b"its worker's agent has sent a location that is none"
@@ -296,9 +306,7 @@ class AgentSession(Session):
     @handles(Batch[ObjectKept])
     def _kept(self, batch: Batch[ObjectKept]) -> None:
         for kept in batch:
-            if kept.location and kept.object_id in self._values:
-                continue  # the result of a run that is known here
-            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref, self._is_back, kept.location))
+            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref, self._is_back))
 
     @handles(Batch[WorkerHeartbeat])
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:

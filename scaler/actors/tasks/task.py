@@ -185,7 +185,7 @@ class TaskActor(Actor):
         """Return the event, and what the client is told, of a run that has not succeeded."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return STOPPED, result  # the last scheduler had them: the task never began
-        if event in STARTED and self._is_at_most_once():
+        if event in STARTED and self._is_not_again():
             status = TaskStatus(result.status) if event is CRASHED else STARTED[event]
             return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
         if event is CRASHED and self._count_crash():
@@ -213,7 +213,7 @@ class TaskActor(Actor):
             return
         self._worker = None
         sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
-        if lost.was_ordered and self._is_at_most_once():
+        if lost.was_ordered and self._is_not_again():
             self._move(GIVEN_UP, self._given_up(sentence, status), worker)
             return
         event = LOST
@@ -308,7 +308,9 @@ class TaskActor(Actor):
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))
         elif context.adoption is not None:
-            context.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
+            context.adoption.send(
+                AskForRun(spec.task_id, self.actor_ref, self._is_at_most_once() and self._may_have_been_started())
+            )
         else:
             self._has_no_run("its client's session began anew, and its result was lost with the former one")
 
@@ -322,6 +324,10 @@ class TaskActor(Actor):
     def _is_at_most_once(self) -> bool:
         options = self._spec.options
         return bool(options) and self._context.read_options(options).at_most_once
+
+    def _is_not_again(self) -> bool:
+        """Return whether it must not be started once more, or has ended, and only its result is asked for."""
+        return self._is_at_most_once() or self._may_have_been_started()
 
     def _may_have_been_started(self) -> bool:
         """Return whether it was submitted before, here or elsewhere, and must not be started again."""

@@ -1,4 +1,5 @@
-"""Once: what a client does about calls with the option `at_most_once`, which must not be started a second time.
+"""Once: what a client does about calls with the option `at_most_once`, which must not be started a second time, and
+about those that have ended: a claim asks the next scheduler for the result that an agent has, and starts nothing.
 
 Used by the open work. Only a call that no scheduler can have received is sent as a new one.
 """
@@ -13,6 +14,7 @@ from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.ids import TaskId
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
+from scaler.wire.messages.common import ObjectInstruction
 
 
 def is_at_most_once(options: bytes) -> bool:
@@ -33,6 +35,20 @@ def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntr
     for graph in graphs:
         if is_at_most_once(graph.spec.options) and graph.spec.graph_id not in new:
             graph.spec = replace(graph.spec, options=_marked(graph.spec.options))
+
+
+def claim_of_task(task: Task) -> Task:
+    """Return the claim of a result that a task has made."""
+    return replace(task, payload=b"", object_ids=b"", frames=(), options=_marked(task.options))
+
+
+def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstruction]:
+    """Return the claim of a result that a node of a graph has made, and the function of that."""
+    node = graph.nodes[graph.position_of(task_id) - len(graph.inputs)]
+    function = next(each for each in graph.functions if each.object_id == node.function_id)
+    spec = graph.spec
+    options = _marked(spec.options)
+    return Task(task_id, node.function_id, b"", b"", spec.priority, spec.name, options, spec.account), function
 
 
 def _begins_call(item: object) -> TypeGuard[Task | GraphTask]:

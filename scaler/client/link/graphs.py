@@ -111,7 +111,8 @@ class Dependents:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
-        """the graphs that were not sent, and the tasks that they wait for because these were not sent either"""
+        """the graphs that were not sent, and the tasks that they wait for: these were not sent either, or their results
+        are claimed"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """the same by task"""
         self._to_send: deque[GraphEntry] = deque()
@@ -139,7 +140,7 @@ class Dependents:
         for needed in graph.inputs:
             self._inputs[needed.task_id] = needed
             needed.users[graph_id] = None
-        unsent = {each.task_id for each in graph.inputs if each.is_open and self._is_unsent(each.task_id)}
+        unsent = {each.task_id for each in graph.inputs if self._is_unsent(each)}
         if not unsent:
             self._send_now(graph)
             return
@@ -147,7 +148,10 @@ class Dependents:
         for task_id in unsent:
             self._by_task.setdefault(task_id, []).append(graph)
 
-    def _is_unsent(self, task_id: TaskId) -> bool:
+    def _is_unsent(self, needed: Input) -> bool:
+        task_id = needed.task_id
+        if not needed.is_open:
+            return self._work.large.is_claimed(ObjectId(task_id))
         graph = self._work.graphs.of(task_id)
         return task_id in self._work.window if graph is None else graph.spec.graph_id in self._held
 
@@ -157,7 +161,7 @@ class Dependents:
             self.on_sent(task_id)
 
     def on_sent(self, task_id: TaskId) -> None:
-        """A task was sent: send the graphs that waited for it alone."""
+        """A task was sent, or what became of its claimed result is known: send the graphs that waited for it alone."""
         for graph in self._by_task.pop(task_id, ()):
             unsent = self._held.get(graph.spec.graph_id)
             if unsent is None:

@@ -3,7 +3,8 @@
 A large result stays with its agent or the scheduler until it is requested. If it is lost before, the task must run
 again. So the client keeps the call until then.
 
-    THERE  --another scheduler answers-->  LOST  --one is requested-->  AGAIN  --a large result arrives-->  THERE
+    THERE  --another scheduler answers-->  CLAIMED  --an agent has it-->  THERE
+    CLAIMED  --no agent has it-->  LOST  --one is requested-->  AGAIN  --a large result arrives-->  THERE
     THERE  --it went with its agent-->  LOST
     THERE  --the same scheduler begins a new session-->  DOUBTED  --it does not have one of these-->  LOST
     AGAIN  --its graph is cancelled-->  CANCELED  --it is requested itself-->  AGAIN
@@ -15,14 +16,14 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import CancelledError
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
-from scaler.client.link.at_most_once import is_at_most_once
+from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_most_once
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
@@ -42,6 +43,8 @@ class State(Enum):
     """at the current scheduler, or with an agent, as that says"""
     DOUBTED = auto()
     """at the current scheduler, unless that has ended this client's session and deleted what belonged to it"""
+    CLAIMED = auto()
+    """it was at another scheduler: the current one is asked for what its agent may still have"""
     LOST = auto()
     """it was at another scheduler, or was deleted, or went with its agent"""
     AGAIN = auto()
@@ -105,7 +108,10 @@ class UnreadResult:
             self._hand_over(result, self._receiver)
 
     def refuse(self, result: TaskResult) -> None:
-        self.deliver(result)
+        if self.state is State.CLAIMED:
+            self._table.on_refused(self)
+        else:
+            self.deliver(result)
 
     def store(self, result: TaskResult) -> None:
         receiver, self._receiver = self._receiver, None
@@ -134,7 +140,15 @@ class UnreadResult:
 
 
 class UnreadResults(dict[ObjectId, UnreadResult]):
-    """All unread results of a client, by id."""
+    """All unread results of a client, by id.
+
+    Args:
+        on_refused: called with each that was claimed, and that no agent has.
+    """
+
+    def __init__(self, on_refused: Callable[[UnreadResult], None]) -> None:
+        super().__init__()
+        self.on_refused = on_refused
 
     def keep(self, task_id: TaskId, open_call: Entry | tuple[GraphEntry, Sink]) -> None:
         """Keep a call whose large result stays with the scheduler."""
@@ -190,6 +204,8 @@ class Calls(Protocol):
 
     def add_graph(self, graph: GraphEntry) -> None: ...
 
+    def claim(self, entries: Iterable[Entry]) -> None: ...
+
     def delete(self, object_ids: Iterable[ObjectId]) -> None: ...
 
     def has_graph(self, call: object) -> bool: ...
@@ -203,7 +219,7 @@ class LargeResults:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.requests: dict[ObjectId, Receiver] = {}
-        self.unread = UnreadResults()
+        self.unread = UnreadResults(self._claim_refused)
         self._kept: set[ObjectId] = set()
         """results that are deleted only when their futures are gone"""
         self._waits_for_graph = False
@@ -239,9 +255,10 @@ class LargeResults:
                 self._waits_for_graph = True
                 continue
             spec = call.spec if isinstance(call, GraphEntry) else call[0]
-            if unread.times_lost >= TRIES_MOST or is_at_most_once(spec.options):
+            # An open graph is said again as one that may have been started.
+            is_once = is_at_most_once(spec.options) and not self._calls.has_graph(call)
+            if unread.times_lost >= TRIES_MOST or is_once:
                 del self.unread[unread.object_id]
-                is_once = is_at_most_once(spec.options)
                 make_error = partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost)
                 unread.fail(make_error)
                 continue
@@ -299,7 +316,7 @@ class LargeResults:
 
     def forget(self) -> None:
         """Forget all results. Requests stay."""
-        self.unread = UnreadResults()
+        self.unread = UnreadResults(self._claim_refused)
         self._kept.clear()
 
     # What the scheduler answers
@@ -377,12 +394,43 @@ class LargeResults:
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Submit again what made the lost large results, if one of them is requested now.
+        """Submit again what made the large results that are requested now: if an agent still has one, its task does not
+        run. The others are claimed.
 
-        An open graph is sent again anyway, with all its lost results wanted.
+        A graph that is open, or said again, says all its results again.
         """
         self.unread.doubt()
-        self._lose_unread(self.requests)
+        doubted = self.unread.in_state(State.DOUBTED)
+        self.unread.lose(self.requests)
+        wanted = self._take_over(self.unread.in_state(State.LOST))
+        again = [each for each in wanted if self._calls.has_graph(each.call) or not is_at_most_once(_options(each))]
+        calls = {id(each.call) for each in again}
+        lost = self.unread.in_state(State.LOST)
+        again = [each for each in lost if id(each.call) in calls or self._calls.has_graph(each.call)]
+        self._make_again(again, with_open_graphs=True)
+        self._claim([each for each in doubted if each.state is State.LOST and each.object_id in self.unread])
+
+    def _claim(self, lost: Iterable[UnreadResult]) -> None:
+        entries: list[Entry] = []
+        for unread in lost:
+            unread.state = State.CLAIMED
+            if isinstance(unread.call, GraphEntry):
+                task, function = claim_of_node(unread.call, TaskId(unread.object_id))
+            else:
+                task, function = claim_of_task(unread.call[0]), unread.call[1]
+            entries.append((task, unread, function, (), ()))
+        self._calls.claim(entries)
+
+    def _claim_refused(self, unread: UnreadResult) -> None:
+        """No agent has it."""
+        unread.state = State.LOST
+        if unread.asked_by is not None:
+            self._make_again(self._with_its_graph(unread))
+
+    def is_claimed(self, object_id: ObjectId) -> bool:
+        """Return whether it is not known yet if an agent still has a result."""
+        unread = self.unread.get(object_id)
+        return unread is not None and unread.state is State.CLAIMED
 
     def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
         """Submit again what made the large results that are lost now, if one of them is requested."""
@@ -390,6 +438,11 @@ class LargeResults:
         lost = self.unread.in_state(State.LOST)
         wanted = lost if self._take_over(lost) else [each for each in lost if self._calls.has_graph(each.call)]
         self._make_again(wanted, with_open_graphs=True)
+
+
+def _options(unread: UnreadResult) -> bytes:
+    call = unread.call
+    return call.spec.options if isinstance(call, GraphEntry) else call[0].options
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:

@@ -133,6 +133,10 @@ class OpenWork:
             else:
                 self._send_task(entry)
 
+    def claim(self, entries: Iterable[Entry]) -> None:
+        """Ask the next scheduler for results that agents may have, before all else: they keep them for a while."""
+        self._tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
+
     def _is_refused(self, entry: Entry) -> bool:
         """Fail a task with a value that may not be sent. Return whether it has one."""
         make_error = self._reason(entry)
@@ -363,6 +367,13 @@ class OpenWork:
                 self.large.on_graph_over()
         if touched is not None:
             touched.notify()
+        self._send_what_waited(task_ids)
+
+    def _send_what_waited(self, ended: Iterable[TaskId]) -> None:
+        """Send what there is room for now, and the graphs that waited for claimed results."""
+        if self._dependents:
+            for task_id in ended:
+                self._dependents.on_sent(task_id)
         if self.window.waiting:
             self._send_waiting()
 
@@ -448,6 +459,7 @@ class OpenWork:
         if entry is not None:
             self._send_cancel(TaskId(open_id))
             entry[1].fail(make_error)
+            self._dependents.on_sent(TaskId(open_id))  # one that was claimed
         self.large.give_up_on(ObjectId(open_id), make_error)
         graph = self.graphs.remove_graph(GraphId(open_id))
         if graph is not None:

@@ -74,7 +74,7 @@ class RunOptions(NamedTuple):
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that its worker must have, and how much of each the task takes"""
     was_submitted: bool = False
-    """with `at_most_once`: another scheduler had it already, and may have started it"""
+    """another scheduler had it, and may have started it, or has told its end: only the run that an agent has counts"""
     retry_on: tuple[str, ...] = ()
     """names of exception classes, as in `TaskFailure`; those that are derived from them count too"""
     retry_delay_ms: int = 0

@@ -205,8 +205,6 @@ class ObjectInstruction:
 
 @travels(AGENT_TO_SCHEDULER)
 class ObjectKept:
-    """An agent that is back on a new connection still has a copy of this object, or this result."""
+    """An agent that is back on a new connection still has a copy of this object."""
 
     object_id: ObjectIdColumn
-    location: Bytes = b""
-    """of a result that stays with the agent"""

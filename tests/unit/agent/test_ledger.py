@@ -353,9 +353,26 @@ def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger
     run = task()
     ledger.add([run])
     (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
-    assert (said.frames, said.location) == ((), values.location(ObjectId(run.task_id)))
+    assert (said.frames, values.results()) == ((), [said])
     assert bytes(frames_at(said.location)[0]) == b"v" * 100_000
     assert ledger.results() == [said]
+
+
+def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(keeper: tuple[Ledger, Values]) -> None:
+    ledger, values = keeper
+    run, other = task(), task()
+    ledger.add([run, other])
+    (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
+    ledger.finish(Batch[RunResult]([result(other)]))
+    ledger.heard([said, result(other)])
+    assert ledger.held() == HELD_RUN.pack(run.task_id, run.attempt, run.worker)
+    assert ledger.results() == [said]
+    order = RunCancel(run.task_id, run.worker, run.attempt)
+    assert ledger.without_result([order, replace(order, attempt=run.attempt + 1)]) == [
+        replace(order, attempt=run.attempt + 1)
+    ]
+    values.drop(ObjectId(run.task_id), said.location)
+    assert (ledger.held(), ledger.results()) == (b"", [])
 
 
 def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger, Values]) -> None:

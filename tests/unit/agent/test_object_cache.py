@@ -11,14 +11,15 @@ from scaler.agent.messages import FetchObject, HandOver, KeepObject, ObjectsHere
 from scaler.agent.object_cache import ObjectCache
 from scaler.agent.values import Values
 from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
-from scaler.ids import ObjectId, content_id
+from scaler.ids import ObjectId, TaskId, content_id
 from scaler.kit import Dispatcher, VirtualClock
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.worker import RunResult
 from scaler.wire.session.too_large import NO_LIMIT
 from tests.support.recorder import Recorder
 
@@ -339,7 +340,8 @@ def test_object_that_can_never_be_in_memory_is_missing_with_the_reason(bench: Be
 
 
 def keep_result(bench: Bench, content: bytes = b"r" * 100_000) -> bytes:
-    return bench.values.take(ONE, SharedBlock.of([content]).map(remember=True))
+    frames = SharedBlock.of([content]).map(remember=True)
+    return bench.values.take(RunResult(TaskId(ONE), 0, 1, TaskStatus.SUCCESS, b"", 0, frames)).location
 
 
 def test_a_result_of_this_node_needs_no_fetch(bench: Bench) -> None:
@@ -363,14 +365,12 @@ def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -
     old = keep_result(bench)
     location = keep_result(bench, b"n" * 100_000)
     for place in (b"", old):
-        bench.tell(
-            Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), place)]), SayWhatIsKept()
-        )
-        [here] = bench.link.take(ObjectsHere)
-        assert (here.object_ids, here.values) == ([], {ONE: location})
+        bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), place)]))
+        assert [result.location for result in bench.values.results()] == [location]
     bench.tell(
         Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), location)]), SayWhatIsKept()
     )
+    assert bench.values.results() == []
     assert bench.link.take(ObjectsHere) == []
     assert bench.workers[0].take(ForgetObjects) == [ForgetObjects([ONE])]
 
@@ -391,4 +391,4 @@ def test_a_result_that_was_made_here_while_a_worker_waited_for_it_is_not_replace
     bench.respond(ONE, b"another")
     [found] = bench.workers[0].take(ObjectFound)
     assert bytes(found.stored.block.map()[0]) == b"r" * 100_000
-    assert bench.values.location(ONE) == location
+    assert [result.location for result in bench.values.results()] == [location]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scaler.agent.values import Values
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, TaskId
+from scaler.pickling.serialization import Frames
 from scaler.shared_memory import _LOCATION, SHARE_LEAST_BYTES, SharedBlock, frames_at
 from scaler.store.host_share import HostShare
 from scaler.store.store import Store
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
 
 ONE = ObjectId(b"1" * 16)
 SMALL, LARGE = b"s" * 100_000, b"l" * SHARE_LEAST_BYTES
@@ -23,12 +26,19 @@ def arrived(*frames: bytes) -> list[memoryview]:
     return SharedBlock.of(frames).map(remember=True)
 
 
+def take(values: Values, object_id: ObjectId, frames: Frames) -> bytes:
+    """Have a result kept. Return its location; nothing: it is sent."""
+    said = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames))
+    assert bool(said.frames) is not bool(said.location)
+    return said.location
+
+
 @pytest.mark.parametrize("content", [SMALL, LARGE])
 def test_a_value_can_be_opened_where_it_was_said_to_be(content: bytes) -> None:
     store = Store(HostShare(None), 1 << 30)
     values = new_values(store)
-    location = values.take(ONE, arrived(b"head", content))
-    assert values.location(ONE) == location
+    location = take(values, ONE, arrived(b"head", content))
+    assert [result.location for result in values.results()] == [location]
     for frames in (frames_at(location), store.frames(ONE)):
         assert [bytes(frame) for frame in frames] == [b"head", content]
     assert values.ids() == [ONE]
@@ -36,42 +46,42 @@ def test_a_value_can_be_opened_where_it_was_said_to_be(content: bytes) -> None:
 
 def test_many_small_values_share_one_descriptor() -> None:
     values = new_values()
-    taken = [values.take(ObjectId(bytes([number]) * 16), arrived(SMALL)) for number in range(20)]
+    taken = [take(values, ObjectId(bytes([number]) * 16), arrived(SMALL)) for number in range(20)]
     descriptors = {_LOCATION.unpack_from(location)[2] for location in taken}
     assert len(descriptors) == 1
 
 
 def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:
     values = new_values()
-    old = values.take(ONE, arrived(SMALL))
-    new = values.take(ONE, arrived(LARGE))
+    old = take(values, ONE, arrived(SMALL))
+    new = take(values, ONE, arrived(LARGE))
     assert not values.drop(ONE, old)
-    assert values.location(ONE) == new
+    assert [result.location for result in values.results()] == [new]
     assert values.drop(ONE, new)
-    assert (values.ids(), values.location(ONE)) == ([], b"")
+    assert (values.ids(), values.results(), ONE in values) == ([], [], False)
     with pytest.raises(OSError, match=r"gone|No such file"):
         frames_at(new)
 
 
 def test_what_did_not_come_in_a_block_is_not_kept() -> None:
     values = new_values()
-    assert values.take(ONE, [LARGE]) == b""
+    assert take(values, ONE, [LARGE]) == b""
     assert values.ids() == []
 
 
 def test_nothing_is_kept_where_memory_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
-    assert new_values().take(ONE, arrived(LARGE)) == b""
+    assert take(new_values(), ONE, arrived(LARGE)) == b""
 
 
 def test_large_values_leave_files_for_others_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
     values = new_values()
     monkeypatch.setattr("scaler.agent.values._memories_most", lambda: 2)
-    taken = [values.take(ObjectId(bytes([number]) * 16), arrived(LARGE)) for number in range(3)]
+    taken = [take(values, ObjectId(bytes([number]) * 16), arrived(LARGE)) for number in range(3)]
     assert [bool(location) for location in taken] == [True, True, False]
 
 
 def test_what_the_host_never_has_room_for_is_sent() -> None:
     values = new_values(Store(HostShare(None), 1000))
-    assert [values.take(ONE, arrived(content)) for content in (SMALL, LARGE)] == [b"", b""]
+    assert [take(values, ONE, arrived(content)) for content in (SMALL, LARGE)] == [b"", b""]
     assert values.ids() == []

@@ -634,12 +634,6 @@ def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> 
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
 
 
-def test_a_result_of_another_session_is_deleted_where_it_is(scene: Scene) -> None:
-    location = located(scene).location
-    scene.tell(CopyKept(ONE, scene.node_ref, is_early=True, location=location))
-    assert scene.host.take(DeleteCopy) == [DeleteCopy(ONE, location)]
-
-
 def test_after_a_restart_of_the_store_nobody_waits_for_an_agent_that_is_gone(scene: Scene) -> None:
     _, session = keep_located(scene)
     scene.bench.dispatcher.end(scene.node_ref)

@@ -11,6 +11,7 @@ from scaler.client.link.graphs import OpenGraphs
 from scaler.client.link.open_work import OpenWork
 from scaler.errors import DisconnectedError
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
@@ -46,6 +47,11 @@ def needs(number: int, *futures: Future, options: bytes = b"") -> tuple[GraphEnt
     graph.keepers = futures
     graph.sinks[task_id(number)] = ours
     return graph, ours
+
+
+def refuse(work: OpenWork, *numbers: int) -> None:
+    """No agent has these results."""
+    work.on_results([TaskResult(task_id(number), TaskStatus.NOT_FOUND, b"", 0) for number in numbers])
 
 
 def awaited(number: int, of: int, source: bytes = NO_ID) -> GraphInput:
@@ -201,14 +207,35 @@ class TestLargeResults:
         said(work)
         work.large.on_other_scheduler()
         work.resend()
+        assert [type(item) for item in said(work)] == [Task]  # it is not known yet if an agent has it
+        refuse(work, 1)
         items = said(work)
-        assert [type(item) for item in items] == [GraphTask, GraphInput, GraphNode, Task] or [
-            type(item) for item in items
-        ] == [Task, GraphTask, GraphInput, GraphNode]
+        assert [type(item) for item in items] == [Task, GraphTask, GraphInput, GraphNode]
         assert awaited(1, of=2) in items
         work.on_results([result(1, size=LARGE)])
         work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
         assert [item.known for item in said(work)] == [Known.STORED]
+
+    def test_one_that_an_agent_still_has_is_used(self) -> None:
+        work, first = self.work()
+        work.large.on_other_scheduler()
+        work.resend()
+        work.add_graph(needs(2, first)[0])
+        assert [type(item) for item in said(work)] == [Task]
+        work.on_results([result(1, size=LARGE)])
+        items = said(work)
+        assert [type(item) for item in items] == [GraphTask, GraphInput, GraphNode]
+        assert items[1].known == Known.STORED
+
+    def test_one_that_is_given_up_while_it_is_claimed_holds_nobody(self) -> None:
+        work, first = self.work()
+        work.large.on_other_scheduler()
+        work.resend()
+        work.add_graph(needs(2, first)[0])
+        said(work)
+        for _ in range(TRIES_MOST):
+            work.on_unreadable(RuntimeError)
+        assert not work._dependents
 
     @pytest.mark.parametrize("was_cancelled", [False, True])
     def test_those_of_one_graph_are_made_again_by_one_run_of_it(self, was_cancelled: bool) -> None:
@@ -226,6 +253,7 @@ class TestLargeResults:
         else:
             work.on_results([result(3)])
             work.large.on_other_scheduler()
+            refuse(work, 1, 2)
         said(work)
         work.add_graph(needs(4, first)[0])
         assert graph.spec in said(work)
@@ -234,6 +262,7 @@ class TestLargeResults:
     def test_one_that_is_small_the_second_time_is_said(self) -> None:
         work, first = self.work()
         work.large.on_other_scheduler()
+        refuse(work, 1)
         work.add_graph(needs(2, first)[0])
         said(work)
         work.on_results([result(1, payload=b"small")])
@@ -256,6 +285,7 @@ class TestLargeResults:
     def test_one_that_must_not_be_made_again_fails_what_needs_it(self) -> None:
         work, first = self.work(RunOptions(at_most_once=True).encode())
         work.large.on_other_scheduler()
+        refuse(work, 1)
         work.add_graph(needs(2, first)[0])
         (item,) = (item for item in said(work) if type(item) is GraphInput)
         assert item.status == TaskStatus.MISSING_OBJECTS

@@ -46,7 +46,7 @@ def entry(sink: Any) -> Entry:
 
 @pytest.fixture
 def unread() -> UnreadResults:
-    results = UnreadResults()
+    results = UnreadResults(print)
     results.keep(TASK_ID, entry(Receiver()))
     return results
 
@@ -62,7 +62,7 @@ def test_a_call_is_kept_without_its_sink(unread: UnreadResults) -> None:
 
 
 def test_of_a_result_of_a_graph_the_graph_is_kept() -> None:
-    unread, graph = UnreadResults(), GraphEntry(GraphTask(GraphId(b"g" * 16), 0), (), (), (), ())
+    unread, graph = UnreadResults(print), GraphEntry(GraphTask(GraphId(b"g" * 16), 0), (), (), (), ())
     unread.keep(TASK_ID, (graph, Receiver()))
     assert unread[OBJECT_ID].call is graph
 

@@ -468,10 +468,18 @@ class Reader(Sink):
         self.work.large.request(ObjectId(result.task_id), self)
 
 
+def is_claim(item: object) -> bool:
+    return type(item) is Task and not item.payload and RunOptions.decode(item.options).was_submitted
+
+
 def next_scheduler(work: OpenWork) -> list[Any]:
+    """Another scheduler answers, whose agents have none of the results that are claimed. Return all else."""
     work.large.on_other_scheduler()
     work.resend()
-    return said(work)
+    heard = said(work)
+    claims = [item for item in heard if is_claim(item)]
+    work.on_results([TaskResult(claim.task_id, TaskStatus.NOT_FOUND, b"", 0) for claim in claims])
+    return [item for item in heard if item not in claims] + said(work)
 
 
 def test_what_must_not_be_started_twice_is_said_again_as_such_and_never_made_again() -> None:
@@ -521,7 +529,7 @@ class TestLostResults:
         reader = Reader(work, 1)
         said(work)
         heard = next_scheduler(work)
-        assert [item.task_id for item in heard if type(item) is Task] == [task_id(3), task_id(1), task_id(2)]
+        assert [item.task_id for item in heard if type(item) is Task] == [task_id(3), task_id(1)]
         assert not [item for item in heard if type(item) is ObjectRequest]
         work.on_results([result(1, size=70_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
@@ -634,6 +642,91 @@ class TestLostResults:
         assert said(work) == [ObjectRequest(ObjectId(task_id(1)))]
 
 
+class TestClaims:
+    """Results that agents have kept while another scheduler began."""
+
+    @pytest.fixture
+    def work(self) -> OpenWork:
+        """Two large results were told, one of them of a call with at_most_once; a third task is open."""
+        work = OpenWork()
+        task, *rest = entry(1, objects=[brought(1)])
+        work.add((replace(task, options=ONCE), *rest))
+        work.add(entry(2))
+        work.add(entry(3))
+        work.on_results([result(1, size=80_000), result(2, size=80_000)])
+        said(work)
+        work.large.on_other_scheduler()
+        return work
+
+    def test_they_are_asked_for_before_all_else_and_nothing_is_to_run(self, work: OpenWork) -> None:
+        work.resend()
+        first, second, third = (item for item in said(work) if type(item) is Task)
+        assert [each.task_id for each in (first, second, third)] == [task_id(1), task_id(2), task_id(3)]
+        assert (first.payload, first.object_ids, first.options) == (b"", b"", SAID)
+        assert (second.payload, RunOptions.decode(second.options)) == (b"", RunOptions(was_submitted=True))
+        assert third == entry(3)[0]
+
+    def test_those_that_are_there_come_to_their_readers_and_are_deleted(self, work: OpenWork) -> None:
+        work.resend()
+        readers = [Reader(work, 1)]
+        work.on_results([result(1, size=80_000), result(2, size=80_000)])
+        readers.append(Reader(work, 2))
+        assert [item for item in said(work) if type(item) is ObjectRequest] == [
+            ObjectRequest(ObjectId(task_id(number)), not can_share()) for number in (1, 2)
+        ]
+        for reader in readers:
+            work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
+            assert reader.ends == [("received", (b"large",))]
+        assert said(work) == [delete(task_id(1)), delete(task_id(2))]
+
+    def test_one_that_is_not_there_is_made_again_if_somebody_has_asked_for_it(self, work: OpenWork) -> None:
+        work.resend()
+        reader = Reader(work, 2)
+        assert entry(2)[0] not in said(work)
+        work.on_results([result(2, TaskStatus.NOT_FOUND)])
+        assert said(work) == [entry(2)[0]]
+        assert reader.ends == []
+
+    def test_one_that_may_not_be_made_again_is_missing_when_it_is_not_there(self, work: OpenWork) -> None:
+        work.resend()
+        reader = Reader(work, 1)
+        assert reader.ends == []
+        work.on_results([result(1, TaskStatus.NOT_FOUND)])
+        assert reader.ends == [("failed", MissingObjects)]
+
+    def test_one_whose_future_is_gone_is_not_asked_for_any_more(self, work: OpenWork) -> None:
+        work.resend()
+        said(work)
+        work.forget_result(ObjectId(task_id(2)))
+        assert said(work) == [TaskCancel(task_id(2))]
+        work.on_results([result(2, size=80_000)])  # it was on its way
+        assert said(work) == [delete(task_id(2))]
+
+    def test_the_next_scheduler_is_asked_once_more(self, work: OpenWork) -> None:
+        work.resend()
+        assert sum(map(is_claim, said(work))) == 2
+        work.large.on_other_scheduler()
+        work.resend()
+        assert sum(map(is_claim, said(work))) == 2
+
+    def test_of_a_graph_that_has_ended_each_result_is_asked_for(self, work: OpenWork) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(number, size=80_000) for number in (101, 102)])
+        work.resend()
+        said(work)
+        work.large.on_other_scheduler()
+        work.resend()
+        heard = said(work)
+        claimed = [item.task_id for item in heard if is_claim(item)]
+        assert set(claimed) >= {task_id(101), task_id(102)}
+        assert made.spec not in heard
+        work.on_results([result(number, size=80_000) for number in (101, 102)])
+        reader = Reader(work, 102)
+        work.large.on_objects([ObjectResponse(reader.object_id, 1, (b"large",))])
+        assert reader.ends == [("received", (b"large",))]
+
+
 class TestLostResultsOfGraphs:
     def test_a_graph_is_said_again_with_all_results_that_were_lost(self, work: OpenWork) -> None:
         made = graph({100: Sink(), 101: Sink(), 102: Sink()}, [brought(1)])
@@ -723,6 +816,8 @@ class Model:
             for item in out:
                 if type(item) is ObjectInstruction and item.kind == InstructionKind.DELETE:
                     self.stored.discard(item.object_id)
+                elif type(item) is Task and is_claim(item) and item.task_id not in self.stored:
+                    work.on_results([TaskResult(item.task_id, TaskStatus.NOT_FOUND, b"", 0)])
                 elif type(item) is Task:
                     self.stored.add(ObjectId(item.task_id))
                     work.on_results([TaskResult(item.task_id, 0, b"", 80_000)])
@@ -752,7 +847,7 @@ def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(sto
             model.answer(work)
         elif step == "restart" and restarts < TRIES_MOST - 1:
             restarts += 1
-            model.stored.clear()
+            model.stored = {object_id for object_id in model.stored if object_id[-1] % 2}  # what agents still have
             work.large.on_other_scheduler()
             work.resend()
         elif step == "cut":

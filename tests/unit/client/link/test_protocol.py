@@ -214,7 +214,7 @@ class TestLostResults:
         with FakeScheduler(first.address) as second:
             assert all(future.done() for future in futures)
             assert [len(future.result(10)) for future in futures] == [self.LARGE + number for number in range(3)]
-            assert len(second.of(Task)) == 3
+            assert len([task for task in second.of(Task) if task.payload]) == 3
 
     def test_a_nested_client_gets_its_own_too(
         self, first: FakeScheduler, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch

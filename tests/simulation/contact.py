@@ -88,13 +88,31 @@ class Contacts:
                     self._world.at(seconds, partial(self._check_ended, self._scheduler, name, contact, is_client))
 
     def _check_ended(self, scheduler: SchedulerParty, name: str, contact: _Contact, is_client: bool) -> None:
-        """Complain if the session of a party goes on whose connection was closed, and has not come back."""
+        """Complain if the session of a party goes on whose connection was closed, and has not come back.
+
+        A client in a task has no time-out: its agent says that its process is dead. If nothing has come from that agent
+        since, its own session must end first.
+        """
         if scheduler is not self._scheduler or not scheduler.runs or self._contacts.get(name) is not contact:
             return
         was_stopped = scheduler.stopped_at >= contact.heard_at
+        if self._is_silent_with_its_agent(name, contact):
+            again = partial(self._check_ended, scheduler, name, contact, is_client)
+            self._world.at(self._limits.worker_timeout_seconds, again)
+            return
         for (kind, peer_id), peer in self._directory.peers.items():
             if self.name_of(peer_id) == name and not (peer.connection or was_stopped) and (kind == CLIENT) == is_client:
                 self._world.complain(f"the session of {name} goes on though its connection was closed, and is not back")
+
+    def _is_silent_with_its_agent(self, name: str, contact: _Contact) -> bool:
+        """Return whether nothing has come from the agent of a client in a task since its connection was closed, while the
+        session of that agent goes on.
+        """
+        agent = name.partition(".")[0]
+        its = self._contacts.get(agent)
+        assert contact.closed_at is not None
+        is_silent = its is not None and its is not contact and its.heard_at <= contact.closed_at
+        return is_silent and any(self.name_of(peer_id) == agent for _, peer_id in self._directory.peers)
 
     def dropped(self, name: str) -> None:
         """The scheduler itself has given the connection of a party up, and asked for another one: that is as if it was

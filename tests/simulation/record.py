@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.shared_memory import INLINE_FRAMES_BYTES
 from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 
@@ -60,6 +61,8 @@ class Record:
     hits: Counter[str] = field(default_factory=Counter)
     """how often a task was lost with its processor or agent while it may have run"""
     losses: list[tuple[float, str]] = field(default_factory=list)
+    values_lost: list[float] = field(default_factory=list)
+    """when the session of an agent ended that goes on: its tasks are not lost, but the results that it keeps are"""
     again: int = 0
     """runs that were needed again"""
     raised: dict[str, list[float]] = field(default_factory=dict)
@@ -91,15 +94,22 @@ class Record:
     def session_lost(self, name: str, is_agent: bool) -> None:
         if not (is_agent and self.is_alone):
             self.lose(name)
+        else:
+            self.values_lost.append(self.world.now)
 
-    def _needs_another(self, key: str, one: Start, other: Start) -> bool:
-        """Return whether anything was lost between the orders of two runs: what the older one needed."""
+    def _needs_another(self, script: Script, one: Start, other: Start) -> bool:
+        """Return whether anything was lost between the orders of two runs: what the older one needed, or its result, which
+        an agent keeps that goes on.
+        """
+        key = script.key
         older, newer = sorted((one, other), key=self._ordered_at)
         needed = (older.processor, older.agent, older.client, SCHEDULER)
         since, until = self._ordered_at(older), self._ordered_at(newer)
         if key in self.related and any(name.startswith("agent") and since <= at <= until for at, name in self.losses):
             return True  # it had a result that another one needs
         ended = self.ends.get(key, inf)
+        if script.size > INLINE_FRAMES_BYTES and any(ended <= at <= until for at in self.values_lost):
+            return True
         losses = [(at, name) for at, name in self.losses if name in needed and since <= at <= until]
         if self.is_alone:  # what ends later is kept for the next scheduler, and what runs goes on under it
             losses = [(at, name) for at, name in losses if name != SCHEDULER or ended <= at]
@@ -127,7 +137,7 @@ class Record:
                 raise ViolationError(f"task {script.key} runs again after {self.deaths[script.key]} deaths")
             if script.once:
                 raise ViolationError(f"task {script.key} begins a second time on {processor}, and must not")
-            if not self._is_a_retry(script, last) and not self._needs_another(script.key, last, start):
+            if not self._is_a_retry(script, last) and not self._needs_another(script, last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
                     f"{start.at - last.at:.3f} s before, and nothing was lost since"

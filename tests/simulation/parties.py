@@ -278,15 +278,18 @@ class AgentParty(_Shelled):
 
     def _hit_what_may_run(self) -> None:
         """The agent is lost: that counts against what runs, and for each worker against what the scheduler takes for
-        that: the oldest order, the one that goes first, and what has ended without its knowledge.
+        that: the oldest order, the oldest of those that do not wait for others, the one that goes first, and what has ended
+        without its knowledge.
         """
         running = {processor._script.key for processor in self.processors if processor._script is not None}
+        waiting = {processor._script.key for processor in self.processors if processor._script and processor._wait}
         hit = set(self._orders()[len(self.link._ledger._open) :])
         by_worker: dict[int, list[RunTask]] = {}
         for task in self.link._ledger._open.values():
             by_worker.setdefault(task.worker, []).append(task)
         for tasks in by_worker.values():
-            hit |= {script_of(task).key for task in (tasks[0], max(tasks, key=lambda task: task.priority))}
+            others = [task for task in tasks if script_of(task).key not in waiting]
+            hit |= {script_of(task).key for task in (*tasks[:1], *others[:1], max(tasks, key=lambda task: task.priority))}
         for key in hit - running:
             self.record.hit(key)
 

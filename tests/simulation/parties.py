@@ -289,7 +289,9 @@ class AgentParty(_Shelled):
             by_worker.setdefault(task.worker, []).append(task)
         for tasks in by_worker.values():
             others = [task for task in tasks if script_of(task).key not in waiting]
-            hit |= {script_of(task).key for task in (*tasks[:1], *others[:1], max(tasks, key=lambda task: task.priority))}
+            hit |= {
+                script_of(task).key for task in (*tasks[:1], *others[:1], max(tasks, key=lambda task: task.priority))
+            }
         for key in hit - running:
             self.record.hit(key)
 

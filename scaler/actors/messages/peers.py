@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scaler.actors.insight.events import Departure, PeerIdentity
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
-from scaler.ids import Connection
+from scaler.ids import Connection, ObjectId
 from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
 from scaler.message import message
@@ -170,11 +170,14 @@ class OpenWorker:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: your agent is gone. `was_lost`: unexpectedly, so the running tasks are suspect."""
+    """agent session -> worker proxy: your agent is gone. `was_lost`: unexpectedly, so the running tasks are suspect, or
+    the `values` so large that they may have ended it, which were on their way to it: then only these are.
+    """
 
     was_lost: bool
     unheard: Sequence[RunTask] = ()
     """orders of which it is not known that they have arrived: these tasks are not suspect"""
+    values: frozenset[ObjectId] = frozenset()
 
 
 @message

@@ -52,6 +52,7 @@ from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import ActorRef, ChildFailed, Timer, handles
 from scaler.message import message
+from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     FOUND,
@@ -93,6 +94,9 @@ SIZE_MOST = 2**62
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
+
+DEADLY_BYTES = 64 * 1024 * 1024
+"""If an agent is lost while a value of this size is on its way to it, it is taken for the cause."""
 
 OPENED_AT_ONCE = 1024
 """How many workers begin in one turn: some ten milliseconds. Then all other peers have theirs."""
@@ -469,9 +473,15 @@ class AgentSession(Session):
         self._to_begin.clear()
         if not self._workers:
             return
-        unheard = orders_by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)
+        unheard = list(self._peer.pipe.unheard())
+        orders = orders_by_worker(item for item in unheard if type(item) is RunTask)
+        values = frozenset(
+            item.object_id for item in unheard if type(item) is ObjectResponse and is_deadly(item.frames)
+        )
         workers, self._workers = self._workers, []
-        stops = ((worker, StopWorker(was_lost, unheard.get(number, ()))) for number, worker in enumerate(workers))
+        stops = (
+            (worker, StopWorker(was_lost, orders.get(number, ()), values)) for number, worker in enumerate(workers)
+        )
         self.spawn(Farewell(stops, self._slices))
 
     @handles(ReportStatistics)
@@ -479,6 +489,11 @@ class AgentSession(Session):
         ask.report.add(self.role, self._title, {"workers": self._n_open})
         for worker in self._workers[: self._n_open]:
             worker.notify(ask)
+
+
+def is_deadly(frames: Frames) -> bool:
+    """Return whether an agent may have found no memory for a value."""
+    return size_of(frames) >= DEADLY_BYTES
 
 
 def orders_by_worker(orders: Iterable[RunTask]) -> dict[int, list[RunTask]]:

@@ -110,7 +110,7 @@ class TaskActor(Actor):
     """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
 
     _lost_on_the_way = 0
-    """how many agents, one after the other, were lost while its order was on its way there"""
+    """how many agents, one after the other, were lost while its order, or a large value for it, was on its way there"""
 
     _adopted = -1
     """the attempt that was adopted last"""
@@ -223,7 +223,8 @@ class TaskActor(Actor):
             event = LOST_TOO_OFTEN if self._count_crash() else LOST
         elif self._lost_on_the_way >= TRIES_MOST:  # it may be what ends them
             event = LOST_TOO_OFTEN
-            sentence += f": {TRIES_MOST} agents, one after the other, were lost while its order was on its way there"
+            lost = f"{TRIES_MOST} agents, one after the other, were lost"
+            sentence += f": {lost} while it, or a value for it, was on its way there"
         self._move(event, self._bad_end(sentence, status), worker)
 
     @handles(RunRecalled)

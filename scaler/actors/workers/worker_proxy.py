@@ -9,7 +9,7 @@ Must never: have the balancer count a run twice, or keep counting one that has e
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
 
 from scaler.actors.insight.explanations import explain_run
@@ -51,7 +51,7 @@ from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Needs, Offer
 from scaler.actors.policy.interface import NO_OFFER
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
@@ -474,7 +474,7 @@ class WorkerProxy(Actor):
         """Give all tasks back, and end when no more mail can arrive."""
         self._phase = WorkerPhase.END
         self._leave_balancer()
-        self._give_back(stop.was_lost, {(order.task_id, order.attempt) for order in stop.unheard})
+        self._give_back(stop.was_lost, {(order.task_id, order.attempt) for order in stop.unheard}, stop.values)
         if self._in_balancer is InBalancer.OUT:
             self.stop_now()
 
@@ -490,10 +490,15 @@ class WorkerProxy(Actor):
         self._balancer.send(WorkerFailed(self.actor_ref))
         self._give_back(was_lost=True, unheard=set())
 
-    def _give_back(self, was_lost: bool, unheard: Container[tuple[TaskId, int]]) -> None:
+    def _give_back(
+        self, was_lost: bool, unheard: set[tuple[TaskId, int]], values: frozenset[ObjectId] = frozenset()
+    ) -> None:
         suspects: set[ActorRef] = set()
+        if values:  # what needs one of them has not begun
+            needing = (run for run in self._runs.values() if not values.isdisjoint(split_ids(run.spec.object_ids)))
+            unheard.update((run.spec.task_id, run.attempt) for run in needing)
         runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
-        if was_lost:  # what ran is the oldest of those that do not wait, or one that was put before it
+        if was_lost and not values:  # what ran is the oldest of those that do not wait, or one that was put before it
             suspects = {run.task for run in runs if run.lent}
             others = [run for run in runs if not run.lent]
             if others:

@@ -106,11 +106,17 @@ class Scene:
         self.bench.tell(self.proxy, *messages)
 
     def assign(
-        self, *numbers: int, attempt: int = 1, expected_us: int = 7, function_id: ObjectId = SHORT, priority: int = 0
+        self,
+        *numbers: int,
+        attempt: int = 1,
+        expected_us: int = 7,
+        function_id: ObjectId = SHORT,
+        priority: int = 0,
+        object_ids: bytes = b"",
     ) -> None:
         tasks = []
         for number in numbers:
-            spec = Task(task_id(number), function_id, b"arguments", b"", priority)
+            spec = Task(task_id(number), function_id, b"arguments", object_ids, priority)
             tasks.append((TaskReady(self.refs[number], spec, attempt, goes_first=False), expected_us))
         self.tell(AssignTasks(tasks))
 
@@ -374,6 +380,15 @@ def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
     scene.tell(StopWorker(was_lost=True, unheard=[order(0), order(2)]))
     lost = [task.take() for task in scene.tasks]
     assert lost == [[RunLost(1, "alpha", heard, was_on_its_way=not heard)] for heard in (False, True, False)]
+
+
+def test_if_a_large_value_was_on_its_way_only_what_needs_it_is_suspect(scene: Scene) -> None:
+    scene.assign(0, 2)
+    scene.assign(1, object_ids=SHORT + OTHER)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True, values=frozenset([OTHER])))
+    lost = [task.take() for task in scene.tasks]
+    assert lost == [[RunLost(1, "alpha", False, was_on_its_way=needs)] for needs in (False, True, False)]
 
 
 def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:

@@ -22,6 +22,7 @@ from scaler.actors.graphs.graph_node import Node, for_others, input_node
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.graphs.graph_view import find_nodes, show_graph, tell_ended
 from scaler.actors.insight.explanations import follow
+from scaler.actors.messages.adoption import NodesWait
 from scaler.actors.messages.monitor import ReportOpen
 from scaler.actors.messages.objects import ObjectLost
 from scaler.actors.messages.peers import ReportStatistics
@@ -101,6 +102,11 @@ class GraphActor(Actor):
                 self._session.send(GraphNodeDone(self._spec.graph_id, nodes[position].result(), ()))
             position += 1
         self._heard_count = position
+        adoption = self._context.adoption
+        if adoption is not None:
+            waiting = {item.task_id for item in batch if item.dependencies}
+            if waiting:  # they will ask for their runs when their inputs are there again
+                adoption.send(NodesWait(self.actor_ref, waiting))
         self._look_if_complete()
 
     @handles(Batch[GraphInput])
@@ -357,8 +363,13 @@ class GraphActor(Actor):
         for _, task in self._running.values():
             task.send(restarted)
 
+    def on_stop(self) -> None:
+        if self._context.adoption is not None:
+            self._context.adoption.send(NodesWait(self.actor_ref))
+
     def on_failure(self, *_error: object) -> None:
         """Clean up: cancel the tasks, release the objects, and end the client's futures."""
+        self.on_stop()
         for _, task in self._running.values():
             task.send(_CANCEL)
         sentence = b"the scheduler failed at the graph of this task"

@@ -1,13 +1,13 @@
 """Adoption: a task finds its run at an agent that has another scheduler, or another session, behind it.
 
-agent session --RunsHeld--> Adoption <--AskForRun-- task
+agent session --RunsHeld--> Adoption <--AskForRun-- task, <--NodesWait-- graph
 worker proxy --RunsLost-->     |
 +--RunFound, NotHeld--> task --AdoptRun--> worker proxy --RunAdopted, NotHeld--> task
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from scaler.actors.policy.needs import Needs
 from scaler.ids import TaskId
@@ -42,6 +42,16 @@ class AskForRun:
     task_id: TaskId
     task: ActorRef
     patient: bool = False
+
+
+@message
+class NodesWait:
+    """graph -> adoption: my client had another scheduler, and these nodes of mine wait for others. Hold their runs for as
+    long as I live. Without nodes: I have ended.
+    """
+
+    graph: ActorRef
+    task_ids: Collection[TaskId] = ()
 
 
 @message

@@ -1,7 +1,7 @@
 """Adoption: matches runs that agents came with to the tasks that they belong to, so that no task begins anew.
 
 Written to by agent sessions (runs that an agent had when it came), worker proxies (runs that were lost with their
-agent) and tasks (ask for their run); sends offers to tasks, and cancels runs that no task has claimed in time.
+agent), tasks (ask for their run) and graphs (nodes that will); sends offers to tasks, and cancels runs that no task has claimed in time.
 
 A task is said again by its client to a new scheduler, while an agent may still run it. Such a task asks here before it
 waits for a worker. The answer is delayed while agents are still to come back: until as many have come as the last
@@ -17,7 +17,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from scaler.actors.messages.adoption import AskForRun, CheckHeld, NotHeld, RunFound, RunsHeld, RunsLost
+from scaler.actors.messages.adoption import AskForRun, CheckHeld, NodesWait, NotHeld, RunFound, RunsHeld, RunsLost
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.slices import NextSlice, Slices
@@ -46,6 +46,8 @@ class AdoptionTable:
         """runs that no task has claimed: worker, attempt, since when"""
         self.known: dict[TaskId, tuple[ActorRef, float]] = {}
         """tasks of which an agent that is still to come may have a run, and since when they are known"""
+        self.waiting: dict[ActorRef, set[TaskId]] = {}
+        """graph -> its nodes that cannot ask for their runs yet"""
         self.early: dict[ActorRef, None] = {}
         """tasks that wait until the agents are back: an ordered set, as the next one"""
         self.patient: dict[ActorRef, None] = {}
@@ -122,6 +124,13 @@ class Adoption(Actor):
             (table.patient if ask.patient else table.early)[ask.task] = None
         self._look_later()
 
+    @handles(NodesWait)
+    def _nodes_wait(self, news: NodesWait) -> None:
+        if news.task_ids:
+            self._table.waiting.setdefault(news.graph, set()).update(news.task_ids)
+        else:
+            self._table.waiting.pop(news.graph, None)
+
     def _is_time(self, patient: bool) -> bool:
         """Return whether no more agents are waited for."""
         return self._table.are_agents_back or self.now() >= self._ends_at(patient)
@@ -183,7 +192,10 @@ class Adoption(Actor):
             if since + self._keep_seconds > now:
                 break
             del held[task_id]
-            worker.send(CancelRun(task_id, attempt))
+            if any(task_id in nodes for nodes in self._table.waiting.values()):
+                held[task_id] = worker, attempt, now
+            else:
+                worker.send(CancelRun(task_id, attempt))
         while known:
             task_id, (_task, since) = next(iter(known.items()))
             if since + self._keep_seconds > now:

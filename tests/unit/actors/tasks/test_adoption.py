@@ -15,7 +15,7 @@ from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, 
 from scaler.actors.tree import ADOPTION, BALANCER
 from scaler.ids import TaskId
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import Task
+from scaler.wire.messages.client import GraphTaskCancel, Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel, RunTask
 from tests.support.bench import Bench
@@ -278,6 +278,37 @@ def test_a_node_of_a_graph_goes_on_when_the_graph_is_back_where_it_was(simulatio
     simulation.advance(26.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert [run.task_id for run in agent.started].count(last) == 1
+    leave_and_check(simulation, client)
+
+
+def test_the_run_of_a_node_is_held_until_the_nodes_that_it_needs_have_run_again(simulation: Simulation) -> None:
+    """However long these take, and also if it ends before."""
+    seconds = [2.5 * simulation.limits.client_timeout_seconds, 0.1]
+    client = simulation.client()
+    agent = simulation.agent(2, lambda run: Outcome(seconds=100.0 if run.payload else seconds.pop()))
+    graph_id = client.submit_graph([(), (0,)], [1])
+    simulation.advance(5.0)
+    last = client.graphs[graph_id][1].task_id
+    assert agent.queued == [last]
+    restart(simulation, agent, client)
+    simulation.advance(200.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert [run.task_id for run in agent.started].count(last) == 1
+    leave_and_check(simulation, client)
+
+
+def test_the_run_of_a_node_is_no_longer_held_than_its_graph_lives(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(2, lambda run: Outcome(seconds=1000.0 if run.payload or agent.started[1:] else 0.1))
+    graph_id = client.submit_graph([(), (0,)], [1])
+    simulation.advance(5.0)
+    last = client.graphs[graph_id][1].task_id
+    restart(simulation, agent, client)
+    simulation.advance(3 * simulation.limits.client_timeout_seconds)
+    assert last in agent.queued
+    client.say(GraphTaskCancel(graph_id))
+    simulation.advance(simulation.limits.client_timeout_seconds)
+    assert agent.queued == []
     leave_and_check(simulation, client)
 
 

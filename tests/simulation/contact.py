@@ -105,8 +105,8 @@ class Contacts:
                 self._world.complain(f"the session of {name} goes on though its connection was closed, and is not back")
 
     def _is_silent_with_its_agent(self, name: str, contact: _Contact) -> bool:
-        """Return whether nothing has come from the agent of a client in a task since its connection was closed, while the
-        session of that agent goes on.
+        """Return whether nothing has come from the agent of a client in a task since the end of its connection, while
+        the session of that agent goes on.
         """
         agent = name.partition(".")[0]
         its = self._contacts.get(agent)

@@ -278,8 +278,8 @@ class AgentParty(_Shelled):
 
     def _hit_what_may_run(self) -> None:
         """The agent is lost: that counts against what runs, and for each worker against what the scheduler takes for
-        that: the oldest order, the oldest of those that do not wait for others, the one that goes first, and what has ended
-        without its knowledge.
+        that: the oldest order, the oldest of those that do not wait for others, the one that goes first, and what has
+        ended without its knowledge.
         """
         running = {processor._script.key for processor in self.processors if processor._script is not None}
         waiting = {processor._script.key for processor in self.processors if processor._script and processor._wait}

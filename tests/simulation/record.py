@@ -98,8 +98,8 @@ class Record:
             self.values_lost.append(self.world.now)
 
     def _needs_another(self, script: Script, one: Start, other: Start) -> bool:
-        """Return whether anything was lost between the orders of two runs: what the older one needed, or its result, which
-        an agent keeps that goes on.
+        """Return whether anything was lost between the orders of two runs: what the older one needed, or its result,
+        which an agent keeps that goes on.
         """
         key = script.key
         older, newer = sorted((one, other), key=self._ordered_at)

@@ -46,7 +46,7 @@ class AskForRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: my client had another scheduler, and these nodes of mine wait for others. Hold their runs for as
+    """graph -> adoption: my client had another scheduler, and these nodes of mine wait for others. Hold their runs as
     long as I live. Without nodes: I have ended.
     """
 

@@ -1,7 +1,8 @@
 """Adoption: matches runs that agents came with to the tasks that they belong to, so that no task begins anew.
 
 Written to by agent sessions (runs that an agent had when it came), worker proxies (runs that were lost with their
-agent), tasks (ask for their run) and graphs (nodes that will); sends offers to tasks, and cancels runs that no task has claimed in time.
+agent), tasks (ask for their run) and graphs (nodes that will ask); sends offers to tasks, and cancels runs that no task
+has claimed in time.
 
 A task is said again by its client to a new scheduler, while an agent may still run it. Such a task asks here before it
 waits for a worker. The answer is delayed while agents are still to come back: until as many have come as the last

@@ -223,8 +223,8 @@ class TaskActor(Actor):
             event = LOST_TOO_OFTEN if self._count_crash() else LOST
         elif self._lost_on_the_way >= TRIES_MOST:  # it may be what ends them
             event = LOST_TOO_OFTEN
-            lost = f"{TRIES_MOST} agents, one after the other, were lost"
-            sentence += f": {lost} while it, or a value for it, was on its way there"
+            were_lost = f"{TRIES_MOST} agents, one after the other, were lost"
+            sentence += f": {were_lost} while it, or a value for it, was on its way there"
         self._move(event, self._bad_end(sentence, status), worker)
 
     @handles(RunRecalled)

@@ -101,7 +101,13 @@ class Part(Enum):
     """a worker replaces its processes by fresh ones when it is told to (`BeginAnew`)"""
 
 
-NEEDS_PROCESSES = ("preload", "initializer", "max_tasks_per_processor", "processor_memory_bytes")
+NEEDS_PROCESSES = (
+    "preload",
+    "initializer",
+    "max_tasks_per_processor",
+    "max_waiting_per_worker",
+    "processor_memory_bytes",
+)
 """settings of `Part.PROCESSES`"""
 _NEEDS = {
     "task_timeout_seconds": Part.TIME_LIMIT,

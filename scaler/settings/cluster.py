@@ -38,6 +38,7 @@ class ClusterOptions(TypedDict, total=False):
     preload: Sequence[str]
     initializer: str | Callable[[], object]
     max_tasks_per_processor: int
+    max_waiting_per_worker: int | None
     drain_seconds: float
     processor_memory_bytes: int
     object_memory_bytes: int | None
@@ -144,6 +145,14 @@ class ClusterConfig(Settings):
     )
     max_tasks_per_processor: int = setting(
         0, "a worker process is replaced by a fresh one after this many tasks; 0: never", "--max-tasks-per-processor"
+    )
+    max_waiting_per_worker: int | None = setting(
+        None,
+        "how many tasks of one worker may wait at once for tasks that they have submitted, each in a process of its "
+        "own; one more fails with TaskFailedError",
+        "--max-waiting-per-worker",
+        least=1,
+        default="as many as half of the memory that is free at the start has room for, 100 at least",
     )
     processor_memory_bytes: int = setting(
         0,

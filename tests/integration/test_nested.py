@@ -14,6 +14,7 @@ import cloudpickle
 import pytest
 
 from scaler import Client, Cluster, SchedulerClusterCombo, Serializer
+from scaler.errors import TaskFailedError
 from tests.support.processes import wait_until
 
 
@@ -163,6 +164,19 @@ def test_a_cluster_that_joins_later_runs_nested_tasks_too(client: Client, combo:
     finally:
         cluster.terminate()
         cluster.join()
+
+
+def endless(depth: int) -> int:
+    return Client().submit(endless, depth + 1).result()
+
+
+def test_a_recursion_without_an_end_fails_with_a_word_and_the_workers_go_on() -> None:
+    with Client(n_workers=1, max_waiting_per_worker=5) as client:
+        with pytest.raises(
+            TaskFailedError, match="5 tasks of its worker wait already for tasks that they have submitted"
+        ):
+            client.submit(endless, 0).result(60)
+        assert client.submit(increment, 1).result(60) == 2
 
 
 @pytest.mark.more

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from scaler.executors.messages import NeedObject, ObjectFound, StoredObject
 from scaler.executors.processes.messages import (
     HandTasks,
@@ -38,12 +40,12 @@ OTHER = ObjectId(b"g" * 16)
 class SlotBench:
     """A slot between recorders. Its `check` runs after each step."""
 
-    def __init__(self, limit_seconds: float = 0) -> None:
+    def __init__(self, limit_seconds: float = 0, waiting_most: float = inf) -> None:
         self.clock = VirtualClock()
         self.dispatcher = Dispatcher(self.clock)
         self.link, self.objects, self.pool, self.processor = Recorder(), Recorder(), Recorder(), Recorder()
         link, objects, pool = map(self.dispatcher.spawn, (self.link, self.objects, self.pool))
-        self.actor = Slot("w", 3, link, objects, pool, limit_seconds)
+        self.actor = Slot("w", 3, link, objects, pool, limit_seconds, waiting_most)
         self.slot = self.dispatcher.spawn(self.actor)
         self.processor_ref = self.dispatcher.spawn(self.processor)
         self.number = 0
@@ -143,8 +145,8 @@ class SlotBench:
 class WaitingBench(SlotBench):
     """Processors by number, each with a progress page of its own. Objects are there as soon as they are asked for."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, waiting_most: float = inf) -> None:
+        super().__init__(waiting_most=waiting_most)
         self.pages: dict[int, Progress] = {}
         self.results_of: dict[int, int] = {}
         self.up(is_extra=False)

@@ -12,8 +12,18 @@ from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
 from scaler.executors.processes.pool.pool import Pool
 from scaler.executors.processes.slot.slot import Slot
 from scaler.kit import ActorRef, ChildSpec, Peers
+from scaler.process.memory import free_bytes
 
 POOL = "pool"
+WAITING_BYTES = 8 * 1024 * 1024
+"""What a process takes whose task waits, at the least."""
+WAITING_LEAST = 100
+"""So many tasks of a worker may wait on a machine with however little memory."""
+
+
+def room_for_waiting(free: int, n_workers: int) -> int:
+    """Return for how many waiting tasks of each worker half of so many bytes are enough."""
+    return max(WAITING_LEAST, free // 2 // WAITING_BYTES // n_workers)
 
 
 class LocalProcesses:
@@ -28,15 +38,17 @@ class LocalProcesses:
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the slots, and the pool with their processors."""
-        names = node.names
+        names, config = node.names, node.config
+        waiting_most = config.max_waiting_per_worker or room_for_waiting(free_bytes(), len(names))
 
         def slots(peers: Peers) -> tuple[ActorRef, ...]:
             return tuple(peers[worker_child(index)] for index in range(len(names)))
 
         def slot_spec(index: int) -> ChildSpec:
             def slot(peers: Peers) -> Slot:
-                limit_seconds = node.config.task_timeout_seconds
-                return Slot(names[index], index, peers[LINK], peers[OBJECTS], peers[POOL], limit_seconds)
+                limit_seconds = config.task_timeout_seconds
+                rooms = peers[LINK], peers[OBJECTS], peers[POOL]
+                return Slot(names[index], index, *rooms, limit_seconds, waiting_most)
 
             return ChildSpec(worker_child(index), Slot, slot)
 

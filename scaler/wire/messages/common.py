@@ -56,7 +56,7 @@ class TaskStatus(IntEnum):
     MISSING_OBJECTS = 7
     """an object that it needs is not stored any more; the payload says which"""
     INTERNAL_ERROR = 8
-    """the scheduler failed to handle it; the payload says how"""
+    """the scheduler failed to handle it, or its worker gave it up; the payload says why"""
     TIMED_OUT = 9
     """it took longer than its worker allows; the first line of the payload says so, the others are its traceback"""
     OUT_OF_MEMORY = 10

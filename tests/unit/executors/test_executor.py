@@ -32,6 +32,7 @@ def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> Non
         {"preload": ("json",)},
         {"initializer": "os:getpid"},
         {"max_tasks_per_processor": 3},
+        {"max_waiting_per_worker": 3},
         {"processor_memory_bytes": 1_000_000_000},
     ],
 )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from scaler.executors.answers import Answers, End
@@ -76,9 +77,18 @@ class Slot(Actor):
     """One worker of a node."""
 
     def __init__(
-        self, name: str, index: int, link: ActorRef, objects: ActorRef, pool: ActorRef, limit_seconds: float = 0
+        self,
+        name: str,
+        index: int,
+        link: ActorRef,
+        objects: ActorRef,
+        pool: ActorRef,
+        limit_seconds: float = 0,
+        waiting_most: float = inf,
     ) -> None:
-        """`limit_seconds`: how long a task may run, its waits for other tasks included; 0: for any time."""
+        """`limit_seconds`: how long a task may run, its waits for other tasks included; 0: for any time.
+        `waiting_most`: how many tasks may wait for others at once.
+        """
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
         self._answers = Answers(link)
@@ -100,6 +110,8 @@ class Slot(Actor):
             cancellation=self._cancellation,
             recall=self._recall,
             suspension=self._suspension,
+            end=self._end_held,
+            most=waiting_most,
         )
         ending = self._cancellation, self._time_limit, self._suspension
         self._rooms = (self._supplies, self._reserve, self._recall, *ending)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from math import inf
 
-from scaler.executors.answers import Answers
+from scaler.executors.answers import Answers, End
 from scaler.executors.processes.messages import ResumeProcessor, TaskAsks, TaskBlocks, TaskUnblocks
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import (
@@ -36,12 +36,20 @@ from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Pr
 from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.reserve import Reserve
 from scaler.executors.processes.slot.suspension import Suspension
+from scaler.executors.processes.slot.time_limit import EndRuns
 from scaler.executors.task_queue import TaskQueue, run_of
+from scaler.wire.messages.common import TaskStatus
 
 logger = logging.getLogger(__name__)
 
 DEEP = 100
 """So many tasks of a worker that wait at once are worth a warning, and then twice as many: each has a process."""
+
+
+TOO_DEEP = (
+    "%d tasks of its worker wait already for tasks that they have submitted, each in a process of its own: a recursion "
+    "that is so deep, or never ends, is given up here (max_waiting_per_worker)"
+)
 
 
 class Turns:
@@ -52,6 +60,8 @@ class Turns:
         queue: its tasks.
         answers: tell the scheduler of runs that are blocked.
         reserve, cancellation, recall, suspension: the rooms that a blocked task concerns.
+        end: ends runs that a processor holds.
+        most: how many tasks may wait for others at once; one more is ended.
     """
 
     def __init__(
@@ -64,6 +74,8 @@ class Turns:
         cancellation: Cancellation,
         recall: Recall,
         suspension: Suspension,
+        end: EndRuns,
+        most: float,
     ) -> None:
         self._processors = processors
         self._queue = queue
@@ -78,6 +90,7 @@ class Turns:
         """processors that run, or may run, besides the one that holds the slot"""
         self._blocked = processors.in_state(BLOCKED)
         self._deep = DEEP
+        self._end, self._most = end, most
         self.mail: Mail = {
             TaskBlocks: self._block,
             TaskAsks: self._ask,
@@ -134,11 +147,10 @@ class Turns:
             withhold(processor, blocks.task)
         processor.held_us = inf
         self._reserve.fill()
-        self._warn_of_depth()
-
-    def _warn_of_depth(self) -> None:
         count = len(self._blocked) + len(self._asking)
-        if count >= self._deep:
+        if count > self._most:
+            self._end(processor, {run_of(task): End(TaskStatus.INTERNAL_ERROR, TOO_DEEP % self._most)})
+        elif count >= self._deep:
             self._deep = 2 * count
             logger.warning(
                 "%d tasks of one worker wait for tasks that they have submitted, each in a process of its own: a "

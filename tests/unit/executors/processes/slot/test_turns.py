@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from scaler.executors.answers import Answers, End
@@ -25,7 +27,7 @@ from scaler.executors.processes.slot.turns import Turns
 from scaler.executors.task_queue import TaskQueue, run_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunBlocked, RunUnblocked
+from scaler.wire.messages.worker import RunBlocked, RunResult, RunUnblocked
 from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import WaitingBench
 
@@ -60,6 +62,22 @@ def test_a_recursion_that_is_very_deep_is_worth_a_warning_each_time_that_it_is_t
         "2 tasks of one worker",
         "4 tasks of one worker",
     ]
+
+
+def test_one_task_more_than_may_wait_is_ended_with_a_word(bench: WaitingBench) -> None:
+    bench = WaitingBench(waiting_most=2)
+    tasks = [bench.task() for _ in range(3)]
+    for number, task in enumerate(tasks, 1):
+        bench.run(task)
+        bench.wait_for_others(number)
+        bench.up()
+    assert [interrupt.number for interrupt in bench.processor.take(InterruptProcessor)] == [3]
+    bench.end(3, tasks[2], TaskStatus.CANCELED)
+    ((ended,),) = bench.link.take(Batch[RunResult])
+    assert (ended.task_id, ended.status) == (tasks[2].task_id, TaskStatus.INTERNAL_ERROR)
+    assert ended.payload.startswith(b"2 tasks of its worker wait already")
+    bench.run(bench.task())  # whoever does not wait still runs
+    assert bench.handed_to()[-1][1] != []
 
 
 def test_it_goes_on_in_its_own_processor_before_anything_else(bench: WaitingBench) -> None:
@@ -215,6 +233,8 @@ class TurnsBench(RoomBench):
             cancellation=self.cancellation,
             recall=self.recall,
             suspension=Suspension(self.processors, self.now, self.schedule),
+            end=self.cancellation.stop,
+            most=inf,
         )
 
     def add(self) -> None:

@@ -49,11 +49,23 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     def __init__(self, client: _Submits | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._client = client
+        self._begin: tuple[Any, ...] = ()
+        """what each worker process calls before its first batch of this parallel call"""
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
     @property
     def _own(self) -> _Submits:
         return self._client or _client_of(os.getpid())
+
+    def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
+        """A parallel call begins. Of the options of joblib's own back-ends, `initializer` and `initargs` mean something
+        here.
+        """
+        options = {**getattr(self, "backend_kwargs", {}), **options}
+        initializer = options.get("initializer")
+        self._begin = () if initializer is None else (os.urandom(8), initializer, *options.get("initargs", ()))
+        n_batches: int = super().configure(n_jobs, parallel)
+        return n_batches
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """Return how many batches run at once: as many as there are workers for -1, one less for -2, and so on.
@@ -71,7 +83,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> ScalerFuture[Any]:
         """Submit a batch."""
-        future = self._own.submit(joblib_batch, func)
+        future = self._own.submit(joblib_batch, func, *self._begin)
         self._open.add(future)
         if callback is not None:
             future.add_done_callback(callback)
@@ -94,9 +106,18 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             future.cancel()
 
 
-def joblib_batch(batch: Callable[[], Any]) -> Any:
+_begun: set[bytes] = set()
+"""the parallel calls whose initializer was called in this process"""
+
+
+def joblib_batch(
+    batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
+) -> Any:
     """The task. A batch is its argument and not its function: what it carries is of one task, which may change it."""
     register()  # for a parallel call in the batch that names the back-end
+    if initializer is not None and call not in _begun:
+        initializer(*initargs)
+        _begun.add(call)
     return batch()
 
 

@@ -147,3 +147,22 @@ def test_scipy_takes_the_map_of_an_executor(client: Client) -> None:
     assert ours.fun == theirs.fun
     assert list(ours.x) == list(theirs.x)
     assert list(best) == [1, 1]
+
+
+_prepared: list[str] = []
+
+
+def prepare(word: str) -> None:
+    _prepared.append(word)
+
+
+def what_was_prepared(_number: int) -> list[str]:
+    time.sleep(0.01)
+    return list(_prepared)
+
+
+@pytest.mark.usefixtures("backend")
+def test_the_initializer_of_a_parallel_call_runs_once_in_each_process() -> None:
+    calls = [joblib.delayed(what_was_prepared)(number) for number in range(20)]
+    assert joblib.Parallel(n_jobs=2, initializer=prepare, initargs=("one",))(calls) == [["one"]] * 20
+    assert joblib.Parallel(n_jobs=2, initializer=prepare, initargs=("two",))(calls) == [["one", "two"]] * 20

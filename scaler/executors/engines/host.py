@@ -74,7 +74,8 @@ class Host:
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
         """those that were not handed to the engine yet have no future"""
-        self._calls: SimpleQueue[EngineCall] = SimpleQueue()
+        self._calls: SimpleQueue[EngineCall | None] = SimpleQueue()
+        """None: there are no more"""
         self._readers: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._take,
             Batch[RunCancel]: self._cancel,
@@ -96,6 +97,7 @@ class Host:
         with contextlib.suppress(ChannelClosedError):
             while self._read():
                 pass
+        self._calls.put(None)
         with contextlib.suppress(Exception):  # foreign code, at the end of its process
             engine.close()
         return 0
@@ -137,8 +139,7 @@ class Host:
     # To the engine, in a thread of its own, because that may block
 
     def _submit_calls(self, engine: Engine) -> None:
-        while True:
-            call = self._calls.get()
+        while (call := self._calls.get()) is not None:
             key = run_of(call.task)
             if key not in self._open:
                 self._say([ended(call.task, TaskStatus.CANCELED)])

@@ -6,7 +6,8 @@ interpreter does not, because a frozen dataclass costs three times as much to bu
 every task.
 
 Each process makes some two hundred of these classes when it starts. A dataclass compiles three methods of its own for
-each of them, an eighth of the processor time in which a scheduler starts; here it is one, the constructor.
+each of them, an eighth of the processor time in which a scheduler starts; here it is one, the constructor, and that
+when the first message of the class is made.
 """
 
 from __future__ import annotations
@@ -34,12 +35,23 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, eq_default=True, field_specifiers=(dataclasses.field,))
 def message(cls: type[T]) -> type[T]:
     """Make `cls` a message: slots, positional constructor, equality and a readable `repr`, from its annotations."""
+    cls.__doc__ = cls.__doc__ or cls.__qualname__  # else a dataclass makes one up, which takes as long as all else
     made: Any = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False)(cls)
-    made.__init__ = _constructor(made)
+    made.__init__ = _first_constructor(made)
     made.__repr__ = _repr
     made.__eq__ = _equal
     made.__hash__ = None
     return cast(type[T], made)
+
+
+def _first_constructor(cls: Any) -> Any:
+    """Return one that puts the real one in its place with the first message: many classes have none in many processes."""
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
+        cls.__init__ = _constructor(cls)
+        cls.__init__(self, *values, **named)
+
+    return __init__
 
 
 def _constructor(cls: Any) -> Any:

@@ -54,10 +54,10 @@ Must never: block the agent's thread, or run user code in it. `tests/conformance
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from importlib.metadata import entry_points
+from importlib import import_module
 from typing import Protocol, cast
 
 from scaler.config import ConfigError
@@ -68,6 +68,7 @@ from scaler.settings import ClusterConfig
 ENTRY_POINTS = "scaler.engines"
 """The group of entry points in which a package names its executors."""
 
+PROCESSES = "processes"
 FUTURES = "futures"
 """The engine of a text without a name of an engine: `module:factory`."""
 
@@ -175,16 +176,26 @@ def load_executor(config: ClusterConfig) -> Executor:
     name = engine.partition("://")[0]
     if ":" in name:  # a factory of the user's: module:factory
         name, engine = FUTURES, f"{FUTURES}://{engine}"
+    executor = cast("Executor", _found(name)(engine))
+    for setting, part in _NEEDS.items():
+        if getattr(config, setting) and part not in executor.parts:
+            raise ConfigError(f"the engine {name!r} has no {part.value}: leave {setting} out, or take another engine")
+    return executor
+
+
+def _found(name: str) -> Callable[[str], Executor]:
+    """Return what makes the executor of this name."""
+    if name == PROCESSES:  # the usual one, without a look at all packages that are installed
+        usual: Callable[[str], Executor] = import_module("scaler.executors.processes.executor").LocalProcesses
+        return usual
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as above
+
     found = entry_points(group=ENTRY_POINTS)
     if name not in found.names:
         known = ", ".join(sorted(found.names)) or "none; is scaler installed here?"
         raise ConfigError(f"there is no engine {name!r}; installed are: {known}")
     try:
-        make = found[name].load()
+        make: Callable[[str], Executor] = found[name].load()
     except ImportError as error:
         raise ConfigError(f"the engine {name!r} cannot be loaded: {error}") from error
-    executor = cast("Executor", make(engine))
-    for setting, part in _NEEDS.items():
-        if getattr(config, setting) and part not in executor.parts:
-            raise ConfigError(f"the engine {name!r} has no {part.value}: leave {setting} out, or take another engine")
-    return executor
+    return make

@@ -15,7 +15,6 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
@@ -203,7 +202,7 @@ def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]
 # When to look.
 
 
-class _Occasions(MetaPathFinder):
+class _Occasions:
     """Counts what may have loaded modules anew: each `importlib.reload`, and each cell of IPython that begins."""
 
     def __init__(self) -> None:

@@ -14,7 +14,6 @@ import pickle
 import sys
 import zlib
 from collections.abc import Container, Iterable, Sequence
-from importlib.abc import InspectLoader, MetaPathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
@@ -165,7 +164,7 @@ def _check(name: str, path: Path) -> None:
         raise ConfigError(f"the module {name} cannot be sent to the workers: {path.name} is compiled; install it there")
 
 
-class _Installed(MetaPathFinder):
+class _Installed:
     """Finds the modules that were shipped to this process."""
 
     def __init__(self) -> None:
@@ -187,7 +186,7 @@ class _Installed(MetaPathFinder):
         return spec
 
 
-class _Loader(InspectLoader):
+class _Loader:
     """Loads one of them. Tracebacks show its lines."""
 
     def __init__(self, source: Source) -> None:
@@ -202,7 +201,13 @@ class _Loader(InspectLoader):
         return importlib.util.decode_source(self._source.text)
 
     def get_code(self, fullname: str) -> Any:
-        return self.source_to_code(self.get_source(fullname), self._source.path)
+        return compile(self.get_source(fullname), self._source.path, "exec", dont_inherit=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Have Python make a module as for any other."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - this is how a module is imported
 
 
 _installed = _Installed()

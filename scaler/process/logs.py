@@ -9,7 +9,6 @@ import contextlib
 import errno
 import io
 import logging
-import logging.config
 import os
 import select
 import stat
@@ -45,7 +44,9 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
         ConfigError: if a file cannot be opened.
     """
     if config.config_file is not None:
-        logging.config.fileConfig(config.config_file, disable_existing_loggers=False)
+        from logging.config import fileConfig  # noqa: PLC0415 - only here, and it takes long
+
+        fileConfig(config.config_file, disable_existing_loggers=False)
         return
     root = logging.getLogger()
     for handler in list(root.handlers):

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import psutil
-
 from scaler.actors.monitor import About
 from scaler.actors.objects.object_store import ObjectTable
 from scaler.actors.tree import SchedulerTree
@@ -71,6 +69,8 @@ def who_listens_at(endpoint: Endpoint) -> str:
     hint = f"choose another port, or find out who listens there: ss -ltnp 'sport = :{port}'"
     if endpoint.scheme != TCP:
         return "choose another path, or end the scheduler that listens there"
+    import psutil  # noqa: PLC0415 - only here, and it takes long
+
     try:
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr and str(connection.laddr[1]) == port

@@ -5,13 +5,13 @@ Called by the client. Must never: import a web server, or ask the scheduler for 
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 import weakref
 
 from scaler import starters
 from scaler.client.insight import presence
+from scaler.client.insight.markup import escaped
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
@@ -50,14 +50,14 @@ def _end(page: starters.LocalPage, owner_pid: int) -> None:
 
 def summary(link: LinkThread, url: str | None) -> str:
     """Return what a notebook shows of a client: HTML, in which all texts are escaped. It takes a second at most."""
-    address = html.escape(link.address)
+    address = escaped(link.address)
     if url:
-        page = f'<a href="{html.escape(url)}" target="_blank" rel="noopener">Open the dashboard</a>'
+        page = f'<a href="{escaped(url)}" target="_blank" rel="noopener">Open the dashboard</a>'
     else:
         page = f"A dashboard: <code>scaler_ui {address}</code>, or <code>Client(dashboard=True)</code>"
     return (
         f"<div><strong>Scaler client</strong> <code>{link.client_id.hex()[:8]}</code> of <code>{address}</code><br>"
-        f"{html.escape(_state(link))}<br>{page}</div>"
+        f"{escaped(_state(link))}<br>{page}</div>"
     )
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
-import psutil
-
 from scaler.process.memory import give_back_memory
 from scaler.wire.messages.common import PROFILE
 
@@ -69,6 +67,8 @@ class SampledWatch:
     """Samples the memory in a thread of its own."""
 
     def __init__(self) -> None:
+        import psutil  # noqa: PLC0415 - only here, and it takes long
+
         self._process = psutil.Process()
         self._before_bytes = self._peak_bytes = self._process.memory_info().rss
         self._is_over = threading.Event()

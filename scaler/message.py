@@ -45,7 +45,7 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return one that puts the real one in its place with the first message: many classes have none in many processes."""
+    """Return one that puts the real one in its place with the first message: most processes make few kinds."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

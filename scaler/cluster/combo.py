@@ -146,7 +146,6 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),
         "logging_level": "WARNING",
-        "event_loop": best_event_loop(),
         "task_output_in_log": logs_output,
     }
     for part in (SchedulerConfig, ClusterConfig):
@@ -163,12 +162,3 @@ def start_thread_cluster(settings: LocalSettings) -> ThreadCluster:
     from scaler.cluster.threads import ThreadCluster  # noqa: PLC0415 - all of Scaler, and few programs need it here
 
     return ThreadCluster({"n_workers": usable_cores(), **said(ClusterConfig, ["n_workers"]), **settings})
-
-
-def best_event_loop() -> str:
-    """Return the fastest event loop that is installed."""
-    try:
-        import uvloop  # noqa: F401, PLC0415 - only to see whether it is there
-    except (ImportError, RuntimeError):  # the latter where a program ends: too late to import it
-        return "builtin"
-    return "uvloop"

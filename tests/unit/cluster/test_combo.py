@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scaler import Cluster, Scheduler, SchedulerClusterCombo
-from scaler.cluster.combo import best_event_loop, start_local_cluster
+from scaler.cluster.combo import start_local_cluster
 from scaler.config import ConfigError
 from scaler.cores import usable_cores
 from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig
@@ -180,12 +179,3 @@ def test_a_bad_value_is_refused_at_once() -> None:
         SchedulerClusterCombo(1, max_number_of_tasks_waiting=-2)
     with pytest.raises(ConfigError, match="is not an address"):
         SchedulerClusterCombo(1, "")
-
-
-def test_an_event_loop_that_cannot_be_imported_at_the_end_of_a_program_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "uvloop.py").write_text("raise RuntimeError('too late')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "uvloop", raising=False)
-    assert best_event_loop() == "builtin"

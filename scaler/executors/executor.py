@@ -58,7 +58,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol
 
 from scaler.config import ConfigError
 from scaler.kit import ChildSpec
@@ -176,7 +176,7 @@ def load_executor(config: ClusterConfig) -> Executor:
     name = engine.partition("://")[0]
     if ":" in name:  # a factory of the user's: module:factory
         name, engine = FUTURES, f"{FUTURES}://{engine}"
-    executor = cast("Executor", _found(name)(engine))
+    executor = _found(name)(engine)
     for setting, part in _NEEDS.items():
         if getattr(config, setting) and part not in executor.parts:
             raise ConfigError(f"the engine {name!r} has no {part.value}: leave {setting} out, or take another engine")

@@ -179,7 +179,10 @@ class _Installed:
         if source is None:
             return None
         spec = importlib.util.spec_from_loader(
-            fullname, _Loader(source), origin=source.path, is_package=source.is_package
+            fullname,
+            _Loader(source),  # type: ignore[arg-type]  # only Python before 3.4 wants a `load_module`
+            origin=source.path,
+            is_package=source.is_package,
         )
         if spec is not None:
             spec.has_location = True

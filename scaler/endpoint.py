@@ -99,6 +99,11 @@ class Endpoint:
         return self.scheme == INPROC
 
     @property
+    def takes_any_port(self) -> bool:
+        """Whether who listens there takes a port that is free."""
+        return self.scheme == TCP and self.port == "*"
+
+    @property
     def has_name(self) -> bool:
         """Whether the host has to be looked up."""
         return bool(self.host) and not self.is_ipv6 and not set(self.host) <= set("0123456789.*")

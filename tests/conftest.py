@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # What the environment says is for the programs of whoever runs the tests.
 for _row in (row for kind in PROCESSES for row in kind.rows()):
     os.environ.pop(_row.variable, None)
+
+# Schedulers make their keys here, and not in the home of whoever runs the tests. Each process of pytest has its own.
+KEYS = tempfile.mkdtemp(prefix="scaler-tests-keys-")
+os.environ["SCALER_KEY_FOLDER"] = KEYS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,6 +69,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
     if _is_one_of_several(config):
         Lengths(table_for(config.option.markexpr)).order(items)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(KEYS, ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import socket
 import sys
 from collections.abc import Callable
 from datetime import date, datetime
@@ -138,7 +137,7 @@ def _new(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"keys are for TCP: {address} is guarded by the permissions of its file")
     endpoint = check_address(arguments.addresses[0])
     path = arguments.folder.absolute() if arguments.folder is not None else finding.folder_for(endpoint)
-    folder = KeyFolder.make(path, map(_reachable, arguments.addresses))
+    folder = KeyFolder.make(path, [finding.reachable(Endpoint.parse(each)) for each in arguments.addresses])
     says = "" if arguments.folder is None else f" --keys {path}"
     print(f"made the keys of the scheduler at {endpoint} in {path}")
     print(f"start it: scaler_scheduler {endpoint}{says}")
@@ -147,12 +146,6 @@ def _new(arguments: argparse.Namespace) -> int:
         print(f"  {whom + ':':9} {folder.path / f'{role}.json'}")
     print("one file for each person can be taken back alone: scaler_keys allow NAME --role client")
     return 0
-
-
-def _reachable(address: str) -> str:
-    """Return an address as others reach it: no peer connects to `*`."""
-    endpoint = Endpoint.parse(address)
-    return address.replace(endpoint.host, socket.gethostname(), 1) if endpoint.host in ("*", "0.0.0.0") else address  # noqa: S104
 
 
 def _allow(arguments: argparse.Namespace) -> int:

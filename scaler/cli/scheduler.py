@@ -14,8 +14,9 @@ from scaler.settings import SchedulerConfig
 EXAMPLES = """\
 examples:
   scaler_scheduler ipc://$HOME/scaler.sock           for yourself on this machine
-  scaler_scheduler tcp://127.0.0.1:2345              for everybody on this machine: every user of it can run code
-  scaler_scheduler tcp://0.0.0.0:2345                for a trusted network: anyone who reaches the port can run code
+  scaler_scheduler tcp://0.0.0.0:2345                for other machines: makes keys in ~/.scaler once, and says where
+                                                     they are; clusters and clients of this user find them there
+  scaler_keys allow alice --role client              a key for somebody else
 then, in other terminals:
   scaler_cluster ipc://$HOME/scaler.sock -n 4
   export SCALER_ADDRESS=ipc://$HOME/scaler.sock

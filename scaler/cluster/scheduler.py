@@ -90,6 +90,10 @@ class Scheduler(ChildProcess):
         super().shutdown()
         if self._config.address == ANYWHERE:
             remove_private_place(Endpoint.parse(self._address))  # it may have been killed
+        if self._config.endpoint.takes_any_port and not Endpoint.parse(self._address).takes_any_port:
+            from scaler.scheduler.own_keys import remove_keys  # noqa: PLC0415 - it needs the library of TCP
+
+            remove_keys(Endpoint.parse(self._address))
         if self._monitor_address:
             remove_socket(Endpoint.parse(self._monitor_address))
 

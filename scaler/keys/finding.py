@@ -49,19 +49,10 @@ def folder_for(endpoint: Endpoint) -> Path:
     return home() / f"{host}_{endpoint.port}"
 
 
-def folder_of_scheduler(endpoint: Endpoint) -> Path | None:
-    """Return the folder with the keys of a scheduler that listens at an address, if there is one.
-
-    Raises:
-        ConfigError: if it is there and others can enter it.
-    """
-    if endpoint.scheme != TCP or endpoint.port in ("*", "0") or not _has_home():
-        return None
-    folder = folder_for(endpoint)
-    if not (folder / SCHEDULER_KEY).exists():
-        return None
-    check_private_folder(folder)
-    return folder
+def reachable(endpoint: Endpoint) -> str:
+    """Return an address as others reach it: no peer connects to `*`."""
+    is_any = endpoint.host in ("*", "0.0.0.0", "[::]")  # noqa: S104 - not bound here
+    return endpoint.address.replace(endpoint.host, socket.gethostname(), 1) if is_any else endpoint.address
 
 
 def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
@@ -89,7 +80,8 @@ def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
     if not _has_home():
         return ()
     named = folder_for(endpoint)
-    folders = [named, *(folder for folder in sorted(home().glob("*_*")) if folder != named)]
+    pattern = f"*_{endpoint.port}" if named.exists() else "*_*"  # else it may be one of several ports of a scheduler
+    folders = [named, *(folder for folder in sorted(home().glob(pattern)) if folder != named)]
     found = [(folder, _key_in(folder, role)) for folder in folders]
     return tuple(key for folder, key in found if key is not None and _is_of_port(folder, key, endpoint.port))
 

@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -76,6 +76,45 @@ class KeyFolder:
             write_private(path / "allowed", str(Allowed(keys)))
             _write_pairs(path, said, [pair])  # last: with it, the folder is one of keys
         return cls(path)
+
+    @classmethod
+    def find_or_make(cls, path: Path, addresses: Iterable[str]) -> tuple[KeyFolder, bool]:
+        """Return the keys that are there, or make them; and whether they are new.
+
+        Raises:
+            ConfigError: if others can enter the folder, or it is damaged.
+            OSError: if it cannot be written.
+        """
+        if not (path / SCHEDULER_KEY).exists():
+            try:
+                return cls.make(path, addresses), True
+            except ConfigError:
+                if not (path / SCHEDULER_KEY).exists():  # else another process was faster
+                    raise
+        return cls(path), False
+
+    def remove(self) -> None:
+        """Remove the folder and all keys in it, as far as this user may."""
+        with contextlib.suppress(OSError):
+            for name in (SCHEDULER_KEY, self.list_path.name, *(file.name for file in self.path.glob("*.json"))):
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
+
+    def know(self, addresses: Sequence[str]) -> None:
+        """Have all files name these addresses too, where their scheduler listens now. Those that cannot be written
+        stay as they are.
+
+        Raises:
+            ConfigError: if a file cannot be read, or others have access to it.
+        """
+        with contextlib.suppress(OSError), _locked(self.path):
+            known, pairs = self._read()
+            new = [each for each in addresses if each not in known]
+            if new:
+                said = (*new, *known)
+                for path in sorted(self.path.glob("*.json")):
+                    replace(KeyFile.read(path), addresses=said).write(path)
+                _write_pairs(self.path, said, [Pair(*pair) for pair in pairs])
 
     def pairs(self) -> list[Pair]:
         """Return the keys of the scheduler: the newest is the last, and those before it are good until its next start.

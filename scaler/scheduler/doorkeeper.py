@@ -10,12 +10,9 @@ import logging
 import time
 from collections.abc import Collection
 from datetime import date
-from pathlib import Path
 
 from scaler.config import ConfigError
-from scaler.endpoint import TCP, Endpoint
 from scaler.keys.allowed import AllowedKey, Terms
-from scaler.keys.finding import folder_of_scheduler
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
 from scaler.process.allowance import Allowance
@@ -124,22 +121,6 @@ class Doorkeeper:
 
 def _today() -> date:
     return date.fromtimestamp(time.time())  # noqa: DTZ012 - days are those of the people here
-
-
-def find_doorkeeper(endpoint: Endpoint, folder: str | None) -> Doorkeeper | None:
-    """Return the doorkeeper of a scheduler; None: it has no keys, and everybody may come in.
-
-    Args:
-        endpoint: where it is to listen.
-        folder: of its keys; None: the one that is found for the address.
-
-    Raises:
-        ConfigError: if there are keys that cannot be read, or others have access to them.
-    """
-    if endpoint.scheme != TCP:
-        return None
-    path = folder_of_scheduler(endpoint) if folder is None else Path(folder).expanduser().absolute()
-    return None if path is None else Doorkeeper(KeyFolder(path))
 
 
 PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)

@@ -22,10 +22,11 @@ from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.doorkeeper import LOOK_SECONDS as LIST_SECONDS
-from scaler.scheduler.doorkeeper import PEERS, VIEWERS, Doorkeeper, find_doorkeeper
+from scaler.scheduler.doorkeeper import PEERS, VIEWERS, Doorkeeper
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
+from scaler.scheduler.own_keys import OwnKeys
 from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
 from scaler.transport.interface import AddressInUseError
@@ -107,25 +108,13 @@ class SchedulerProcess:
         allow_many_files("a scheduler", FILES_LEAST)
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
-        doorkeeper = self._doorkeeper = find_doorkeeper(config.endpoint, config.keys)
-        lock = None if doorkeeper is None else doorkeeper.lock(*PEERS)
-        self._transport = open_place(config.endpoint, config.io_threads, config.frame_bytes, unread_bytes, lock)
+        self._keys = OwnKeys(config)
+        self._doorkeeper = None if self._keys.folder is None else Doorkeeper(self._keys.folder)
         try:
-            self._listener = self._transport.listen(_longest_silence(config))
-        except OSError as error:
-            self._transport.close()
-            if isinstance(error, AddressInUseError):
-                raise _in_use(error, config.endpoint) from None
+            self._listen(unread_bytes)
+        except OSError:
+            self._keys.forget(has_failed=True)
             raise
-        self.endpoint = self._listener.endpoint
-        monitor = None if config.monitor_address is None else Endpoint.parse(config.monitor_address)
-        try:
-            lock = None if doorkeeper is None else doorkeeper.lock(*VIEWERS)
-            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning, lock)
-        except OSError as error:
-            reason = _in_use(error, monitor) if monitor and isinstance(error, AddressInUseError) else error
-            self._close()
-            raise reason from None
         self.monitor = None if self._publisher is None else self._publisher.endpoint
         """where the monitor stream is; None if there is none, because all are threads of this process"""
         self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
@@ -138,6 +127,27 @@ class SchedulerProcess:
         self._value_bytes = config.value_bytes or room_for_a_value()
         """the most bytes of one value now"""
         self._doors = Doors([each.file for each in (self.endpoint, self.monitor) if each and each.file])
+
+    def _listen(self, unread_bytes: int) -> None:
+        """Listen at the address, and where the monitor is."""
+        config, keeper, at = self._config, self._doorkeeper, self._keys.endpoint
+        lock = None if keeper is None else keeper.lock(*PEERS)
+        self._transport = open_place(at, config.io_threads, config.frame_bytes, unread_bytes, lock)
+        try:
+            self._listener = self._transport.listen(_longest_silence(config))
+        except OSError as error:
+            self._transport.close()
+            if isinstance(error, AddressInUseError):
+                raise _in_use(error, at) from None
+            raise
+        self.endpoint = self._listener.endpoint
+        monitor, lock = self._keys.monitor, None if keeper is None else keeper.lock(*VIEWERS)
+        try:
+            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning, lock)
+        except OSError as error:
+            reason = _in_use(error, monitor) if monitor and isinstance(error, AddressInUseError) else error
+            self._close()
+            raise reason from None
 
     def _usual_monitor(self) -> Endpoint | None:
         """Return where viewers expect the monitor: as the address was given, with the port that it has."""
@@ -163,7 +173,8 @@ class SchedulerProcess:
         board = self._board(scheduler_id)
         tree = self._tree(scheduler_id, board)
         keeper = self._doorkeeper
-        edge = SchedulerEdge(self._listener, tree, None if keeper is None else keeper.permit_of)
+        asks_for_keys = keeper is not None and self.endpoint.scheme == TCP
+        edge = SchedulerEdge(self._listener, tree, keeper.permit_of if keeper is not None and asks_for_keys else None)
         if board is not None:
             self._watch_viewers(board, tree)
         shell.watch(self._listener.descriptor, self._listener.expect)
@@ -187,6 +198,7 @@ class SchedulerProcess:
             if self._publisher is not None:
                 self._publisher.close()
             self._close()
+            self._keys.forget()
             logger.info(ended(self._counts(tree, edge)))
 
     def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
@@ -217,11 +229,9 @@ class SchedulerProcess:
 
     def _say_who_can_connect(self) -> None:
         others = self.endpoint.who_can_connect()
-        if self._doorkeeper is not None:
-            logger.info(
-                "scheduler: who has a key can connect; its keys and their list are in %s", self._doorkeeper.folder
-            )
-        elif others:
+        for line in self._keys.say():
+            logger.info("scheduler: %s", line)
+        if others and self._doorkeeper is None:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.endpoint)
 
     def _watch_gates(self, keeper: Doorkeeper, edge: SchedulerEdge, board: MonitorEdge | None) -> None:

@@ -25,6 +25,7 @@ class SchedulerOptions(TypedDict, total=False):
     """The types of the settings that `Scheduler` takes by name only; all else about them is in the table."""
 
     keys: str
+    insecure_let_everybody_run_code: bool
     crash_limit: int
     policy: str
     client_tasks: int
@@ -172,7 +173,14 @@ class SchedulerConfig(Settings):
         "scaler.toml",
         "--keys",
         metavar="FOLDER",
-        default="the one for that address in ~/.scaler, if there is one",
+        default="the one for that address in ~/.scaler, where the scheduler makes them if there are none",
+        in_file=False,
+    )
+    insecure_let_everybody_run_code: bool = setting(
+        False,
+        "listen on TCP without keys: whoever can connect runs code as the user of the workers; never named by "
+        "scaler.toml",
+        "--insecure-let-everybody-run-code",
         in_file=False,
     )
     protected: bool = setting(True, "whether to refuse clients that ask for a shutdown", "-p", "--protected")

@@ -22,6 +22,7 @@ from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
+from tests.support.keys import OPEN
 from tests.support.processes import command, scheduler
 
 pytestmark = [pytest.mark.faults, pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")]
@@ -66,7 +67,7 @@ HELLO, BEAT = (
 @contextlib.contextmanager
 def scheduler_of_this_process() -> Iterator[str]:
     """A scheduler in a thread: its address."""
-    process = SchedulerProcess(SchedulerConfig("tcp://127.0.0.1:*"))
+    process = SchedulerProcess(SchedulerConfig("tcp://127.0.0.1:*", insecure_let_everybody_run_code=True))
     lifeline, end = os.pipe()
     thread = threading.Thread(target=process.run, kwargs={"lifeline": lifeline})
     thread.start()
@@ -112,7 +113,7 @@ class Highest:
 def test_a_peer_that_resets_its_connection_behind_unread_messages_and_a_ping_ends_nothing() -> None:
     """With a bound on unread messages, libzmq 4.3.5 would end the scheduler: `Assertion failed: !_io_error`."""
     burst = (frame(b"x") * 20 + PING) * 200
-    with scheduler() as (address, running), command("cluster", address, "-n", "1"), Client(address) as client:
+    with scheduler(None, OPEN) as (address, running), command("cluster", address, "-n", "1"), Client(address) as client:
         assert client.submit(pow, 2, 2).result(60) == 4
         for _ in range(40):
             with contextlib.suppress(OSError), raw_peer(address) as peer:
@@ -144,7 +145,7 @@ def test_a_scheduler_hangs_up_on_connections_that_say_nothing(monkeypatch: pytes
 @pytest.mark.parametrize("kind", ["a message without an end", "messages of a peer"])
 def test_a_peer_that_sends_far_more_than_is_read_is_hung_up_on(kind: str) -> None:
     with (
-        scheduler(None, "--frame-bytes", str(4 * MIB)) as (address, running),
+        scheduler(None, OPEN, "--frame-bytes", str(4 * MIB)) as (address, running),
         command("cluster", address, "-n", "1"),
         Client(address) as client,
         raw_peer(address) as peer,

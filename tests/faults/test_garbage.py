@@ -13,12 +13,14 @@ import zmq
 
 from scaler import Client
 from scaler.ids import random_id
+from scaler.keys.key_file import WORKER
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.codec.schemas import SCHEMAS
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskCancel
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloRequest
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import RunResult, WorkerHello
+from tests.support.keys import connect
 from tests.support.processes import command, scheduler
 
 pytestmark = pytest.mark.faults
@@ -62,7 +64,7 @@ def test_ten_thousand_bad_messages_stop_nothing() -> None:
         try:
             for peer in peers:
                 peer.setsockopt(zmq.LINGER, 5000)
-                peer.connect(address)
+                connect(peer, address)
             peers[1].send(samples[0])  # one of them says hello first: garbage from a known peer
             with Client(address) as client:
                 for i in range(MESSAGES):
@@ -101,7 +103,7 @@ def test_spoiled_hellos_of_workers_that_never_work_delay_tasks_and_lose_none() -
         context.socket(zmq.DEALER) as peer,
         Client(address) as client,
     ):
-        peer.connect(address)
+        connect(peer, address, WORKER)
         for _ in range(200):
             hello = WorkerHello(PROTOCOL_VERSION, "0", "3", "3", random_id(), "phantom", b"")
             for header, _ in encode(AGENT_TO_SCHEDULER, [hello]):
@@ -123,7 +125,7 @@ def test_malformed_task_costs_its_sender_only() -> None:
         Client(address) as client,
     ):
         assert client.submit(pow, 1, 2).result(30) == 1
-        peer.connect(address)
+        connect(peer, address)
         peer.send(encode(CLIENT_TO_SCHEDULER, [hello])[0][0])
         assert decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0].accepted
         peer.send(spoiled.to_bytes())

@@ -12,12 +12,14 @@ import pytest
 import zmq
 
 from scaler import Client
+from scaler.keys.key_file import CLIENT, WORKER
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, Direction
 from scaler.wire.messages.worker import WorkerHello
 from tests.support.fresh import fresh_seed
+from tests.support.keys import connect
 from tests.support.make_vectors import sample
 from tests.support.processes import Command, command, scheduler, wait_until
 
@@ -67,7 +69,7 @@ class Peer:
     def _connect(self) -> None:
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 1000)
-        self._socket.connect(self._address)
+        connect(self._socket, self._address, CLIENT if self._is_client else WORKER)
         self._number = 0
         peer_id = self._chance.randbytes(16)
         if self._is_client:

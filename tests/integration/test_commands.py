@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, DeserializeObjectError, ProcessorDiedError
+from tests.support.keys import OPEN
 from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
 from tests.unit.transport.test_lookup import UNKNOWN
 
@@ -152,12 +153,15 @@ def test_a_client_may_shut_an_unprotected_scheduler_down_and_not_a_protected_one
         assert cluster.end() == 0
 
 
-def test_a_scheduler_that_others_can_reach_says_so(tmp_path: Path) -> None:
+def test_a_scheduler_that_lets_everybody_in_says_so(tmp_path: Path) -> None:
     port = free_address().rpartition(":")[2]
-    with scheduler(f"tcp://0.0.0.0:{port}") as (_, running):
+    with scheduler(f"tcp://0.0.0.0:{port}", OPEN) as (_, running):
         running.wait_for("every machine that reaches it can connect")
-    with scheduler() as (_, running):
+    with scheduler(None, OPEN) as (_, running):
         running.wait_for("every user of this machine can connect")
+    with scheduler() as (_, running):
+        running.wait_for("who has a key can connect")
+        assert "can run code" not in running.output
     with scheduler(f"ipc://{tmp_path}/s") as (_, running):
         running.signal(signal.SIGTERM)
         running.end()

@@ -54,7 +54,25 @@ def test_kubernetes_takes_the_manifest(version: str) -> None:
     assert len(kinds) == 3
 
 
-def test_the_probes_of_kubernetes_say_whether_the_scheduler_is_there() -> None:
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """Keys that are mounted as a secret is: links to links, in a folder that others can enter."""
+    made = tmp_path / "keys"
+    new = [sys.executable, "-m", "scaler.cli.keys", "new", "tcp://scaler-scheduler:2345", "--folder", made]
+    subprocess.run(new, check=True, capture_output=True)
+    mounted = tmp_path / "secret"
+    made.rename(mounted.with_name("..2026"))
+    mounted.mkdir(mode=0o755)
+    mounted.with_name("..2026").rename(mounted / "..2026")
+    (mounted / "..2026").chmod(0o755)
+    (mounted / "..data").symlink_to("..2026")
+    for file in (mounted / "..2026").iterdir():
+        file.chmod(0o644)
+        (mounted / file.name).symlink_to(f"..data/{file.name}")
+    return mounted
+
+
+def test_the_probes_of_kubernetes_say_whether_the_scheduler_is_there(secret: Path, tmp_path: Path) -> None:
     scheduler, service, worker = documents()
     container = scheduler["spec"]["template"]["spec"]["containers"][0]
     number = port()
@@ -63,13 +81,26 @@ def test_the_probes_of_kubernetes_say_whether_the_scheduler_is_there() -> None:
         for name in ("readinessProbe", "livenessProbe")
     ]
     assert not is_there([*probes[0][:-1], "0.5"])
-    name, address = (part.replace("2345", number) for part in container["command"])
-    with command(name.removeprefix("scaler_"), address) as running:
-        running.wait_for("event loop")
-        assert all(map(is_there, probes))
+    places = {"/secret": str(secret), "/tmp/keys": str(tmp_path / "own"), "2345": number}
+
+    def here(parts: list[str]) -> list[str]:
+        for there, place in places.items():
+            parts = [part.replace(there, place) for part in parts]
+        return parts
+
+    name, *arguments = here(container["args"])
     clusters = worker["spec"]["template"]["spec"]
-    assert clusters["containers"][0]["command"][1] == f"tcp://{service['metadata']['name']}:2345"
-    assert clusters["terminationGracePeriodSeconds"] > int(clusters["containers"][0]["command"][-1])
+    _, address, *options = clusters["containers"][0]["args"]
+    assert address == f"tcp://{service['metadata']['name']}:2345"
+    assert clusters["terminationGracePeriodSeconds"] > int(options[-1])
+    with command(name.removeprefix("scaler_"), *arguments, prefix=here(container["command"])) as running:
+        running.wait_for("who has a key can connect")
+        assert all(map(is_there, probes))
+        places["/tmp/keys"] = str(tmp_path / "of-a-worker")
+        with command(
+            "cluster", f"tcp://127.0.0.1:{number}", *here(options), prefix=here(clusters["containers"][0]["command"])
+        ) as cluster:
+            cluster.wait_for("up: scheduler")
 
 
 def is_there(probe: list[str]) -> bool:

@@ -20,6 +20,7 @@ import zmq
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.ids import TaskId, content_id, random_id
+from scaler.keys.key_file import WORKER
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.codec import decode, encode_message
@@ -27,6 +28,7 @@ from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
+from tests.support.keys import connect
 from tests.support.processes import Command, command, complaints, descendants, free_address, scheduler, wait_until
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
@@ -181,7 +183,7 @@ def hostile_client(address: str) -> Iterator[Callable[..., TaskResult | ObjectRe
     number = itertools.count(1)
     with zmq.Context() as context, context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.RCVTIMEO, 30_000)
-        peer.connect(address)
+        connect(peer, address)
         peer.send(encode_message(CLIENT_TO_SCHEDULER, [ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())])[0])
         assert decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0].accepted
 
@@ -250,7 +252,7 @@ def test_a_giant_hello_ends_its_connection_and_is_not_taken_apart(scene: tuple[s
         context.socket(zmq.DEALER) as peer,
         peer.get_monitor_socket(zmq.EVENT_DISCONNECTED) as events,
     ):
-        peer.connect(address)
+        connect(peer, address, WORKER)
         peer.send(encode_message(AGENT_TO_SCHEDULER, [hello])[0])
         assert events.poll(60_000)
         peer.disable_monitor()
@@ -273,7 +275,7 @@ def test_a_cluster_that_finds_workers_of_another_python_waits_until_they_have_go
         zmq.Context() as context,
         context.socket(zmq.DEALER) as agent,
     ):
-        agent.connect(address)
+        connect(agent, address, WORKER)
         agent.send(encode_message(AGENT_TO_SCHEDULER, [hello])[0])
         running.wait_for("workers idle connected")
         with command("cluster", address, "-n", "1") as cluster:

@@ -22,6 +22,7 @@ from scaler.ids import ID_BYTES
 from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
+from tests.support.keys import make
 from tests.support.make_vectors import FOLDER
 from tests.support.processes import JAVASCRIPT, Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
@@ -144,6 +145,7 @@ def test_a_worker_in_javascript_leaves_in_good_order() -> None:
 
 def test_both_get_through_cuts_and_restarts_of_the_scheduler() -> None:
     address = free_address()
+    make(address)
     with (
         Proxy(address) as to_worker,
         Proxy(address) as to_client,

@@ -17,6 +17,7 @@ import pytest
 
 from scaler import Client
 from scaler.shared_memory import SHARING_VARIABLE, SharedFrames
+from tests.support.keys import also_at
 from tests.support.processes import command, scheduler, wait_until
 
 OBJECT_BYTES = 5_000_000
@@ -30,6 +31,7 @@ class Relay:
         self._target = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
+        also_at(address, self.address)
         self.bytes_to_agent = 0
         self._sockets: list[socket.socket] = []
         self._is_whole = threading.Event()

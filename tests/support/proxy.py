@@ -15,6 +15,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 from urllib.parse import urlparse
 
+from tests.support.keys import also_at
+
 READ_BYTES = 1 << 16
 CHUNKS_MOST = 256
 """The most chunks that are on their way in one direction of one connection: the rest waits in its sender."""
@@ -47,6 +49,7 @@ class Proxy:
         self._target = (urlparse(target).hostname, urlparse(target).port)
         listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
         self.address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        also_at(target, self.address)
         self._loop = asyncio.new_event_loop()
         self._up, self._down = _Direction(rate, delay), _Direction(rate, delay)
         self._pairs: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, ...]] = {}

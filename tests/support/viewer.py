@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 
 import zmq
 
+from scaler.keys.key_file import MONITOR
 from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateCount, StateHead
+from tests.support.keys import connect
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class Viewer:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.socket = self._context.socket(zmq.SUB)
         self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.connect(address)
+        connect(self.socket, address, MONITOR)
         for topic in topics:
             self.want(topic)
 

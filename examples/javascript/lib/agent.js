@@ -82,6 +82,7 @@ function outcome({ json, error }) {
 const keyOf = ({ taskId, attempt }) => `${taskId.toString("hex")}:${attempt}`;
 
 export class Agent {
+  role = "worker";
   heartbeat = "workerHeartbeat";
   goodbyeNeedsAnswer = true;
   triesAgain = true;

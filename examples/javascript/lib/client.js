@@ -26,6 +26,7 @@ export class TaskError extends Error {
 }
 
 export class Client {
+  role = "client";
   heartbeat = "clientHeartbeat";
   goodbyeNeedsAnswer = false;
   triesAgain = false;

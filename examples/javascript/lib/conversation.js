@@ -5,6 +5,7 @@
 
 import * as zmq from "zeromq";
 import { NO_ID, Unreadable } from "./codec.js";
+import { Keyring } from "./keys.js";
 import { DIRECTIONS } from "./schema.js";
 import { Session } from "./session.js";
 
@@ -61,6 +62,7 @@ const now = () => performance.now();
  *
  * Its user has these methods:
  *   hello(fields)            the item that says hello, with these fields of the session
+ *   role                     what its key must let it be: client or worker
  *   heartbeat                the kind of heartbeats
  *   goodbye()                the last item, as [kind, fields]; `goodbyeNeedsAnswer`
  *   triesAgain               whether it tries again where it is refused
@@ -75,6 +77,7 @@ export class Conversation {
   state = "away";
   #user;
   #address;
+  #keyring;
   #outgoing;
   #incoming;
   #session;
@@ -103,9 +106,10 @@ export class Conversation {
   #unansweredSince = Infinity;
   #waitingSince = Infinity;
 
-  constructor(user, address, outgoing, incoming, { heartbeatMs = 2000, timeoutMs = 60_000 } = {}) {
+  constructor(user, address, outgoing, incoming, { heartbeatMs = 2000, timeoutMs = 60_000, keyFile } = {}) {
     this.#user = user;
     this.#address = address;
+    this.#keyring = new Keyring(address, user.role, keyFile);
     this.#outgoing = DIRECTIONS[outgoing];
     this.#incoming = DIRECTIONS[incoming];
     this.#heartbeatMs = this.#longestHeartbeatMs = heartbeatMs;
@@ -252,7 +256,12 @@ export class Conversation {
         tcpKeepalive: 1,
         maxMessageSize: 64 * 1024 * 1024,
         ipv6: this.#address.startsWith("tcp://["),
+        ...this.#keyring.options(),
       });
+      socket.events.on("handshake", () => this.#keyring.opened());
+      for (const how of ["auth", "protocol", "other"]) {
+        socket.events.on(`handshake:error:${how}`, ({ error }) => socket === this.#socket && this.#lockedOut(error));
+      }
       socket.events.on("disconnect", () => {
         if (socket === this.#socket) this.#happened("cut", "the connection was closed");
       });
@@ -265,6 +274,12 @@ export class Conversation {
       return;
     }
     this.#happened("opened");
+  }
+
+  /** A handshake has failed: try the next key, or end. */
+  #lockedOut(error) {
+    this.#refusal = this.#keyring.failed(error?.status);
+    this.#happened(this.#refusal ? "refused" : "cut", this.#refusal || "the handshake failed");
   }
 
   async #listen(socket) {

@@ -88,7 +88,8 @@ class Keyring:
         is_mismatch = event == _PROTOCOL and value == _MISMATCH
         if not self._tries:
             if is_mismatch or asks_for == _WITH_KEYS:
-                self.refusal = self._no_file()
+                if not self._has_others():  # its scheduler may have made them since
+                    self.refusal = self._no_file()
             elif event not in (_AUTH, _PROTOCOL):
                 self._question.ask()
             return
@@ -96,8 +97,8 @@ class Keyring:
         if not weight:
             self._question.ask()
             self._silent += 1
-            if self._silent < SILENT_REFUSALS:
-                return
+            if self._silent < SILENT_REFUSALS or asks_for != _WITH_KEYS:
+                return  # a tunnel, too, hangs up on everybody as long as its scheduler is away
         self._try_next(weight, sentence)
 
     def _try_next(self, weight: int, sentence: str) -> None:

@@ -15,12 +15,14 @@ from urllib.parse import urlparse
 import zmq
 
 from scaler.ids import random_id
+from scaler.keys.key_file import CLIENT, WORKER
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
 from tests.faults.test_garbage import flip_bits, genuine
+from tests.support.keys import connect
 
 PEERS = 50
 HUGE_BYTES = 200 << 20
@@ -57,7 +59,7 @@ def garbage(address: str, amount: int, chance: random.Random) -> None:
         hellos = [hello(number) for number in range(PEERS)]
         for number, peer in enumerate(peers):
             peer.setsockopt(zmq.LINGER, 0)
-            peer.connect(address)
+            connect(peer, address, CLIENT if number % 2 else WORKER)
             if number % 4 < 2:
                 peer.send(hellos[number])
         samples = [*genuine(), *hellos]
@@ -102,7 +104,7 @@ def huge(address: str, amount: int, _chance: random.Random) -> None:
         for _ in range(amount):
             peer = context.socket(zmq.DEALER)
             peer.setsockopt(zmq.LINGER, 2000)
-            peer.connect(address)
+            connect(peer, address)
             peer.send(bytes(HUGE_BYTES))
             time.sleep(1.0)
             peer.close()

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Protocol
 
+from tests.support.keys import make
 from tests.support.processes import free_address
 from tests.support.proxy import Proxy
 
@@ -83,6 +84,7 @@ class Proxies:
 
     def __init__(self, rate: float | None = None, delay: float = 0.0) -> None:
         self.listens = free_address()
+        make(self.listens)  # proxies are there before the scheduler
         self._rate, self._delay = rate, delay
         self._proxies: dict[str, Proxy] = {}
 

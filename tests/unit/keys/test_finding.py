@@ -9,7 +9,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
-from scaler.keys.finding import folder_for, folder_of_scheduler, home, keys_for
+from scaler.keys.finding import folder_for, home, keys_for
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import CLIENT, MONITOR, WORKER
 
@@ -70,11 +70,9 @@ def test_a_monitor_with_a_port_of_its_own_is_found_by_the_addresses_in_the_file(
 
 def test_where_there_are_none_nobody_has_one(keys_home: Path) -> None:
     assert keys_for(at("tcp://node7:2345"), CLIENT) == ()
-    assert folder_of_scheduler(at("tcp://node7:2345")) is None
     KeyFolder.make(keys_home / "node7_2345")
     for address in ("ipc:///tmp/node7_2345", "inproc://node7_2345"):
         assert keys_for(at(address), CLIENT) == ()
-        assert folder_of_scheduler(at(address)) is None
 
 
 def test_a_file_that_is_named_is_the_only_one_and_its_faults_are_errors(keys_home: Path, tmp_path: Path) -> None:
@@ -98,4 +96,4 @@ def test_a_found_file_that_others_may_use_is_no_missing_one(keys_home: Path) -> 
         keys_for(at("tcp://node7:2345"), CLIENT)
     folder.chmod(0o755)
     with pytest.raises(ConfigError, match="can enter the folder"):
-        folder_of_scheduler(at("tcp://node7:2345"))
+        keys_for(at("tcp://node7:2345"), WORKER)

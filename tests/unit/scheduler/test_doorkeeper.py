@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.config import ConfigError
-from scaler.endpoint import Endpoint
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import CLIENT, KeyFile
-from scaler.scheduler.doorkeeper import PEERS, REFUSALS_BURST_SECONDS, VIEWERS, Doorkeeper, find_doorkeeper
+from scaler.scheduler.doorkeeper import PEERS, REFUSALS_BURST_SECONDS, VIEWERS, Doorkeeper
 
 TODAY = date.today()  # noqa: DTZ011 - as the doorkeeper has it
 
@@ -99,22 +97,6 @@ def test_the_log_tells_of_some_refusals_and_counts_the_others(
     now += 60
     judge("x" * 40, "10.0.0.9")
     assert caplog.messages[-1].endswith("; 9980 refusals before were not logged")
-
-
-def test_a_scheduler_finds_its_keys_by_its_address_or_where_it_is_told(
-    tmp_path: Path, folder: KeyFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))
-    there = Endpoint.parse("tcp://node7:2345")
-    assert find_doorkeeper(there, None) is None
-    KeyFolder.make(tmp_path / "node7_2345")
-    found, told = find_doorkeeper(there, None), find_doorkeeper(there, str(folder.path))
-    assert found is not None
-    assert told is not None
-    assert (found.folder.name, told.folder) == ("node7_2345", folder.path)
-    assert find_doorkeeper(Endpoint.parse("ipc:///tmp/x"), str(folder.path)) is None
-    with pytest.raises(ConfigError, match="cannot be read"):
-        find_doorkeeper(there, str(tmp_path / "none"))
 
 
 def test_a_start_ends_the_old_key_of_the_scheduler(folder: KeyFolder) -> None:

@@ -23,7 +23,16 @@ MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 @pytest.fixture(autouse=True)
 def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a real listener says is in `test_greeting.py`."""
-    monkeypatch.setattr(greeting, "mechanism_at", lambda _endpoint: "")
+    listens_with(monkeypatch, "")
+
+
+def listens_with(monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+    """Have what listens there say at once what it asks for."""
+
+    def ask(question: greeting.Question) -> None:
+        question.mechanism = mechanism
+
+    monkeypatch.setattr(greeting.Question, "ask", ask)
 
 
 def key(name: str, n_servers: int = 1) -> KeyFile:
@@ -84,7 +93,25 @@ def test_each_refusal_has_its_sentence_at_once(event: int, value: int, text: str
     assert "/keys/a.json" in keyring.refusal
 
 
-def test_silence_counts_when_it_comes_again_and_again() -> None:
+def test_silence_is_no_refusal_of_what_does_not_even_greet() -> None:
+    """A tunnel whose scheduler is started again, above all."""
+    keyring = ring(key("a"))
+    for _ in range(10 * SILENT_REFUSALS):
+        keyring.failed(SILENT, 32)
+    assert not keyring.refusal
+
+
+def test_keys_that_the_scheduler_has_made_meanwhile_are_found() -> None:
+    found: list[KeyFile] = []
+    keyring = Keyring(AT, lambda: found)
+    found.append(key("new"))
+    keyring.failed(PROTOCOL, MISMATCH)
+    assert not keyring.refusal
+    assert lent(keyring) == (found[0].servers[0], found[0].public)
+
+
+def test_silence_counts_when_it_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    listens_with(monkeypatch, "CURVE")
     keyring = ring(key("a"))
     for _ in range(SILENT_REFUSALS - 1):
         keyring.failed(SILENT, 32)
@@ -96,7 +123,8 @@ def test_silence_counts_when_it_comes_again_and_again() -> None:
     assert "is not the scheduler that the key in /keys/a.json" in keyring.refusal
 
 
-def test_of_several_refusals_the_one_that_says_most_is_told() -> None:
+def test_of_several_refusals_the_one_that_says_most_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    listens_with(monkeypatch, "CURVE")
     keyring = ring(key("a"), key("b"), key("c"))
     keyring.failed(AUTH, NOT_LISTED)
     keyring.failed(AUTH, LISTED_NO_MORE)
@@ -116,7 +144,8 @@ def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> No
     assert "SCALER_KEY_FILE" in keyring.refusal
 
 
-def test_when_none_fits_the_files_are_read_again() -> None:
+def test_when_none_fits_the_files_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    listens_with(monkeypatch, "CURVE")
     old, new = key("a"), key("a")
     there = [old]
     keyring = Keyring(AT, lambda: there)

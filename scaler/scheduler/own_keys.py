@@ -1,0 +1,109 @@
+"""OwnKeys: the keys of a scheduler that starts: those that it is told, those that are there, or new ones.
+
+Used by the scheduler's process before it listens. Must never: let a scheduler listen on TCP without keys, unless it was
+told so in as many words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from scaler.config import ConfigError
+from scaler.endpoint import TCP, Endpoint
+from scaler.keys.finding import VARIABLE, folder_for, reachable
+from scaler.keys.folder import KeyFolder
+from scaler.settings import SchedulerConfig
+
+OPEN_OPTION = "--insecure-let-everybody-run-code"
+
+
+class OwnKeys:
+    """Those of one scheduler.
+
+    Args:
+        config: says where it listens; a port that may be any one is chosen here, because keys are found by it.
+
+    Raises:
+        ConfigError: if there are keys that cannot be read, others have access to them, or they cannot be made.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.endpoint = config.endpoint
+        self.monitor = None if config.monitor_address is None else Endpoint.parse(config.monitor_address)
+        self.folder: KeyFolder | None = None
+        """None: nobody needs a key, above all where files guard the address"""
+        self.are_new = False
+        self._goes_with_scheduler = False
+        if config.insecure_let_everybody_run_code and config.keys is not None:
+            raise ConfigError(f"keys={config.keys!r} lets in those with a key, and {OPEN_OPTION} all: leave one out")
+        places = [each for each in (self.endpoint, self.monitor) if each is not None and each.scheme == TCP]
+        if not places or config.insecure_let_everybody_run_code:
+            return
+        if config.keys is not None:
+            self.folder = KeyFolder(Path(config.keys).expanduser().absolute())
+            return
+        with contextlib.ExitStack() as taken:
+            self._goes_with_scheduler = places[0].takes_any_port
+            self.endpoint = _with_port(self.endpoint, taken)
+            self.monitor = None if self.monitor is None else _with_port(self.monitor, taken)
+            self._find_or_make([each for each in (self.endpoint, self.monitor) if each and each.scheme == TCP])
+
+    def _find_or_make(self, places: Sequence[Endpoint]) -> None:
+        addresses = [*map(reachable, places)]
+        try:
+            self.folder, self.are_new = KeyFolder.find_or_make(folder_for(places[0]), addresses)
+        except OSError as error:
+            raise ConfigError(_cannot(f"{error.strerror}: {error.filename}", places[0])) from None
+        except ConfigError as error:
+            raise ConfigError(_cannot(str(error), places[0])) from None
+        if not self.are_new:
+            self.folder.know(addresses)
+
+    def say(self) -> Iterable[str]:
+        """Return what people must know of them, as lines without a secret."""
+        if self.folder is None:
+            return
+        path = self.folder.path
+        if self.are_new and not self._goes_with_scheduler:
+            yield f"made keys in {path}, where this user's clients, clusters and viewers find them"
+            yield (
+                f"other users and machines need a file: {path / 'client.json'} for clients, worker.json there for "
+                "clusters, monitor.json for viewers; scaler_keys allow makes one that can be taken back alone"
+            )
+        yield f"who has a key can connect; the keys and their list are in {path}"
+
+    def forget(self, *, has_failed: bool = False) -> None:
+        """The scheduler ends, or could not start: remove keys that nobody can have use for."""
+        if self.folder is not None and (self._goes_with_scheduler or (has_failed and self.are_new)):
+            self.folder.remove()
+
+
+def remove_keys(endpoint: Endpoint) -> None:
+    """A scheduler that took any port, which was this one, has ended: remove its keys, if it was killed."""
+    with contextlib.suppress(ConfigError):
+        KeyFolder(folder_for(endpoint)).remove()
+
+
+def _cannot(reason: str, endpoint: Endpoint) -> str:
+    return (
+        f"the scheduler has no keys for {endpoint}, and can make none ({reason}): name a folder of your own for them "
+        f"with {VARIABLE}, or one that has them with --keys; {OPEN_OPTION} lets everybody in who can connect"
+    )
+
+
+def _with_port(endpoint: Endpoint, taken: contextlib.ExitStack) -> Endpoint:
+    """Return an address with a port that is free, and that is given to nobody else as long as it is `taken`."""
+    if not endpoint.takes_any_port:
+        return endpoint
+    family = socket.AF_INET6 if endpoint.is_ipv6 else socket.AF_INET
+    probe = taken.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    try:
+        probe.bind((endpoint.host.strip("[]").replace("*", ""), 0))
+    except OSError:  # the name of an interface, or no address of this machine: who listens there says which
+        probe.bind(("", 0))
+    port = str(probe.getsockname()[1])
+    return dataclasses.replace(endpoint, address=f"{TCP}://{endpoint.host}:{port}", port=port)

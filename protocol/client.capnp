@@ -225,6 +225,7 @@ struct InfoResponse {
   clusters @3 :Data;       # UInt32 column: how many agents these belong to
   clients @4 :Data;        # UInt32 column: how many clients are connected, those inside tasks too
   waitingTasks @5 :Data;   # UInt32 column: how many tasks wait at the scheduler for a worker
+  refused @6 :List(Text);  # why nothing was asked of agents, though the request wanted it; empty if it was, or did not
 }
 
 struct WorkerInfo {

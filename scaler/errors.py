@@ -104,6 +104,14 @@ class AuthenticationError(DisconnectedError):
     """
 
 
+class NotAllowedError(ScalerError):
+    """Only an admin may do this to a scheduler that others use, too: replace worker processes, have clusters leave.
+
+    An admin is who can read the keys in the scheduler's own folder, or has a key of that role, and no task
+    (docs/howto/keys.md).
+    """
+
+
 class SerializeObjectError(ScalerError):
     """A function, an argument or a result cannot be pickled, so it cannot travel.
 

@@ -6,10 +6,12 @@ import argparse
 import math
 import sys
 import time
+from pathlib import Path
 
 from scaler.amounts import read_amounts
 from scaler.cli import options
 from scaler.config import ConfigError, check_address
+from scaler.keys.key_file import ADMIN, KeyFile
 from scaler.monitor.model.remaining import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
@@ -44,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
-    options.add_key_file(parser, "that of an admin, if its monitor is on TCP, too")
+    options.add_key_file(parser, "that of an admin")
     parser.add_argument("--up", required=True, metavar="COMMAND", help="starts a cluster")
     parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
     parser.add_argument(
@@ -103,6 +105,13 @@ def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
+def _check_admin(file: Path) -> None:
+    """Raise `ConfigError` unless it is the key of an admin: nobody else may have clusters leave."""
+    key = KeyFile.read(file.expanduser().absolute())
+    if key.role != ADMIN:
+        raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may have clusters leave")
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
@@ -116,6 +125,8 @@ def main(argv: list[str] | None = None) -> None:
         endpoint = check_address(arguments.address)
         amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
         pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
+        if arguments.key_file:
+            _check_admin(Path(arguments.key_file))
         owner = Owner(endpoint.with_key(arguments.key_file))
         clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
         watched = arguments.monitor_address or endpoint.address

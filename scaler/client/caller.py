@@ -118,6 +118,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
+            NotAllowedError: if the key of the client is not that of an admin, or this is a task.
         """
         _, core, _ = self._caller
         presence.wait(core.link, presence.restart())

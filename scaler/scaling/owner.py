@@ -6,15 +6,20 @@ which clusters have lost theirs. Must never: wait for the scheduler.
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import Future
 
 from scaler.client.insight.presence import leave
 from scaler.client.link.thread import LinkThread
 from scaler.endpoint import Endpoint
+from scaler.errors import NotAllowedError
 from scaler.ids import ClientId, random_id
 from scaler.wire.messages.client import SCALES
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS, HEARTBEAT_SECONDS = 60.0, 2.0
 _NAME = re.compile(rf"{SCALES}[0-9a-f]{{8}}")
@@ -40,7 +45,9 @@ class Owner:
     def send_away(self, workers: Iterable[str]) -> None:
         """Have the clusters of these workers leave when what they run has ended. Must be said again until they do."""
         self.look()
-        self._link.inquire(leave(workers))
+        asked = leave(workers)
+        asked.add_done_callback(_say_refusal)
+        self._link.inquire(asked)
 
     def look(self) -> None:
         """See to it that the client is there: a scheduler may have refused it, as after an upgrade."""
@@ -50,6 +57,12 @@ class Owner:
     def close(self) -> None:
         """Say goodbye."""
         self._link.close()
+
+
+def _say_refusal(asked: Future[None]) -> None:
+    error = None if asked.cancelled() else asked.exception()
+    if isinstance(error, NotAllowedError):
+        logger.error("no cluster leaves: %s", error)
 
 
 def owners_in(labels: Iterable[str]) -> set[str]:

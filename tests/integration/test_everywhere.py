@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler import Client, Cluster, current_task
+from scaler import Client, Cluster, NotAllowedError, current_task
 from scaler.errors import RemoteTraceback
 from tests.support.processes import wait_until
 
@@ -88,16 +88,16 @@ def test_workers_go_on_with_fresh_processes_and_their_tasks_end_in_the_old_ones(
     assert not set(client.run_on_all(os.getpid).values()) & old
 
 
-def test_a_task_may_ask_too(client: Client) -> None:
-    def ask() -> tuple[int, list[int]]:
+def test_a_task_may_run_on_all_and_not_replace_the_processes_of_others(client: Client) -> None:
+    def ask(restarts: bool) -> list[int]:
         here = Client()
-        before = os.getpid()
-        here.restart_workers()
-        return before, list(here.run_on_all(os.getpid).values())
+        if restarts:
+            here.restart_workers()
+        return list(here.run_on_all(os.getpid).values())
 
-    before, fresh = client.submit(ask).result(SECONDS)
-    assert len(fresh) == 2
-    assert before not in fresh
+    assert len(client.submit(ask, False).result(SECONDS)) == 2
+    with pytest.raises(NotAllowedError, match="this is a client in a task"):
+        client.submit(ask, True).result(SECONDS)
 
 
 def test_without_processes_there_is_nothing_to_restart() -> None:

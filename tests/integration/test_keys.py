@@ -17,7 +17,15 @@ from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, AuthenticationError, Client, ClientShutdownException, ConfigError, DisconnectedError
+from scaler import (
+    AsyncClient,
+    AuthenticationError,
+    Client,
+    ClientShutdownException,
+    ConfigError,
+    DisconnectedError,
+    NotAllowedError,
+)
 from scaler.endpoint import Endpoint
 from scaler.keys.finding import folder_for
 from scaler.keys.folder import KeyFolder, Pair
@@ -242,6 +250,33 @@ def test_only_an_admin_ends_the_scheduler(site: Site) -> None:
     with Client(site.folder / "admin.json") as client:
         client.shutdown()
     assert site.scheduler.process.wait(30) == 0
+
+
+def restart_from_a_task() -> None:
+    with Client() as client:
+        client.restart_workers()
+
+
+@pytest.mark.thorough
+def test_only_an_admin_replaces_worker_processes_and_no_task_does(site: Site) -> None:
+    site.cluster()
+    with Client(site.folder / "client.json") as client:
+        with pytest.raises(NotAllowedError, match="the key of client is that of a client: only an admin may"):
+            client.restart_workers()
+        before = client.submit(os.getpid).result()
+        with pytest.raises(NotAllowedError, match="only an admin may"):
+            client.submit(restart_from_a_task).result()
+        assert client.submit(os.getpid).result() == before
+        with Client(site.address) as admin:
+            admin.restart_workers()
+        assert client.submit(os.getpid).result() != before
+
+
+def test_a_task_is_no_admin_where_nobody_needs_a_key() -> None:
+    with Client(n_workers=1) as client:
+        with pytest.raises(NotAllowedError, match="this is a client in a task: only an admin may"):
+            client.submit(restart_from_a_task).result()
+        client.restart_workers()
 
 
 @pytest.mark.thorough

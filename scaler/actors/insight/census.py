@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
 from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerPipe
 from scaler.kit import Actor, ActorRef, handles
@@ -83,9 +84,9 @@ class Census(Actor):
     def _take(self, peer: Peer, request: InfoRequest) -> None:
         """Answer a request, or put it off until its client has heard the answers before."""
         if not (request.detailed or request.restart or request.leave) or self._may_describe(peer):
-            if request.restart:
+            if request.restart and not _why_not(peer, request):
                 self._restart_workers()
-            if request.leave:
+            if request.leave and not _why_not(peer, request):
                 self._send_away(frozenset(request.leave.split(",")))
             self._answer_soon(peer, request)
             return
@@ -180,7 +181,7 @@ class Census(Actor):
             if request.detailed:
                 for cluster, (agent, report) in enumerate(by_agent):
                     self._describe(peer, request.number, cluster, agent, report)
-            self._outbox.put(peer, InfoResponse(request.number, *counts, waiting_tasks))
+            self._outbox.put(peer, InfoResponse(request.number, *counts, waiting_tasks, _why_not(peer, request)))
 
     def _describe(self, peer: Peer, number: int, cluster: int, agent: Peer, report: Report) -> None:
         identity = agent.identity
@@ -194,3 +195,12 @@ class Census(Actor):
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add("census", "", {"waiting": sum(map(len, self._waiting.values()))})
+
+
+def _why_not(peer: Peer, request: InfoRequest) -> str:
+    """Return why what a request asks of agents is not done; empty if it is, or asks nothing of them."""
+    return (
+        why_not_admin(peer, "replace worker processes, or have clusters leave")
+        if request.restart or request.leave
+        else ""
+    )

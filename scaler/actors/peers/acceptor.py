@@ -33,11 +33,13 @@ from scaler.actors.messages.peers import (
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.hellos import (
     identity_of,
+    is_admin,
     language_of,
     listed,
     names_of,
     not_its_own,
     python_of,
+    why_not_admin,
     wrong_key,
     wrong_python,
 )
@@ -48,7 +50,6 @@ from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
 from scaler.ids import NO_ID, SchedulerId
-from scaler.keys.key_file import ADMIN
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
@@ -123,6 +124,7 @@ class Acceptor(Actor):
         directions = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
         peer = Peer(key, *directions, self._pipes, python_of(hello), b"", identity, arrived.permit, owner)
         peer.dial = peer.begun = hello.dial
+        peer.is_admin = is_admin(arrived.permit, hello)
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello, owner))
         else:
@@ -148,6 +150,7 @@ class Acceptor(Actor):
             self._directory.spend(arrived.connection, peer)
             return
         peer.dial, peer.permit = hello.dial, arrived.permit
+        peer.is_admin = is_admin(arrived.permit, hello)
         if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:
             peer.garbled = 0
         if peer.garbled >= TRIES_MOST:
@@ -370,9 +373,8 @@ class Acceptor(Actor):
             reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
             self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
             return
-        permit = asked.peer.permit
-        if permit is not None and permit.role != ADMIN:
-            reason = f"the key of {permit.name} is that of a {permit.role}: only an admin may shut the scheduler down"
+        reason = why_not_admin(asked.peer, "shut the scheduler down")
+        if reason:
             self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
             return
         logger.info("shutting down: a client asked for it")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.peers.owners import Owner
+from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Offer
 from scaler.amounts import AMOUNT_MOST
 from scaler.ids import NO_ID, TaskId
@@ -111,6 +112,26 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
     else:
         is_good, what = permit.role in (CLIENT, ADMIN), "a client needs one of a client"
     return "" if is_good else f"the key of {permit.name} is that of a {permit.role}, and {what} (scaler_keys allow)"
+
+
+def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
+    """Return whether a peer may do what concerns others: who can read the keys in the folder of the scheduler, or can
+    enter its ipc folder, but no code in a task, which comes from anybody.
+    """
+    is_in_task = hello.agent_token != NO_ID
+    return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)
+
+
+def why_not_admin(peer: Peer, what: str) -> str:
+    """Return why a peer may not do what only an admin may; empty if it may."""
+    if peer.is_admin:
+        return ""
+    who = (
+        "this is a client in a task"
+        if peer.permit is None
+        else f"the key of {peer.permit.name} is that of a {peer.permit.role}"
+    )
+    return f"{who}: only an admin may {what}"
 
 
 def language_of(hello: ClientHello | WorkerHello) -> str:

@@ -130,6 +130,7 @@ class Peer:
         "heard_at",
         "identity",
         "incoming",
+        "is_admin",
         "is_awaited",
         "is_due",
         "is_spoilt",
@@ -171,6 +172,8 @@ class Peer:
         self.identity = identity
         self.permit = permit
         self.owner = owner or Owner(NOBODY)
+        self.is_admin = False
+        """whether it may do what concerns others; no client in a task may"""
         self.connection = NO_CONNECTION
         self.visit = 0
         """the number of its present or last connection, from 1"""

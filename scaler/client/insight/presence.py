@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from scaler import task_context
@@ -17,6 +18,7 @@ from scaler.client.insight import markup
 from scaler.client.insight.answer import Answer, AskedLink
 from scaler.client.link.waiting import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
+from scaler.errors import NotAllowedError
 from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as SentWorker
@@ -107,7 +109,9 @@ class Asked(Answer[T]):
 
     def hear(self, response: InfoResponse, workers: list[SentWorker]) -> bool:
         self._found = response.workers
-        if response.workers >= self.workers:
+        if response.refused:
+            self.fail(partial(NotAllowedError, response.refused))
+        elif response.workers >= self.workers:
             self.take(response, workers)
         return self.done()
 

@@ -295,6 +295,8 @@ class InfoResponse:
     """how many are connected, those inside tasks too"""
     waiting_tasks: U32
     """how many wait at the scheduler for a worker"""
+    refused: Text = ""
+    """why nothing was asked of agents, though the request wanted it; empty if it was, or did not"""
 
 
 @travels(SCHEDULER_TO_CLIENT)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scaler.actors.insight.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
 from scaler.actors.tree import CENSUS
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
-from scaler.wire.messages.worker import RunTask
+from scaler.wire.messages.worker import LeaveRequest, RestartRequest, RunTask
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 
@@ -195,3 +197,21 @@ def test_who_waits_for_workers_has_them_restarted_once(simulation: Simulation) -
     simulation.agent(1)
     simulation.run()
     assert agent.restarts == 1
+
+
+@pytest.mark.parametrize("wish", [{"restart": 1}, {"leave": "{name}"}])
+def test_only_an_admin_has_worker_processes_replaced_and_clusters_leave(
+    simulation: Simulation, wish: dict[str, Any]
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    simulation.run()
+    wish = {key: value.format(name=names(agent, 1)[0]) if value != 1 else 1 for key, value in wish.items()}
+    [peer] = [each for each in simulation.tree.directory.connected.values() if each.key == ("client", client.client_id)]
+    peer.is_admin = False
+    ask(simulation, client, InfoRequest(1, **wish))
+    assert "only an admin may replace worker processes" in client.said(InfoResponse)[-1].refused
+    assert agent.said(RestartRequest) == agent.said(LeaveRequest) == []
+    peer.is_admin = True
+    ask(simulation, client, InfoRequest(2, **wish))
+    assert client.said(InfoResponse)[-1].refused == ""
+    assert len(agent.said(RestartRequest)) + len(agent.said(LeaveRequest)) == 1

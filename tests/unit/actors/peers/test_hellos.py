@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.hellos import not_its_own, wrong_key
+from scaler.actors.peers.hellos import is_admin, not_its_own, wrong_key
 from scaler.actors.peers.owners import Owner
 from scaler.ids import NO_ID, ClientId, random_id
 from scaler.keys.allowed import AllowedKey
@@ -42,3 +42,11 @@ def test_a_session_goes_on_for_the_owner_who_began_it() -> None:
 
 def test_where_nobody_needs_a_key_all_may_be_all() -> None:
     assert wrong_key(None, CLIENT) == wrong_key(None, AGENT) == ""
+
+
+@pytest.mark.parametrize(
+    ("role", "good"), [("client", []), ("admin", [CLIENT]), ("worker", []), ("monitor", []), (None, [CLIENT])]
+)
+def test_an_admin_has_that_key_or_needs_none_and_is_in_no_task(role: str | None, good: list[ClientHello]) -> None:
+    for hello in (CLIENT, NESTED, AGENT):
+        assert is_admin(None if role is None else permit(role), hello) == (hello in good), (role, hello)

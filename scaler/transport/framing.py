@@ -1,9 +1,9 @@
 """Framing: messages to the bytes of a stream and back, however the stream is cut.
 
 Each direction of a connection begins with `GREETING`. A message is the number of its frames, header included, the size
-of each, all as 4 bytes (little-endian), and the frames. Frames from `OUT_OF_BAND_BYTES` on are neither copied on their
-way out nor put into memory that others share; smaller ones are copied, which costs less, so that none of them keeps
-the memory of a whole message.
+of each, all as 4 bytes (little-endian), and the frames. Frames from `WRITTEN_ALONE_BYTES` on are not copied on their
+way out. Those from `OUT_OF_BAND_BYTES` on come into memory of their own; smaller ones are copied there, which costs
+less, so that none of them keeps the memory of a whole message.
 
 Used by the streams. Must never: know a socket, or take memory for what did not come.
 """
@@ -24,6 +24,8 @@ GREETING = b"scaler stream 1\n"
 """The first bytes of both directions: whoever says others is no Scaler peer of this version."""
 FRAMES_MOST = 1 << 16
 """A message of more frames is none."""
+WRITTEN_ALONE_BYTES = 8 * 1024
+"""A frame of so many bytes is a piece of its own on its way out. To copy a smaller one costs less."""
 LAZY_BYTES = 256 * 1024
 """So much memory, and no more, is taken for a frame before it has come."""
 
@@ -43,14 +45,14 @@ def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
     Args:
         frames: whatever has a contiguous buffer. The large ones must not change until they are written.
     """
-    if not frames and len(header) < OUT_OF_BAND_BYTES:
+    if not frames and len(header) < WRITTEN_ALONE_BYTES:
         return [_LONE.pack(1, len(header)) + header]
     parts = [header, *frames]
     sizes = [nbytes(part) for part in parts]
     pieces: list[Any] = []
     small: list[Any] = [struct.pack(f"<{1 + len(sizes)}I", len(sizes), *sizes)]
     for part, size in zip(parts, sizes, strict=True):
-        if size < OUT_OF_BAND_BYTES:
+        if size < WRITTEN_ALONE_BYTES:
             small.append(part)
             continue
         if small:

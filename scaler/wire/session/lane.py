@@ -20,7 +20,7 @@ from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import DisconnectRequest
 from scaler.wire.session.transfer import Departure
 
-MESSAGE_BYTES = 256 * 1024
+MESSAGE_BYTES = 1024 * 1024
 """A message is not larger, unless one item alone is."""
 LARGE_BYTES = 64 * 1024
 """A larger item travels in chunks."""

@@ -9,7 +9,16 @@ from math import inf
 import pytest
 
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
-from scaler.transport.framing import FRAMES_MOST, GREETING, LAZY_BYTES, GarbledError, Inflow, drop_bytes, pieces_of
+from scaler.transport.framing import (
+    FRAMES_MOST,
+    GREETING,
+    LAZY_BYTES,
+    WRITTEN_ALONE_BYTES,
+    GarbledError,
+    Inflow,
+    drop_bytes,
+    pieces_of,
+)
 
 
 def stream_of(*messages: tuple[bytes, list[bytes]]) -> bytes:
@@ -29,6 +38,15 @@ def test_large_frames_are_not_copied_and_small_ones_are_joined() -> None:
     pieces = pieces_of(b"header", [b"small", large, memoryview(b""), b"other"])
     assert [len(piece) for piece in pieces] == [4 + 5 * 4 + 6 + 5, OUT_OF_BAND_BYTES, 5]
     assert pieces[1].obj is large
+
+
+def test_frames_of_middle_size_leave_without_a_copy() -> None:
+    middle = [os.urandom(WRITTEN_ALONE_BYTES), os.urandom(30_000)]
+    pieces = pieces_of(b"header", [middle[0], b"small", middle[1]])
+    assert len(pieces) == 4
+    assert all(piece.obj is frame for piece, frame in zip(pieces[1::2], middle, strict=True))
+    [(_, frames)] = inflow().take(stream_of((b"header", [middle[0], b"small", middle[1]])))
+    assert list(map(bytes, frames)) == [middle[0], b"small", middle[1]]
 
 
 def test_frames_of_other_formats_count_in_bytes() -> None:

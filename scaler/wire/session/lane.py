@@ -23,7 +23,7 @@ from scaler.wire.session.transfer import Departure
 MESSAGE_BYTES = 1024 * 1024
 """A message is not larger, unless one item alone is."""
 LARGE_BYTES = 64 * 1024
-"""A larger item travels in chunks."""
+"""A larger item travels in chunks, unless a chunk may be more than four times as large."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
 """they follow whatever was said before"""
@@ -42,10 +42,17 @@ class _Waiting:
 
 
 class BulkLane:
-    """The items of one lane that have not left."""
+    """The items of one lane that have not left.
 
-    def __init__(self, direction: Direction, counts: defaultdict[type, int] | None) -> None:
+    Args:
+        large_bytes: a larger item travels in chunks.
+    """
+
+    def __init__(
+        self, direction: Direction, counts: defaultdict[type, int] | None, large_bytes: int = LARGE_BYTES
+    ) -> None:
         self._direction = direction
+        self._large_bytes = large_bytes
         self._counts = counts
         self.queue: deque[_Waiting] = deque()
         """what has not left, or not wholly; empty or not is asked often"""
@@ -128,8 +135,8 @@ class BulkLane:
             the items of a message, and those items of the lane that have left as a whole with it.
         """
         first = self.queue[0]
-        if first.size <= LARGE_BYTES:
-            items = self._small_items(max(most_bytes, LARGE_BYTES))
+        if first.size <= self._large_bytes:
+            items = self._small_items(max(most_bytes, self._large_bytes))
             for _ in items:
                 self._leave()
             return items, items
@@ -154,7 +161,7 @@ class BulkLane:
             if waiting.is_withdrawn:
                 continue
             size += waiting.size
-            if waiting.size > LARGE_BYTES or (items and size > most_bytes) or len(items) == MESSAGE_ITEMS:
+            if waiting.size > self._large_bytes or (items and size > most_bytes) or len(items) == MESSAGE_ITEMS:
                 break
             items.append(waiting.item)
         return items

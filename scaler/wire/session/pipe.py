@@ -73,6 +73,7 @@ class Pipe:
         self._window_bytes = window_bytes
         self._chunk_bytes = min(MESSAGE_BYTES, window_bytes // CHUNKS_IN_WINDOW)
         self._message_bytes = max(LARGE_BYTES, self._chunk_bytes)
+        self._large_bytes = max(LARGE_BYTES, self._chunk_bytes // 4)
         self._fast_most = FAST_WINDOWS * window_bytes
         self._counts = counts
         self._on_heard = on_heard
@@ -85,7 +86,7 @@ class Pipe:
         self._small: deque[tuple[Any, int]] = deque()
         """small items that wait, with their sizes"""
         self._small_bytes = 0
-        self._bulk = BulkLane(outgoing, counts)
+        self._bulk = BulkLane(outgoing, counts, self._large_bytes)
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
         """number, header, frames, items, size and whether it is of the bulk lane, of what was said and not yet heard"""
         self._fast_bytes = self._bulk_bytes = 0
@@ -164,7 +165,7 @@ class Pipe:
             items, number = unsorted[: self._slice], self.said + 1
             header, frames = encode_message(self._outgoing, items, number, self.heard, self._counts)
             size = len(header) + size_of(frames) if frames else len(header)
-            if size > self._message_bytes or (frames and size > LARGE_BYTES and _has_large(frames)):
+            if size > self._message_bytes or (frames and size > self._large_bytes and self._has_large(frames)):
                 self._slice = max(1, len(items) * self._message_bytes // (2 * size))
                 self._count_off(items)
                 return
@@ -176,6 +177,10 @@ class Pipe:
             self._fast_bytes += size
             self._kept.append((number, header, frames, items, size, False))
             messages.append((header, frames))
+
+    def _has_large(self, frames: Sequence[Any]) -> bool:
+        """Return whether a frame is too large for a message with others. An item of many small ones may leave so."""
+        return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
         """These items were written but do not leave like this."""
@@ -199,7 +204,7 @@ class Pipe:
             if bulk.queue and type(item) is TaskCancel and not item.waiting and bulk.withdraw(item):
                 continue
             size = anatomy(type(item)).size(item)
-            if size > LARGE_BYTES or bulk.is_followed_by(item):
+            if size > self._large_bytes or bulk.is_followed_by(item):
                 bulk.put(item, size)
             else:
                 self._small.append((item, size))
@@ -339,7 +344,7 @@ class Pipe:
     def on_their_way(self) -> list[Any]:
         """Return the large items that have left, wholly or in part, and of which the other side has not heard all."""
         bulk = (item for *_, items, _, is_bulk in self._kept if is_bulk for item in items)
-        large = [item for item in bulk if anatomy(type(item)).size(item) > LARGE_BYTES]
+        large = [item for item in bulk if anatomy(type(item)).size(item) > self._large_bytes]
         departing = self._bulk.departing
         return large if departing is None else [*large, departing]
 
@@ -361,11 +366,6 @@ class Pipe:
                 self._fast_bytes -= size
             if on_heard is not None and items:
                 on_heard(items)
-
-
-def _has_large(frames: Sequence[Any]) -> bool:
-    """Return whether a frame is too large for a message with others. An item of many small ones may leave like that."""
-    return any(memoryview(frame).nbytes > LARGE_BYTES for frame in frames)
 
 
 def _without_chunks(batches: list[Batch[Any]]) -> list[Batch[Any]]:

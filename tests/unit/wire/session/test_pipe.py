@@ -562,6 +562,15 @@ def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
     assert list(sender.unheard()) == []
 
 
+def test_where_chunks_may_be_large_a_value_of_a_quarter_of_one_travels_whole_and_a_larger_one_does_not() -> None:
+    pair = Pair(WINDOW_BYTES * 16)
+    whole, cut = [replace(task(number), frames=(bytes(size),)) for number, size in ((1, 250_000), (2, 270_000))]
+    [message] = pair.say(whole)
+    assert pair.deliver([message]) == [whole]
+    assert pair.say(cut)[0][1] != [cut.frames[0]]
+    assert pair.client.on_their_way() == [cut]
+
+
 def test_tasks_with_frames_of_middle_size_share_messages() -> None:
     pair = Pair(WINDOW_BYTES * 16)
     tasks = [replace(task(number), frames=(bytes([number]) * 30_000,)) for number in range(1, 41)]

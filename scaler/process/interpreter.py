@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from typing import NoReturn
 
 from scaler.process import strays
 from scaler.shared_memory import new_memory, write_at
@@ -65,7 +66,7 @@ def start_part(
         is_session: whether it gets a session and a process group of its own.
     """
     inherited = {name: value for name, value in os.environ.items() if name != strays.MARK}
-    with _memory(modules_line() + settings.encode()) as standard_input:
+    with memory_with(modules_line() + settings.encode()) as standard_input:
         process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
             command(module, str(connection)),
             stdin=standard_input,
@@ -77,13 +78,22 @@ def start_part(
     return process
 
 
+def begin_anew(module: str, settings: str, connection: int) -> NoReturn:
+    """Be a part of a node as `start_part` starts it, in the place of all that this process is. Arguments as there."""
+    with memory_with(modules_line() + settings.encode()) as standard_input:
+        os.dup2(standard_input, 0)
+        os.set_inheritable(connection, True)
+        words = command(module, str(connection))
+        os.execv(words[0], words)  # noqa: S606 - this interpreter and our own program
+
+
 def part_of_node() -> tuple[int, str]:
     """In the main program of a part: return the descriptor of its connection, and its settings."""
     return int(sys.argv[1]), sys.stdin.buffer.read().decode()
 
 
 @contextlib.contextmanager
-def _memory(data: bytes) -> Iterator[int]:
+def memory_with(data: bytes) -> Iterator[int]:
     """Yield the descriptor of anonymous memory with `data`, to be read from its start.
 
     A pipe would block this process if the other one did not read it.

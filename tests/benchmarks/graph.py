@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
+from _kinds import kind_of
 from scheduler_core import Run
 
 from scaler import Client, SchedulerClusterCombo
@@ -368,8 +369,7 @@ def cpu_seconds() -> dict[str, float]:
     """Return the processor time used so far, by kind of process."""
     used = {"client": sum(psutil.Process().cpu_times()[:2])}
     for process in psutil.Process().children(recursive=True):
-        line = " ".join(process.cmdline())
-        kind = "scheduler" if "scaler_scheduler" in line else "agent" if "scaler_cluster" in line else "processors"
+        kind = kind_of(process)
         used[kind] = used.get(kind, 0.0) + sum(process.cpu_times()[:2])
     return used
 

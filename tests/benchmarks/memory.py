@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
+from _kinds import kind_of
 
 from scaler import Client, SchedulerClusterCombo
 
@@ -59,13 +60,9 @@ class System:
         """Return the memory of each kind of process, private part, in MB."""
         kinds = {"client": [psutil.Process()], "scheduler": [], "agent": [], "processors": []}
         for process in psutil.Process().children(recursive=True):
-            line = " ".join(process.cmdline())
-            if "scaler_scheduler" in line:
-                kinds["scheduler"].append(process)
-            elif "scaler_cluster" in line:
-                kinds["agent"].append(process)
-            elif process.children() == []:
-                kinds["processors"].append(process)
+            kind = kind_of(process)
+            if kind != "processors" or process.children() == []:  # and not the fork server
+                kinds[kind].append(process)
         return {kind: sum(map(_private_mb, processes)) for kind, processes in kinds.items()}
 
     def growth(self, program: Callable[[], Any]) -> Iterator[tuple[str, float, float]]:

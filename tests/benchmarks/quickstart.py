@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 
 import psutil
+from _kinds import kind_of
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "measure_code.py"
 WORKERS = 2
@@ -67,10 +68,10 @@ def name_of(process: psutil.Process) -> str:
     command = process.cmdline()
     if not command:
         return ""
-    if "fork_server" in " ".join(command):
-        return "fork server and processors"
-    titles = {"scaler_scheduler": "scheduler", "scaler_cluster": "agent"}
-    return next((titles[word] for word in command if word in titles), "client")
+    if not {"scaler_scheduler", "scaler_cluster"}.intersection(command):
+        return "client"
+    kind = kind_of(process)
+    return "fork server and processors" if kind == "processors" else kind
 
 
 def processor_times() -> dict[str, float]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
+from _kinds import kind_of
 
 from scaler import Client, SchedulerClusterCombo
 
@@ -67,8 +68,7 @@ class System:
         """Return the processor time used so far, by kind of process."""
         used = {"client": sum(psutil.Process().cpu_times()[:2])}
         for process in psutil.Process().children(recursive=True):
-            line = " ".join(process.cmdline())
-            kind = "scheduler" if "scaler_scheduler" in line else "agent" if "scaler_cluster" in line else "processors"
+            kind = kind_of(process)
             used[kind] = used.get(kind, 0.0) + sum(process.cpu_times()[:2])
         return used
 

@@ -53,6 +53,29 @@ def test_a_scheduler_and_a_cluster_are_processes_of_their_own() -> None:
     assert repr(scheduler) == f"<Scheduler: process {scheduler.pid}, ended>"
 
 
+def test_the_first_fork_server_is_a_fork_of_its_agent_and_any_other_a_program_of_its_own() -> None:
+    with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
+        assert combo._cluster.pid is not None
+        agent = psutil.Process(combo._cluster.pid)
+        seen = "[*vars(sys.modules['__main__'])], sys.argv[1:], os.read(0, 1)"
+        names, arguments, read = client.submit(eval, seen, {"sys": sys, "os": os}).result(60)
+        assert not [name for name in names if not name.startswith("__")]
+        assert (arguments, read) == ([], b"")
+        [fork_server] = agent.children()
+        assert fork_server.cmdline() == agent.cmdline()
+        fork_server.kill()
+        assert client.submit(pow, 2, 3).result(60) == 8
+        [another] = agent.children()
+        assert "fork_server" in " ".join(another.cmdline())
+
+
+def test_an_agent_with_another_engine_has_no_fork_server() -> None:
+    with SchedulerClusterCombo(1, logging_level="ERROR", engine="inline") as combo:
+        with Client(combo.get_address()) as client:
+            assert client.submit(pow, 2, 3).result(60) == 8
+        assert not psutil.Process(combo._cluster.pid).children()
+
+
 def test_two_combos_at_once_do_not_meet() -> None:
     with SchedulerClusterCombo(1) as one, SchedulerClusterCombo(1) as two:
         assert one.get_address() != two.get_address()

@@ -24,12 +24,13 @@ import socket
 import struct
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from scaler import starters
 from scaler.process import strays
-from scaler.process.interpreter import no_collections, part_of_node
+from scaler.process.interpreter import begin_anew, no_collections, part_of_node
 from scaler.process.logs import set_up_logging
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.bootstrap import Bootstrap
@@ -39,6 +40,8 @@ from scaler.processor.lifecycle.signals import INTERRUPT_SIGNAL
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import prepare
 from scaler.wire.codec.stencil_warmup import OF_PROCESSORS, preparing
+
+PROGRAM = "scaler.processor.lifecycle.fork_server"
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
@@ -257,19 +260,28 @@ def _find_modules_here() -> None:
             sys.path.append(str(Path.cwd()))
 
 
+def import_client() -> None:
+    """Import the client for all processors: modules with functions of users often do, and once is enough."""
+    if starters.import_client is not None:
+        with no_collections():
+            starters.import_client()
+
+
 def main() -> None:
     """Run the fork server on its connection to the agent."""
     descriptor, settings = part_of_node()
-    settings_file = os.dup(0)
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
+    serve(socket.socket(fileno=descriptor), settings)
+
+
+def serve(agent: socket.socket, settings: str) -> NoReturn:
+    """Be the fork server of the agent at the other end."""
     _find_modules_here()
     config = ClusterConfig.from_json(settings)
-    if starters.import_client is not None:  # modules with functions of users often import it: once is enough
-        with no_collections():
-            starters.import_client()
+    import_client()
     if config.preload:
         set_up_logging(config.logging, is_strict=False)
         try:
@@ -277,8 +289,7 @@ def main() -> None:
         except PreloadError as error:
             logging.getLogger(__name__).critical("%s", error)
             os._exit(FAILED_EXIT_CODE)
-    import_once(config, settings_file)
-    os.close(settings_file)
-    ForkServer(socket.socket(fileno=descriptor), config).run()
+    import_once(config, partial(begin_anew, PROGRAM, settings, agent.fileno()))
+    ForkServer(agent, config).run()
     # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
     os._exit(0)

@@ -11,7 +11,9 @@ import contextlib
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from scaler.endpoint import Endpoint
 from scaler.process.logs import set_up_logging
@@ -25,11 +27,11 @@ THREADS_OF_LIBRARIES = "OMP_NUM_THREADS"
 _TASKS = Path("/proc/self/task")
 
 
-def import_once(config: ClusterConfig, settings: int) -> None:
-    """Import what the program of this cluster has named so far. Runs this program anew if that must be undone.
+def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> None:
+    """Import what the program of this cluster has named so far.
 
     Args:
-        settings: the descriptor of the settings that it has read.
+        begin_anew: called if that must be undone.
     """
     place = Imports.at(Endpoint.parse(config.address))
     # One worker imports for itself. Libraries that may start threads do so when they are imported.
@@ -49,6 +51,4 @@ def import_once(config: ClusterConfig, settings: int) -> None:
     if why:
         set_up_logging(config.logging, is_strict=False)
         logger.info("%s: each worker process imports the modules of its tasks itself", why)
-        os.dup2(settings, 0)
-        os.lseek(0, 0, os.SEEK_SET)
-        os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - this program, as it was started
+        begin_anew()

@@ -33,13 +33,13 @@ from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
-from scaler.processor.lifecycle.fork_server import END, ENDED, REPORT, REQUEST, START, STARTED
+from scaler.processor.lifecycle import early
+from scaler.processor.lifecycle.fork_server import END, ENDED, PROGRAM, REPORT, REQUEST, START, STARTED
 from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
-PROGRAM = "scaler.processor.lifecycle.fork_server"
 THREADS_OF_ALL = "OMP_NUM_THREADS"
 """Libraries with their own variable obey this one as well, so a user who sets it sets all."""
 THREAD_VARIABLES = (
@@ -122,10 +122,8 @@ class ForkServerProxy(Actor):
         self._workers = {name: index for index, name in enumerate(config.worker_names)}
         self._reports = b""
         self._kills = OutOfMemoryKills()
-        self._socket, theirs = socket.socketpair()
         limits = thread_limits(os.environ, len(config.worker_names))
-        with theirs:
-            self._process = start_part(PROGRAM, config.to_json(), theirs.fileno(), limits)
+        self._socket, self._process = _started(config.to_json(), limits)
         self._requests = _Requests(shell, self._socket)
 
     def on_start(self) -> None:
@@ -199,6 +197,16 @@ class ForkServerProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()
+
+
+def _started(settings: str, limits: Mapping[str, str]) -> tuple[socket.socket, subprocess.Popen[bytes] | early.Forked]:
+    """Return the connection to a fork server, and its process: the one that waits for its settings, or a new one."""
+    if (forked := early.take()) is not None:
+        forked.tell(settings, limits)
+        return forked.connection, forked
+    ours, theirs = socket.socketpair()
+    with theirs:
+        return ours, start_part(PROGRAM, settings, theirs.fileno(), limits)
 
 
 def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:

@@ -1,0 +1,128 @@
+"""Early: a fork server that is forked by the process that becomes an agent, before that imports what an agent needs.
+
+It is there while the agent still starts, and shares the memory of what both have imported; a fresh interpreter takes a
+fifth of the processor time to the first result. The agent takes it as its first fork server, and starts any further one
+as a program of its own: by then it has connections, and the values of others.
+
+Must never: be called in a process that has threads, or sockets that others wait for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+from scaler.process import strays
+from scaler.process.interpreter import memory_with
+
+_LOOK_SECONDS = 0.01
+
+
+class Forked:
+    """A fork server that waits for its settings. Of a `subprocess.Popen` it has what the agent needs.
+
+    Attributes:
+        connection: to it.
+    """
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self.connection = connection
+        self._exit_code: int | None = None
+
+    def tell(self, settings: str, variables: Mapping[str, str]) -> None:
+        """Have it go on.
+
+        Args:
+            variables: of its environment, beside those of this process.
+        """
+        with memory_with(json.dumps([settings, dict(variables)]).encode()) as descriptor:
+            socket.send_fds(self.connection, [b"\0"], [descriptor])
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Return its exit code, negative for a signal.
+
+        Raises:
+            subprocess.TimeoutExpired: if it takes longer.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._exit_code is None:
+            pid, status = os.waitpid(self.pid, 0 if deadline is None else os.WNOHANG)
+            if pid:
+                self._exit_code = os.waitstatus_to_exitcode(status)
+            elif deadline is not None and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired("the fork server", timeout or 0)
+            else:
+                time.sleep(_LOOK_SECONDS)
+        return self._exit_code
+
+    def kill(self) -> None:
+        if self._exit_code is None:
+            strays.kill(self.pid)
+
+
+_forked: list[Forked] = []
+
+
+def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], object], *not_for_it: int) -> None:
+    """Fork a process that calls `prepare`, and `serve` when it is told its settings, with its connection and these.
+
+    Args:
+        not_for_it: descriptors that it closes.
+    """
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            for descriptor in not_for_it:
+                os.close(descriptor)
+            _enter()
+            prepare()
+            _serve(serve, theirs)
+        except BaseException:  # noqa: BLE001 - nothing may return into what the agent does
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    theirs.close()
+    strays.own.add(pid)
+    _forked.append(Forked(pid, ours))
+
+
+def take() -> Forked | None:
+    """Return the one that was forked, once: nobody else takes it then."""
+    return _forked.pop() if _forked else None
+
+
+def drop() -> None:
+    """End the one that was forked, if nobody has taken it."""
+    if (forked := take()) is not None:
+        forked.connection.close()
+        forked.wait()
+        strays.own.discard(forked.pid)
+
+
+def _enter() -> None:
+    """Leave what is the agent's: its standard input, main program and arguments."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    sys.modules["__main__"] = ModuleType("__main__")  # that of the agent is nothing to tasks
+    sys.argv[1:] = []
+
+
+def _serve(serve: Callable[[socket.socket, str], object], agent: socket.socket) -> None:
+    _, descriptors, _, _ = socket.recv_fds(agent, 1, 1)
+    if not descriptors:  # the agent has ended, or needs none
+        return
+    with os.fdopen(descriptors[0], "rb") as file:
+        settings, variables = json.load(file)
+    os.environ.update(variables)
+    serve(agent, settings)

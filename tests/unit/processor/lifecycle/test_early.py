@@ -1,0 +1,84 @@
+"""The early fork server of programs of their own: it is there before its settings are, and ends if nobody tells it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import os, socket, subprocess, sys, time
+from scaler.process import strays
+from scaler.processor.lifecycle import early
+
+def prepare():
+    os.write(1, b"prepared\\n")
+
+def serve(agent, settings):
+    at_main = sorted(name for name in vars(sys.modules["__main__"]) if not name.startswith("__"))
+    words = [settings, os.environ["OMP_NUM_THREADS"], at_main, sys.argv[1:], os.read(0, 1)]
+    agent.sendall(repr(words).encode() + b"\\n")
+    agent.recv(1)
+    os._exit(78)
+
+"""
+FORKED = "early.fork(prepare, serve)\n"
+
+
+def printed(program: str) -> list[str]:
+    """Return the lines that a program and all that it has forked have printed, when the last of them has ended."""
+    words = [sys.executable, "-c", PROGRAM + program, "an argument"]
+    ran = subprocess.run(words, check=True, input="a secret of the agent", capture_output=True, text=True, timeout=60)
+    assert not ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_it_prepares_at_once_and_serves_when_it_is_told_its_settings() -> None:
+    told = (
+        FORKED
+        + """
+forked = early.take()
+assert forked.pid in strays.own and early.take() is None
+forked.tell("some settings", {"OMP_NUM_THREADS": "3"})
+answer = forked.connection.makefile().readline().strip()
+try:
+    forked.wait(0.05)
+except subprocess.TimeoutExpired:
+    print(answer)
+forked.connection.close()
+print(forked.wait(30), forked.wait(), flush=True)
+"""
+    )
+    # Nothing of what is the agent's: its main program, its arguments and its standard input.
+    assert printed(told) == ["prepared", "['some settings', '3', [], [], b'']", "78 78"]
+
+
+def test_one_that_nobody_takes_ends() -> None:
+    dropped = FORKED + "early.drop()\nearly.drop()\nprint(strays.own, strays.has_children(), flush=True)\n"
+    assert printed(dropped) == ["prepared", "set() False"]
+
+
+def test_it_ends_with_a_program_that_ends_before_it_has_settings() -> None:
+    assert printed(FORKED) == ["prepared"]
+
+
+def test_it_can_be_killed() -> None:
+    killed = """
+early.fork(lambda: time.sleep(1000), serve)
+forked = early.take()
+forked.kill()
+print(forked.wait(30), flush=True)
+forked.kill()
+"""
+    assert printed(killed) == ["-9"]
+
+
+def test_it_closes_what_is_not_for_it_and_says_why_it_fails() -> None:
+    failing = """
+reading, writing = os.pipe()
+early.fork(lambda: 1 / 0, serve, writing)
+os.close(writing)
+print(os.read(reading, 1), early.take().wait(30), flush=True)
+"""
+    words = [sys.executable, "-c", PROGRAM + failing]
+    ran = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr.splitlines()[-1]) == ("b'' 1\n", "ZeroDivisionError: division by zero")

@@ -56,6 +56,7 @@ def test_a_failure_says_on_which_worker(client: Client) -> None:
 
 
 def test_a_worker_that_leaves_before_its_turn_is_left_out(client: Client, tmp_path: Path) -> None:
+    client.wait_for_workers(2, SECONDS)
     gate, before = str(tmp_path / "gate"), {worker.name for worker in client.workers()}
     cluster = Cluster(client._core.link.address, n_workers=1, logging_level="ERROR", worker_names=("leaves",))
     cluster.start()

@@ -24,6 +24,7 @@ from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.admission.gate import Gate, Lock, key_of
 from scaler.transport.admission.keyring import Keyring
+from scaler.transport.admission.knocking import Knocking
 from scaler.transport.binding import bind, check_ipc_file, name_of_user, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
@@ -225,8 +226,11 @@ class RouterSocket:
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
+        self._knocking = None if lock is None else Knocking()
         self._idle = Idle()
-        self._monitor = CutMonitor(self._socket, [each for each in (self._idle, self._unread) if each is not None])
+        self._monitor = CutMonitor(
+            self._socket, [each for each in (self._idle, self._unread, self._knocking) if each is not None]
+        )
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = Descriptors()
 
@@ -308,15 +312,21 @@ class RouterSocket:
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Hang up on connections that send far more than is read. Return on how many.
+        """Hang up on connections that send far more than is read, or more than one may before it was let in, or of
+        which an address has too many. Return on how many.
 
         Args:
             resident_bytes: the size of this process.
         """
-        over = self._unread.look(resident_bytes) if self._unread is not None else []
+        over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
+        over.update(self._knocking.over(self._has_spoken) if self._knocking is not None else ())
         for descriptor in over:
             shut_down(descriptor)
         return len(over)
+
+    def _has_spoken(self, descriptor: int) -> bool:
+        """Return whether a message of the connection with this descriptor was read."""
+        return any(self._descriptors.present(each) is not None for each in self._descriptors.of(descriptor))
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
         """Hang up on all that have been no connection of a peer since the last call. Return on how many.

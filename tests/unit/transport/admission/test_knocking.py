@@ -1,0 +1,130 @@
+"""Who has shown no key yet is bounded: in bytes and in number."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from scaler.endpoint import Endpoint
+from scaler.keys.folder import Pair
+from scaler.transport.admission import knocking
+from scaler.transport.admission.gate import Lock
+from scaler.transport.admission.knocking import Knocking
+from scaler.transport.sockets import RouterSocket
+from scaler.transport.unread import IS_POSSIBLE
+
+SERVER, CLIENT = Pair.new(), Pair.new()
+
+
+@pytest.fixture
+def router() -> Iterator[RouterSocket]:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    lock = Lock(SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400)
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), lock=lock)
+    yield router
+    router.close()
+    context.term()
+
+
+def connected(router: RouterSocket, stack: contextlib.ExitStack) -> socket.socket:
+    peer = socket.create_connection(("127.0.0.1", int(router.endpoint.port)), 30)
+    return stack.enter_context(peer)
+
+
+def serve(router: RouterSocket, until: float) -> int:
+    """Look as a scheduler does, for so long. Return how many were hung up on."""
+    count = 0
+    while time.monotonic() < until:
+        router.let_in()
+        router.lost()
+        count += router.look(0)
+        time.sleep(0.005)
+    return count
+
+
+def is_closed(peer: socket.socket) -> bool:
+    peer.settimeout(0.05)
+    try:
+        while True:
+            if not peer.recv(4096):
+                return True
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
+def test_who_says_more_than_a_handshake_and_a_hello_is_hung_up_on(
+    router: RouterSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knocking, "BYTES_MOST", 100_000)
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
+    endless = b"\x06" + (1 << 40).to_bytes(8, "big")  # a command that is too long to ever end
+    with contextlib.ExitStack() as stack:
+        talker, silent = connected(router, stack), connected(router, stack)
+        with contextlib.suppress(OSError):
+            talker.sendall(greeting + endless + bytes(200_000))
+        serve(router, time.monotonic() + 0.5)
+        assert is_closed(talker)
+        assert not is_closed(silent)
+
+
+def test_an_address_has_so_many_at_once_and_the_first_ones_stay(
+    router: RouterSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knocking, "FROM_ONE_ADDRESS_MOST", 5)
+    with contextlib.ExitStack() as stack:
+        peers = []
+        for _ in range(8):
+            peers.append(connected(router, stack))
+            serve(router, time.monotonic() + 0.05)
+        serve(router, time.monotonic() + 0.2)
+        assert [is_closed(peer) for peer in peers] == [False] * 5 + [True] * 3
+
+
+def test_who_was_let_in_is_counted_no_more(router: RouterSocket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knocking, "FROM_ONE_ADDRESS_MOST", 1)
+    monkeypatch.setattr(knocking, "BYTES_MOST", 50_000)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    dealers = []
+    try:
+        for _ in range(3):
+            dealer = context.socket(zmq.DEALER)
+            dealer.setsockopt_string(zmq.CURVE_SERVERKEY, SERVER.public)
+            dealer.setsockopt_string(zmq.CURVE_PUBLICKEY, CLIENT.public)
+            dealer.setsockopt_string(zmq.CURVE_SECRETKEY, CLIENT.secret)
+            dealer.connect(router.endpoint.address)
+            dealers.append(dealer)
+            for size in (10, 100_000):
+                dealer.send(bytes(size))
+                message, deadline = None, time.monotonic() + 30
+                while message is None and time.monotonic() < deadline:
+                    router.let_in()
+                    message = router.receive()
+                assert message is not None
+            router.lost()
+            assert router.look(0) == 0
+        assert router._knocking is not None
+        assert len(router._knocking) == 0
+    finally:
+        for dealer in dealers:
+            dealer.close(0)
+        context.term()
+
+
+def test_a_descriptor_that_is_used_again_is_counted_once() -> None:
+    known = Knocking()
+    with socket.socket() as one:
+        for _ in range(3):
+            known.open(one.fileno())
+        assert len(known) == 1
+        known.close(one.fileno())
+        known.close(one.fileno())
+        assert len(known) == 0
+        assert known.over(lambda _descriptor: False) == []

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -30,8 +31,10 @@ from scaler.endpoint import Endpoint
 from scaler.keys.finding import folder_for
 from scaler.keys.folder import KeyFolder, Pair
 from scaler.monitor.subscriber import Subscriber
-from tests.support.processes import Command, free_address, wait_until
+from scaler.settings import ClusterConfig
+from tests.support.processes import Command, descendants, free_address, wait_until
 from tests.support.timing import at_best
+from tests.support.viewer import Viewer
 
 SOON_SECONDS = 1.0
 """in which refusals and revocations are heard"""
@@ -322,17 +325,32 @@ def secrets_of(folder: Path) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_no_secret_is_in_command_lines_environments_logs_and_texts(site: Site) -> None:
+def test_no_secret_is_where_others_look(site: Site) -> None:
+    """In command lines, environments, logs, texts, pickles, and what viewers hear."""
     cluster = site.cluster("--logging-level", "DEBUG")
+    said: list[str] = []
     with Client(site.folder / "client.json") as client:
-        said = repr((client, client.submit(nested).result(), client.workers(), client.info()))
-    said += site.scheduler.output + cluster.output
-    for pid in (site.scheduler.pid, cluster.pid):
-        for name in ("cmdline", "environ"):
-            said += Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+        viewer = Viewer(site.monitor, "")
+        future = client.submit(nested)
+        said.append(repr((client, future.result(), future, client.workers(), client.info(), client.story(future))))
+        said.append(str(client.submit(os.environ.copy).result()))
+        with pytest.raises(ZeroDivisionError) as failed:
+            client.submit(divmod, 1, 0).result()
+        said.append(repr(failed.value.__cause__))
+        said += [pickle.dumps(each).decode("latin-1") for each in (client, client.info(), Endpoint.parse(site.address))]
+        config = ClusterConfig(site.address, 1, key_file=str(site.folder / "worker.json"))
+        said += [repr(config), config.to_json(), pickle.dumps(config).decode("latin-1")]
+        heard = b""
+        while b"\0" not in heard or len(heard) < 1000:  # some of what all topics have
+            heard += b"\0".join(viewer.socket.recv_multipart())
+        said.append(heard.decode("latin-1"))
+        viewer.close()
+        for pid in {site.scheduler.pid, cluster.pid, *descendants(cluster.pid)}:
+            said += [Path(f"/proc/{pid}/{name}").read_text("latin-1") for name in ("cmdline", "environ")]
+    said += [site.scheduler.output, cluster.output]
     secrets = secrets_of(site.folder)
     assert len(secrets) == 5
-    assert not [secret for secret in secrets if secret in said]
+    assert not [secret for secret in secrets for text in said if secret in text]
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:

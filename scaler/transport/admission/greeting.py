@@ -30,7 +30,8 @@ def mechanism_at(endpoint: Endpoint) -> str:
                 greeting += part
     except (OSError, ValueError):
         return ""
-    return greeting[MECHANISM].rstrip(b"\0").decode("ascii", "replace") if len(greeting) == GREETING_BYTES else ""
+    is_whole = len(greeting) == GREETING_BYTES and greeting[:1] == SIGNATURE[:1]
+    return greeting[MECHANISM].rstrip(b"\0").decode("ascii", "replace") if is_whole else ""
 
 
 class Question:

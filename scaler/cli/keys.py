@@ -11,7 +11,7 @@ from pathlib import Path
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
-from scaler.keys.allowed import Terms, share_of
+from scaler.keys.allowed import Terms, amount_of, share_of
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
 from scaler.version import __version__
@@ -31,6 +31,8 @@ examples:
   scaler_keys new tcp://10.0.0.5:2345                keys for a scheduler there, in ~/.scaler; its user is done
   scaler_keys allow alice --role client              prints the file to hand to Alice: .../alice.json
   scaler_keys allow bob --role client --share 2      Bob gets two tasks for one of Alice
+  scaler_keys allow eve --role client --tasks 1000 --bytes 20G
+                                                     Eve has no more than that at a time; her other tasks wait
   scaler_keys revoke alice                           ends her sessions within a second
   scaler_keys check alice.json                       says what a file is good for
 
@@ -59,6 +61,12 @@ def make_parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="twice as many tasks of a share of 2 as of 1 (default: 1)",
+    )
+    allow.add_argument(
+        "--tasks", type=_of(amount_of), default=0, metavar="N", help="of this owner at a time (default: any number)"
+    )
+    allow.add_argument(
+        "--bytes", type=_of(amount_of), default=0, metavar="N", help="of its values, such as 20G (default: any number)"
     )
     allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is good")
     revoke = commands.add_parser("revoke", help="let somebody in no more, and end their sessions")
@@ -149,7 +157,7 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _allow(arguments: argparse.Namespace) -> int:
-    terms = Terms(arguments.share)
+    terms = Terms(arguments.share, arguments.tasks, arguments.bytes)
     print(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today(), terms))
     return 0
 

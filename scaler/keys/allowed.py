@@ -1,6 +1,6 @@
 """Allowed: the list of keys that a scheduler lets in, one line each, as people read and change it.
 
-    client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID share=2 until=2027-01-01
+    client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID share=2 tasks=100000 bytes=20G until=2027-01-01
 
 Read by the scheduler, again after each change; written by `scaler_keys`. Must never: import a socket.
 """
@@ -17,7 +17,7 @@ from scaler.keys.key_file import ROLES, check_name, is_key
 
 HEAD = """\
 # Who may connect to this scheduler, one key a line: ROLE NAME PUBLIC_KEY, and then what there is of
-#   share=2 until=YYYY-MM-DD revoked=YYYY-MM-DD
+#   share=2 tasks=100000 bytes=20G until=YYYY-MM-DD revoked=YYYY-MM-DD
 # The scheduler reads it again within a quarter of a second of each change. To take a line away ends its sessions, too.
 """
 
@@ -85,7 +85,7 @@ class Terms:
 USUAL = Terms()
 
 _OPTIONS: dict[str, Callable[[str], Any]] = {
-    "share": share_of, "until": _day, "revoked": _day,
+    "share": share_of, "tasks": amount_of, "bytes": amount_of, "until": _day, "revoked": _day,
 }  # fmt: skip
 
 

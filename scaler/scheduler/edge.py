@@ -231,7 +231,10 @@ class SchedulerEdge:
                 return
             owner = owners.of(permit.name, permit.terms)
         else:
-            owner = owners.of(self._listener.user_of(connection))
+            user = self._listener.user_of(connection)
+            if user is None:
+                return  # it says hello again, on another one
+            owner = owners.of(user)
         for hello in batch:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello, permit, owner))

@@ -74,14 +74,14 @@ _CREDENTIALS = struct.Struct("3i")
 """What the system says of the process at the other end: its number, user and group."""
 
 
-def user_at(socket: unix.socket) -> str:
-    """Return the user who had connected the other end of a stream socket of this machine; empty if it has ended."""
+def user_at(socket: unix.socket) -> str | None:
+    """Return the user who had connected the other end of a stream socket of this machine; None if it has ended."""
     if not hasattr(unix, "SO_PEERCRED"):  # no other user than this one can enter
         return name_of_user(os.geteuid())
     try:
         _pid, uid, _gid = _CREDENTIALS.unpack(socket.getsockopt(unix.SOL_SOCKET, unix.SO_PEERCRED, _CREDENTIALS.size))
     except OSError:
-        return ""
+        return None
     return name_of_user(uid)
 
 

@@ -82,8 +82,10 @@ class Listener(Protocol):
     def key_of(self, connection: Connection) -> str:
         """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
 
-    def user_of(self, connection: Connection) -> str:
-        """Return the user of this machine who has made a connection; empty if that is not known, as over TCP."""
+    def user_of(self, connection: Connection) -> str | None:
+        """Return the user of this machine who has made a connection; empty: nobody can know that, as over TCP; None: it
+        has ended.
+        """
 
     def expect(self) -> None:
         """Say that its descriptor is readable. After a `receive` that has found nothing, the next one need not look

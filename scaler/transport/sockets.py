@@ -276,7 +276,7 @@ class RouterSocket:
         """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
         return self._descriptors.keys.get(connection, "")
 
-    def user_of(self, connection: Connection) -> str:  # noqa: ARG002 - only this user reaches the file, or this process
+    def user_of(self, connection: Connection) -> str | None:  # noqa: ARG002 - only this user reaches the file, or this process
         """Return the user of this process, but for TCP."""
         return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
 

@@ -408,9 +408,9 @@ class StreamListener:
     def key_of(self, connection: Connection) -> str:  # noqa: ARG002
         return ""
 
-    def user_of(self, connection: Connection) -> str:
+    def user_of(self, connection: Connection) -> str | None:
         stream = self._streams.get(connection)
-        return "" if stream is None else user_at(stream.socket)
+        return None if stream is None else user_at(stream.socket)
 
     def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back who sends too much
         if self._is_shut:

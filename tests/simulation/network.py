@@ -403,9 +403,9 @@ class ListenerModel(_SocketModel):
     def key_of(self, _connection: Connection) -> str:
         return ""
 
-    def user_of(self, connection: Connection) -> str:
+    def user_of(self, connection: Connection) -> str | None:
         line = self.lines.get(connection)
-        return "" if line is None else line.dialer.party.user
+        return None if line is None else line.dialer.party.owner
 
     def look(self, _resident_bytes: int) -> int:
         return 0

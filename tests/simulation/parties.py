@@ -25,6 +25,7 @@ from scaler.agent.values import Values
 from scaler.executors.executor import LINK, Node
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import Connection, SchedulerId, random_id
+from scaler.keys.allowed import Terms
 from scaler.kit import ActorRef, handles
 from scaler.process.files import Doors, OpenFiles
 from scaler.process.shell import Shell
@@ -109,6 +110,9 @@ class SchedulerParty(_Shelled):
             Pipe,
             clock.paused_since,
         )
+        may_refuse = limits.max_number_of_tasks_waiting >= 0  # as a graph is that is over the quota
+        self.tree.directory.owners.of(OWNERS[0], Terms(tasks=4 if may_refuse else 0))
+        self.tree.directory.owners.of(OWNERS[1], Terms(share=2))
         self.edge = SchedulerEdge(listener, self.tree)
         self._listen_in()
         self.inside = Inside(self.tree, shell.dispatcher, limits, goes_on=True)
@@ -380,11 +384,16 @@ def _move_away(values: Values) -> None:
     values.locate = lambda object_id: bytes(16) + locate(object_id)[16:]
 
 
+OWNERS = ("alice", "bob")
+"""Whose programs there are; the second one has twice the share."""
+
+
 class ProgramParty(Party):
     """A program of a user, with a client."""
 
     def __init__(self, world: World, network: Network, record: Record, name: str, beat: float) -> None:
         super().__init__(world, name, name)
+        self.owner = OWNERS[len(name) + sum(name.encode()) & 1]
         self.network = network
         self.record = record
         self.user: User

@@ -132,7 +132,7 @@ class Party:
         self.world = world
         self.name = name
         self.host = host
-        self.user = ""
+        self.owner = ""
         """whose process it is, as the scheduler sees it"""
         self.is_alive = True
         self.is_paused = False

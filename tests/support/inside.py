@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_node import Node
+from scaler.actors.peers.owners import Owner
 from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
@@ -91,6 +92,34 @@ class Inside:
         self._check_places(proxies)
         self._check_graphs()
         self._check_store(tasks)
+        self._check_owners()
+
+    def _check_owners(self) -> None:
+        """What is counted by owner is there, and nobody has more than the quota allows."""
+        directory = self.tree.directory
+        clients, tasks, held, came_back = Counter[Owner](), Counter[Owner](), Counter[Owner](), set[Owner]()
+        for session in self.sessions(ClientSession):
+            if type(session) is not ClientSession:
+                continue
+            owner = session._owner
+            clients[owner] += 1
+            tasks[owner] += len(session._tasks) + sum(session._graph_sizes.values())
+            assert session._graph_sizes.keys() == session._graphs.keys()
+            assert not session._held.tasks.keys() & session._tasks.keys(), "a task is held and has begun"
+            if session._adoption is not None:
+                came_back.add(owner)  # what it had open at the last scheduler goes on
+            held[owner] += len(session._held)
+            assert not session._held or not owner.room() or session.actor_ref in owner._waiting, (
+                "a task is held for ever"
+            )
+        for owner in directory.owners:
+            assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, and not {owner.tasks}"
+            if self.actor(ACCEPTOR) is not None:
+                assert owner.clients == clients[owner]
+            assert owner.held == held[owner]
+            assert not (owner._waiting and owner.room()), "sessions wait although there is room"
+            if owner.terms.tasks and owner not in came_back:
+                assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks"
 
     def _check_graphs(self) -> None:
         """Every open node waits for another one or is a task; what no node needs is forgotten."""
@@ -247,6 +276,8 @@ class Inside:
             assert table.users == users
             carried = sum(size_of(each.frames) for each in (*self._nodes(tasks), *(t._spec for t in tasks.values())))
             assert table.size_bytes == carried + sum(stored.size_bytes for stored in table.objects.values())
+            paid = sum(stored.size_bytes for stored in table.objects.values() if stored.payer is not None)
+            assert sum(owner.n_bytes for owner in self.tree.directory.owners) == carried + paid
 
     def _nodes(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[Node]:
         of_tasks = [cast("Any", task._context.session._actor) for task in tasks.values()]
@@ -269,6 +300,8 @@ class Inside:
         assert self.living_graphs() == []
         assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
+        counts = [(owner.clients, owner.tasks, owner.n_bytes) for owner in self.tree.directory.owners]
+        assert set(counts) == {(0, 0, 0)}
         table = self.tree.objects
         assert (table.objects, table.owned, table.users, table.size_bytes) == ({}, {}, {}, 0)
         assert table.copies.hosts.keys() == table.retained.ends.keys()

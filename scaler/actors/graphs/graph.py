@@ -68,7 +68,7 @@ class GraphActor(Actor):
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
         """the nodes that are results of other tasks, and have not come"""
-        self._values = GraphValues(self._nodes, context.object_store)
+        self._values = GraphValues(self._nodes, context.object_store, context.owner)
         self._open_count = 0
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""

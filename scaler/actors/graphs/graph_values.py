@@ -14,6 +14,7 @@ from scaler.actors.graphs.graph_node import Node, where_most_is, worth_storing
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
 from scaler.actors.objects.located import LocatedFrames
+from scaler.actors.peers.owners import Owner
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results, size_of
@@ -32,11 +33,13 @@ class GraphValues:
 
     Args:
         nodes: of the graph, which go on to become more.
+        owner: whose graph it is.
         graph: is told of results that are lost; set when it starts.
     """
 
-    def __init__(self, nodes: Sequence[Node], object_store: ActorRef) -> None:
+    def __init__(self, nodes: Sequence[Node], object_store: ActorRef, owner: Owner) -> None:
         self._nodes = nodes
+        self._owner = owner
         self._object_store = object_store
         self.graph: ActorRef | None = None
         self._has_large = False
@@ -47,13 +50,13 @@ class GraphValues:
         if node.object_ids:
             self._object_store.send(UseObjects(node.object_ids))
         if node.frames:
-            self._object_store.send(CountArguments(size_of(node.frames)))
+            self._object_store.send(CountArguments(size_of(node.frames), self._owner))
 
     def take_frames(self, node: Node) -> Frames:
         """Take the frames of a node's arguments: its task has them from now on, or nobody needs them."""
         frames, node.frames = node.frames, ()
         if frames:
-            self._object_store.send(CountArguments(-size_of(frames)))
+            self._object_store.send(CountArguments(-size_of(frames), self._owner))
         return frames
 
     def hold_stored(self, node: Node) -> None:

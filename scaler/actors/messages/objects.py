@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
@@ -26,6 +27,10 @@ class StoreObject:
     """where the client keeps the bytes, if there are no frames"""
     source: ActorRef | None = None
     """the session of its owner, which asks the client for them, and tells it of a loss"""
+    payer: Owner | None = None
+    """whose quota it counts against; None: nobody's"""
+    is_result: bool = False
+    """it is there already, so it is not refused"""
 
 
 @message
@@ -85,6 +90,7 @@ class CountArguments:
     """task or graph -> object store: so many bytes of arguments have come with a call, or, negative, are gone."""
 
     size_bytes: int
+    payer: Owner
 
 
 @message

@@ -5,7 +5,7 @@ Used by the monitor. All of it is counted anyway: here it is only read. Must nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 from operator import itemgetter
 from typing import Any
@@ -15,6 +15,7 @@ from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import Functions
 from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.actors.peers.owners import Owner
 from scaler.ids import ClientId, ObjectId, public_id
 from scaler.wire.messages.client import SCALES
 from scaler.wire.messages.monitor import (
@@ -27,7 +28,7 @@ from scaler.wire.messages.monitor import (
     StateScheduler,
     StateWaiting,
 )
-from scaler.wire.messages.vocabulary import OUTCOMES
+from scaler.wire.messages.vocabulary import OUTCOMES, QUOTA
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""
@@ -57,7 +58,7 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions:
         about.queue_size,
         min(_UINT64_MOST, table.shared_bytes),
     )
-    return [state, *_counts(sources), *_waiting(backlog, functions, about.address)]
+    return [state, *_counts(sources), *_waiting(backlog, functions, about.address, sources.directory.owners)]
 
 
 def _counts(sources: Sources) -> Iterator[StateCount]:
@@ -68,7 +69,7 @@ def _counts(sources: Sources) -> Iterator[StateCount]:
             yield StateCount(group, name, amount)
 
 
-def _waiting(backlog: Backlog, functions: Functions, address: str) -> Iterator[StateWaiting]:
+def _waiting(backlog: Backlog, functions: Functions, address: str, owners: Iterable[Owner]) -> Iterator[StateWaiting]:
     for group in backlog.groups:
         reason, sentence = in_the_queue(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)
@@ -77,6 +78,9 @@ def _waiting(backlog: Backlog, functions: Functions, address: str) -> Iterator[S
         yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)
     if backlog.inputs:
         yield StateWaiting("", *OF_NODES, backlog.inputs)
+    for owner in owners:
+        if owner.held:
+            yield StateWaiting("", QUOTA, owner.why_full(), owner.held)
 
 
 def _clients(sources: Sources) -> Iterator[tuple[ClientId, Any]]:

@@ -22,6 +22,7 @@ The table outlives the actor: the supervisor holds it. Must never: read a frame.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from scaler.actors.insight.events import Events, ObjectFilled, ObjectGone, ObjectStored
@@ -48,6 +49,7 @@ from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.objects.copies import Copies, Retained, discard
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import ClientId, ObjectId, split_ids
@@ -66,7 +68,7 @@ class StoredObject:
 
     __slots__ = (
         "frames", "holders", "is_function", "lease", "location", "lost", "name", "others", "owner_session", "owners",
-        "source", "supplier", "waiting",
+        "payer", "source", "supplier", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
@@ -80,6 +82,8 @@ class StoredObject:
         """those of them that hold it; without any, it is dropped with the last task that uses it"""
         self.owner_session: ActorRef | None = None
         """the session of its owner, if it is a result: it is told of a loss"""
+        self.payer: Owner | None = None
+        """whose quota it counts against"""
         self.supplier: ClientId | None = None
         """the client that alone may send the bytes, if they are with a client"""
         self.others: dict[ClientId, StoreObject] = {}
@@ -156,7 +160,10 @@ class ObjectTable:
                 here.pop(object_id, None)
             if not here:
                 del self.located[stored.source]
-        self.size_bytes += sign * stored.size_bytes
+        size = stored.size_bytes
+        self.size_bytes += sign * size
+        if stored.payer is not None:
+            stored.payer.count_bytes(sign * size)
         self.shared_bytes += sign * stored.shared_bytes
 
     def statistics(self) -> dict[str, int]:
@@ -199,6 +206,7 @@ class ObjectStore(Actor):
     def _store(self, store: StoreObject) -> None:
         while store.owner in self._table.leaving:  # it is back already
             self._slices.go_on()
+        store = _within_quota(store)
         stored = self._objects.get(store.object_id)
         while stored is not None and store.is_function > stored.is_function:
             self._forget(store.object_id, stored)  # the id is the hash of the function, so it is nothing else
@@ -245,7 +253,7 @@ class ObjectStore(Actor):
 
     def _add(self, store: StoreObject) -> StoredObject:
         stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
-        stored.supplier = store.owner
+        stored.supplier, stored.payer = store.owner, store.payer
         stored.put(store.frames, store.location, store.source)
         self._table.count(store.object_id, stored, 1)
         if store.is_function:
@@ -402,6 +410,7 @@ class ObjectStore(Actor):
     @handles(CountArguments)
     def _count_arguments(self, count: CountArguments) -> None:
         self._table.size_bytes += count.size_bytes
+        count.payer.count_bytes(count.size_bytes)
 
     @handles(ReleaseObjects)
     def _release(self, release: ReleaseObjects) -> None:
@@ -538,3 +547,18 @@ class ObjectStore(Actor):
     def _delete_copies(self, object_id: ObjectId) -> None:
         for host in self._copies.remove_object(object_id):
             host.send(DeleteCopy(object_id))
+
+
+def _within_quota(store: StoreObject) -> StoreObject:
+    """Return what is to be stored: without its bytes, if its owner may not have so many more."""
+    payer = store.payer
+    if payer is None or store.is_result or not payer.has_quota or type(store.frames) is LostFrames:
+        return store
+    size = size_at(store.location) if store.location else size_of(store.frames)
+    if payer.has_room_for(size):
+        return store
+    reason = (
+        f"its {size:,} bytes are over the quota of its owner: the values of {payer} take {payer.n_bytes:,} bytes, "
+        f"and may take {payer.terms.n_bytes:,}; delete objects or drop futures whose results nobody needs"
+    )
+    return replace(store, frames=LostFrames(size, reason), location=b"")

@@ -247,7 +247,8 @@ class Acceptor(Actor):
         self._refusals.pop(peer.key[1], None)
         if not is_client:
             self._census.send(WorkersCame())
-        window = self._window() if is_client else (0, 0)
+        window = self._window(peer.owner) if is_client else (0, 0)
+        peer.tasks_told = max(peer.tasks_told, window[0])
         account = self._directory.accounts.of(peer.key[1]) if is_client else 0
         said = (
             1,
@@ -262,12 +263,16 @@ class Acceptor(Actor):
         )
         self._outbox.put_alone(peer, HelloReply(*said))
 
-    def _window(self) -> tuple[int, int]:
-        """Return how many open tasks and bytes a client may have: its own bound, or its part of the bound of all."""
+    def _window(self, owner: Owner) -> tuple[int, int]:
+        """Return how many open tasks and bytes a client may have: its own bound, its part of the bound of all, or its
+        part of the quota of its owner.
+        """
         config, count = self._config, len(self._directory.peers)
+        terms, clients = owner.terms, max(1, owner.clients)
+        tasks, n_bytes = min(config.client_tasks, config.open_tasks // count), config.open_bytes // count
         return (
-            max(1, min(config.client_tasks, config.open_tasks // count)),
-            max(1, min(config.client_bytes, config.open_bytes // count)),
+            max(1, min(tasks, terms.tasks // clients) if terms.tasks else tasks),
+            max(1, min(config.client_bytes, n_bytes, terms.n_bytes // clients if terms.n_bytes else n_bytes)),
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:

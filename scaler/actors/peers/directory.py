@@ -118,6 +118,7 @@ class Directory:
             self.pythons[peer.python, peer.key[0]] += 1
         if peer.agent_token:
             self.agents_by_token[peer.agent_token] = session
+        peer.owner.clients += self._is_root(peer)
         self._connect(peer, connection)
 
     def reconnect(self, peer: Peer, connection: Connection) -> None:
@@ -171,11 +172,15 @@ class Directory:
             self.pythons[python] -= 1
             if not self.pythons[python]:
                 del self.pythons[python]
+        peer.owner.clients -= self._is_root(peer)
         if self.agents_by_token.get(peer.agent_token) is peer.session:
             del self.agents_by_token[peer.agent_token]
         if self.peers.get(peer.key) is peer:  # else it is back already, with a new session
             del self.peers[peer.key]
             self.accounts.close(peer.key[1])
+
+    def _is_root(self, peer: Peer) -> bool:
+        return peer.key[0] == "client" and not self.accounts.is_inside(peer.key[1])
 
     def pythons_of(self, kind: str, without: Peer | None = None) -> set[str]:
         """Return the Pythons of all peers of a kind but one."""

@@ -9,24 +9,46 @@ Written by the edge and the acceptor, as a part of the directory, so it outlives
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
+
 from scaler.keys.allowed import USUAL, Terms
+from scaler.kit import ActorRef
+from scaler.message import message
 
 NOBODY = ""
 """The name of the owner where nobody needs a key."""
 
 
+UNBOUNDED = 2**62
+
+
+@message
+class RoomInQuota:
+    """owner -> client session: some of your tasks may begin."""
+
+
 class Owner:
-    """One owner. Equal to itself alone.
+    """One owner, with what is open of it. Equal to itself alone.
 
     Args:
         name: as lists and screens show it.
+
+    Attributes:
+        clients: how many of its clients have a session; without those inside tasks.
+        tasks: how many tasks these have open that may run; a graph counts as a whole.
+        held: how many more they have that wait for room in the quota.
+        n_bytes: of the values that they have stored, the results that nobody has dropped, and arguments of open tasks.
     """
 
-    __slots__ = ("name", "terms")
+    __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tasks")
 
     def __init__(self, name: str, terms: Terms = USUAL) -> None:
         self.name = name
-        self.terms = terms
+        self._terms = terms
+        self.clients = self.tasks = self.held = self.n_bytes = 0
+        self._waiting: OrderedDict[ActorRef, None] = OrderedDict()
+        """sessions with tasks for which there is no room, the next one first"""
 
     def __str__(self) -> str:
         return self.name or "nobody"
@@ -34,7 +56,71 @@ class Owner:
     @property
     def share(self) -> int:
         """How many of its tasks are placed in one turn."""
-        return self.terms.share
+        return self._terms.share
+
+    @property
+    def terms(self) -> Terms:
+        """What it may have."""
+        return self._terms
+
+    @terms.setter
+    def terms(self, terms: Terms) -> None:
+        if terms != self._terms:
+            self._terms = terms
+            self.wake()
+
+    @property
+    def has_quota(self) -> bool:
+        """Whether it may not have any number of tasks and bytes."""
+        return bool(self._terms.tasks or self._terms.n_bytes)
+
+    def room(self) -> int:
+        """Return how many more tasks may begin."""
+        terms = self._terms
+        if terms.n_bytes and self.n_bytes >= terms.n_bytes:
+            return 0
+        return max(0, terms.tasks - self.tasks) if terms.tasks else UNBOUNDED
+
+    def room_for_one(self) -> int:
+        """Return how many more tasks one of the waiting sessions may begin: others wait behind it."""
+        room = self.room()
+        return room if room < 2 else max(1, room // (1 + len(self._waiting)))
+
+    def has_room_for(self, n_bytes: int) -> bool:
+        """Return whether it may have a value of so many bytes more."""
+        return not self._terms.n_bytes or self.n_bytes + n_bytes <= self._terms.n_bytes
+
+    def why_full(self) -> str:
+        """Return a sentence about what there is no room for."""
+        terms = self._terms
+        if terms.n_bytes and self.n_bytes >= terms.n_bytes:
+            return f"the values of its owner, {self}, take {self.n_bytes:,} bytes, and may take {terms.n_bytes:,}"
+        return f"its owner, {self}, has {self.tasks:,} open tasks, and may have {terms.tasks:,}"
+
+    def wait(self, session: ActorRef) -> None:
+        """A session wants to hear when there is room."""
+        self._waiting[session] = None
+
+    def leave(self, session: ActorRef) -> None:
+        """It does not want to hear that any more."""
+        self._waiting.pop(session, None)
+
+    def end(self, tasks: int) -> None:
+        """So many of its tasks have ended."""
+        self.tasks -= tasks
+        if self._waiting:
+            self.wake()
+
+    def count_bytes(self, n_bytes: int) -> None:
+        """So many bytes are stored for it, or are dropped if it is less than 0."""
+        self.n_bytes += n_bytes
+        if n_bytes < 0 and self._waiting:
+            self.wake()
+
+    def wake(self) -> None:
+        """Tell the next session that waits, if there is room."""
+        if self._waiting and self.room():
+            self._waiting.popitem(last=False)[0].send(RoomInQuota())
 
 
 class Owners:
@@ -43,6 +129,9 @@ class Owners:
     def __init__(self) -> None:
         self._by_name: dict[str, Owner] = {}
         self.nobody = self.of(NOBODY)
+
+    def __iter__(self) -> Iterator[Owner]:
+        return iter(self._by_name.values())
 
     def of(self, name: str, terms: Terms | None = None) -> Owner:
         """Return the owner with a name.

@@ -145,6 +145,7 @@ class Peer:
         "python",
         "resends",
         "session",
+        "tasks_told",
         "visit",
         "window_closed",
     )
@@ -189,6 +190,8 @@ class Peer:
         """when a message came last"""
         self.garbled = 0
         """how many of its sessions in a row ended by a message that could not be read or written"""
+        self.tasks_told = 0
+        """how many open tasks it was told that it may have, at most"""
         self.met_at = 0.0
         """when it said hello last"""
         self._pipes = pipes

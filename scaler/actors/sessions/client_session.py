@@ -9,8 +9,9 @@ stands what one needs of another, or of a task: `Awaited`. Objects are in the ob
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Sequence
-from itertools import islice
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
@@ -27,8 +28,10 @@ from scaler.actors.messages.objects import (
     OwnerHasSaidAll,
     OwnerLeft,
     OwnerSaysAgain,
+    ReleaseObjects,
     StoreObject,
     SupplyObject,
+    UseObjects,
 )
 from scaler.actors.messages.outputs import OutputAsked
 from scaler.actors.messages.peers import InfoAsked, ReportStatistics, Resumed, SendAway, ShutdownAsked
@@ -45,8 +48,11 @@ from scaler.actors.messages.tasks import (
     InputKnown,
     TaskDone,
 )
+from scaler.actors.peers.owners import Owner, RoomInQuota
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
+from scaler.actors.sessions.held_tasks import HeldTasks
+from scaler.actors.sessions.resubmission import Either, Resubmission
 from scaler.actors.sessions.session import Farewell, Session
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
@@ -94,68 +100,12 @@ COME_BACK_SECONDS = 5.0
 SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
+GRAPHS_REFUSED_MOST = 1024
+"""Of so many graphs it is known why they were refused: the last ones."""
+
 BARE_GRAPHS_MOST = 65_536
 """A client announces so many graphs at most before it sends a node of any of them. Their nodes follow at once, unless
 they wait behind large values."""
-
-
-class Resubmission:
-    """The calls that a client says again, of which some may have ended.
-
-    Args:
-        open_tasks: those that were open when its session began anew.
-        said: what it was told in the new session.
-    """
-
-    def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
-        self._told = {item.task_id for item in said if type(item) is TaskResult}
-        self._tasks = self._told.union(open_tasks)
-        self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
-        """unknown ones: when all nodes are there, it is known whether their results are on their way"""
-
-    def is_over(self, heartbeat: ClientHeartbeat, arriving_bytes: int) -> bool:
-        """Return whether all that is said again has come before a heartbeat.
-
-        Args:
-            arriving_bytes: of a large message that has come in part.
-        """
-        return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
-
-    def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
-        """Leave out what was open and has ended."""
-        known = self._tasks
-        return [spec for spec in batch if spec.task_id not in known or spec.task_id in open_tasks]
-
-    def tell(self, task_id: TaskId) -> None:
-        """Note that the client is told the result of a node."""
-        self._told.add(task_id)
-
-    def announce(self, spec: GraphTask) -> None:
-        """Take a graph that is unknown, or has ended. It has nodes."""
-        self._graphs[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
-
-    def has_graph(self, graph_id: GraphId) -> bool:
-        """Return whether the nodes of a graph belong here."""
-        return graph_id in self._graphs
-
-    def hear_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
-        """Take inputs of a graph, which come before its nodes."""
-        self._graphs[graph_id][1].extend(inputs)
-
-    def hear(
-        self, graph_id: GraphId, nodes: Iterable[GraphNode]
-    ) -> tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]] | None:
-        """Take nodes of a graph. Return the whole graph if it is to run."""
-        spec, inputs, heard = self._graphs[graph_id]
-        heard.extend(nodes)
-        if len(inputs) + len(heard) < spec.node_count:
-            return None
-        del self._graphs[graph_id]
-        return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, inputs, heard)
-
-    def forget(self, graph_id: GraphId) -> None:
-        """A graph is cancelled."""
-        self._graphs.pop(graph_id, None)
 
 
 class ClientSession(Session):
@@ -184,20 +134,31 @@ class ClientSession(Session):
         self._object_store = services.object_store
         self._tasks_most = TASKS_BEYOND_WINDOW * services.config.client_tasks
         self._account = account
+        self._owner = self._payer(peer)
+        self._held = HeldTasks(self._owner)
         self._adoption = services.adoption if is_back else None
         self._says_again = is_back
         """whether it may still say what it had stored at another scheduler"""
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
+        self._graph_sizes: dict[GraphId, int] = {}
+        """how many nodes each of them has"""
+        self._refused: OrderedDict[GraphId, bytes] = OrderedDict()
+        """graphs that are over the quota, and a sentence about it"""
         self._bare: set[GraphId] = set()
         """those that were announced, and of which no node has come yet"""
         self._awaited = Awaited()
         self._resubmission: Resubmission | None = None
         """after its session began anew, until it has said all again"""
 
+    def _payer(self, peer: Peer) -> Owner:
+        """Return whose quota its tasks and values count against."""
+        return peer.owner
+
     def on_start(self) -> None:
         super().on_start()
-        self._context = ClientContext(self._services, self.actor_ref, self._client_id, self._account, self._adoption)
+        what = (self._client_id, self._account, self._adoption, self._owner)
+        self._context = ClientContext(self._services, self.actor_ref, *what)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsAreBack())
             self._object_store.send(OwnerSaysAgain(self._client_id))
@@ -212,16 +173,30 @@ class ClientSession(Session):
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
         if not resumed.goes_on:
-            self._resubmission = Resubmission(self._tasks, self._peer.pipe.unheard())
+            self._resubmission = Resubmission(chain(self._tasks, self._held), self._peer.pipe.unheard())
 
     # Its tasks
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
+        specs = self._within_bounds(batch)
+        if self._held or (self._owner.has_quota and self._context.adoption is None):
+            specs = self._held.admit(specs, self._tasks, self.actor_ref)
+        self._begin(specs)
+
+    def _begin(self, specs: Iterable[Task]) -> None:
         tasks, spawn, context = self._tasks, self.spawn, self._context
-        for spec in self._within_bounds(batch):
+        before = len(tasks)
+        for spec in specs:
             if spec.task_id not in tasks:  # else it was sent again after a cut
                 tasks[spec.task_id] = spawn(TaskActor(spec, context))
+        self._owner.tasks += len(tasks) - before
+
+    @handles(RoomInQuota)
+    def _room_in_quota(self, _news: RoomInQuota) -> None:
+        if self._held:
+            self._begin(self._held.take(self.actor_ref))
+        self._owner.wake()  # others, if there is still room
 
     def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
         """Refuse the tasks that are more than this client may have open. One that keeps to its window has none.
@@ -229,14 +204,17 @@ class ClientSession(Session):
         Those that have ended since their client began to say all again are left out.
         """
         if self._resubmission is not None:
-            batch = self._resubmission.still_to_run(batch, self._tasks)
-        room = self._tasks_most - len(self._tasks)
+            batch = self._resubmission.still_to_run(batch, Either(self._tasks, self._held))
+        most = self._tasks_most
+        if self._owner.has_quota:
+            most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)
+        room = most - len(self._tasks) - len(self._held)
         if len(batch) <= room:
             return batch
         room = max(0, room)
         for spec in batch[room:]:
-            if spec.task_id not in self._tasks:
-                sentence = f"its client has {self._tasks_most} open tasks, more than the scheduler takes".encode()
+            if spec.task_id not in self._tasks and spec.task_id not in self._held:
+                sentence = f"its client has {most} open tasks, more than the scheduler takes".encode()
                 self._outbox.put(self._peer, TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0))
         return batch[:room]
 
@@ -244,12 +222,25 @@ class ClientSession(Session):
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
         for cancel in batch:
             task = self._tasks.get(cancel.task_id)
-            if task is not None:  # else its result is on the way
+            if task is not None:
                 task.send(CancelTask(bool(cancel.waiting)))
+            elif cancel.task_id in self._held:  # else its result is on the way
+                self._cancel_held(cancel.task_id)
+
+    def _cancel_held(self, task_id: TaskId) -> None:
+        spec = self._held.drop(task_id)
+        result = TaskResult(task_id, TaskStatus.CANCELED, b"", 0)
+        if spec is not None and spec.object_ids:  # nobody has used them
+            self._object_store.send(UseObjects(spec.object_ids))
+            self._object_store.send(ReleaseObjects(spec.object_ids))
+        if self._awaited:
+            self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
+        self._outbox.put(self._peer, result)
 
     @handles(TaskResult)
     def _done(self, result: TaskResult) -> None:
         if self._tasks.pop(result.task_id, None) is not None:
+            self._owner.end(1)
             if self._awaited:
                 self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
             self._outbox.put(self._peer, result)
@@ -273,14 +264,30 @@ class ClientSession(Session):
             if len(self._bare) >= BARE_GRAPHS_MOST:
                 continue  # its nodes, should they come, are refused
             self._bare.add(spec.graph_id)
-            if self._resubmission is not None and spec.node_count:
+            if spec.node_count > self._owner.room() and self._context.adoption is None:
+                self._refuse_graph(spec)
+            elif self._resubmission is not None and spec.node_count:
                 self._resubmission.announce(spec)
             else:
                 self._start_graph(spec)
 
     def _start_graph(self, spec: GraphTask) -> ActorRef:
         graph = self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._context_of(spec.account)))
+        self._graph_sizes[spec.graph_id] = spec.node_count
+        self._owner.tasks += spec.node_count
         return graph
+
+    def _forget_graph(self, graph_id: GraphId) -> None:
+        del self._graphs[graph_id]
+        self._bare.discard(graph_id)
+        self._owner.end(self._graph_sizes.pop(graph_id))
+
+    def _refuse_graph(self, spec: GraphTask) -> None:
+        """It is over the quota. A graph is taken as a whole, or not at all."""
+        why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
+        self._refused[spec.graph_id] = why.encode()
+        if len(self._refused) > GRAPHS_REFUSED_MOST:
+            self._refused.popitem(last=False)
 
     def _context_of(self, _account: int) -> ClientContext:
         """Return the context of tasks with an account. A root client always has its own, whatever its tasks name."""
@@ -320,11 +327,13 @@ class ClientSession(Session):
                 self._resubmission.hear_inputs(graph_id, inputs)
 
     def _refuse(self, nodes: Sequence[GraphNode]) -> None:
-        """The rest of a graph that has failed here, or was never announced."""
+        """The rest of a graph that has failed here, was over the quota, or was never announced."""
         for node in nodes:
             if node.wanted:
-                sentence = b"the scheduler does not know the graph of this task"
-                self._outbox.put(self._peer, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
+                sentence = self._refused.get(node.graph_id, b"")
+                status = TaskStatus.NO_WORKER if sentence else TaskStatus.NOT_FOUND
+                sentence = sentence or b"the scheduler does not know the graph of this task"
+                self._outbox.put(self._peer, TaskResult(node.task_id, status, sentence, 0))
 
     @handles(Batch[GraphTaskCancel])
     def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
@@ -353,8 +362,7 @@ class ClientSession(Session):
             for task_id in self._awaited.take_of(ended.graph_id):
                 self._ask_for_result(task_id)
         if self._graphs.get(ended.graph_id) is ended.graph:
-            del self._graphs[ended.graph_id]
-            self._bare.discard(ended.graph_id)
+            self._forget_graph(ended.graph_id)
             if ended.lost:
                 self._object_lost(ObjectLost(ObjectId(ended.graph_id), ended.lost))
 
@@ -364,6 +372,9 @@ class ClientSession(Session):
     def _await_result(self, wish: AwaitResult) -> None:
         task_id, source = wish.input.task_id, wish.input.source_graph
         maker = self._tasks.get(task_id) if source == NO_ID else self._open_graph(source)
+        if source == NO_ID and task_id in self._held:
+            self._awaited.add(wish)
+            return
         if maker is None:
             self._ask_for_result(task_id)
             return
@@ -410,12 +421,18 @@ class ClientSession(Session):
                 is_function=is_function,
                 location=instruction.location,
                 source=self.actor_ref,
+                payer=None if is_function else self._payer_of_values(),
             )
         )
 
+    def _payer_of_values(self) -> Owner:
+        return self._owner
+
     def _store_result(self, result: TaskResult, frames: Frames) -> None:
         object_id = ObjectId(result.task_id)
-        self._object_store.send(StoreObject(object_id, self._client_id, "", frames, held=True, source=self.actor_ref))
+        source, payer = self.actor_ref, self._payer_of_values()
+        store = StoreObject(object_id, self._client_id, "", frames, True, source=source, payer=payer, is_result=True)
+        self._object_store.send(store)
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
@@ -477,6 +494,9 @@ class ClientSession(Session):
 
     def _hand_on(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
         is_node = graph_id != NO_ID
+        if not is_node and task_id in self._held:
+            self._outbox.put(self._peer, self._held.explain(question))
+            return
         asked = self._graphs.get(graph_id) if is_node else self._tasks.get(task_id)
         if asked is None or asked.is_stopped():
             self._outbox.put(self._peer, not_here(question))
@@ -493,8 +513,7 @@ class ClientSession(Session):
     def _child_failed(self, failed: ChildFailed) -> None:
         for graph_id, graph in self._graphs.items():
             if graph is failed.child:  # it has said itself which tasks fail with it
-                del self._graphs[graph_id]
-                self._bare.discard(graph_id)
+                self._forget_graph(graph_id)
                 return
         for task_id, task in self._tasks.items():
             if task is failed.child:
@@ -515,7 +534,7 @@ class ClientSession(Session):
 
     @handles(ReportOpen)
     def _report_open(self, ask: ReportOpen) -> None:
-        ask.backlog.open[self._client_id] += len(self._tasks)
+        ask.backlog.open[self._client_id] += len(self._tasks) + len(self._held)
         if ask.backlog.wants_tasks:
             for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
                 if public_id(task_id) in ask.backlog.wants_tasks:
@@ -538,7 +557,10 @@ class ClientSession(Session):
     def _leave(self) -> None:
         cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.values()]
         cancels += [(graph, CancelGraph()) for graph in self._graphs.values()]
-        self._tasks, self._graphs = {}, {}
+        self._owner.leave(self.actor_ref)
+        self._owner.end(len(self._tasks) + sum(self._graph_sizes.values()))
+        self._tasks, self._graphs, self._graph_sizes = {}, {}, {}
+        self._held.clear()
         if cancels:
             self.spawn(Farewell(cancels))
         self._object_store.send(OwnerLeft(self._client_id))

@@ -20,6 +20,8 @@ from scaler.actors.insight.events import NESTED_CLIENT, PROCESSOR_ENDED, Departu
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.outputs import OutputAsked
 from scaler.actors.messages.peers import EndNested, ItemsWaiting, NestedIn
+from scaler.actors.peers.owners import NOBODY, Owner
+from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
@@ -45,8 +47,17 @@ class NestedSession(ClientSession):
         self._processor = 0
         self._wait = 0
         """the number of its task's current wait"""
+        self._last_owner = self._services.directory.owners.nobody
         self._contexts: dict[int, ClientContext] = {}
         """by account: its process runs tasks of several clients"""
+
+    def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - that of a cluster, which does not pay
+        """Return somebody whose tasks are not bounded: parents, which are counted, wait for these."""
+        return Owner(NOBODY)
+
+    def _payer_of_values(self) -> Owner:
+        """Return the owner of the task that its process worked for when it submitted something last."""
+        return self._last_owner
 
     @handles(NestedIn)
     def _nested_in(self, nested: NestedIn) -> None:
@@ -65,6 +76,7 @@ class NestedSession(ClientSession):
             if len(self._contexts) >= ACCOUNTS_REMEMBERED:
                 self._contexts.clear()
             context = self._contexts[account] = self._context.of_account(account)
+        self._last_owner = context.owner
         return context
 
     @handles(Batch[OutputRequest])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from scaler.actors.peers.owners import Owner
 from scaler.actors.policy.needs import Needs, needs_of
 from scaler.actors.services import Services
 from scaler.ids import ClientId, GraphId
@@ -17,12 +18,13 @@ class ClientContext:
     """The collaborators of a client's tasks, the settings, and their account.
 
     Args:
+        owner: whose tasks they are; None: nobody's in particular.
         adoption: asked first whether an agent has a run of a task; None if its client has had no other scheduler.
     """
 
     __slots__ = (
         "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "next_attempt",
-        "object_store", "read_options", "services", "session", "since",
+        "object_store", "owner", "read_options", "services", "session", "since",
     )  # fmt: skip
 
     def __init__(
@@ -32,12 +34,14 @@ class ClientContext:
         client_id: ClientId,
         account: int = 0,
         adoption: ActorRef | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self.services = services
         self.session = session
         self.client_id = client_id
         self.account = account
         self.adoption = adoption
+        self.owner = owner or services.directory.owners.nobody
         self.balancer, self.object_store = services.balancer, services.object_store  # each task uses these
         self.events, self.ended = services.events, services.events.ended
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
@@ -59,7 +63,7 @@ class ClientContext:
         return context
 
     def of_account(self, account: int) -> ClientContext:
-        """Return the context of tasks with another account."""
+        """Return the context of tasks with another account, which may be another owner's."""
         context = copy(self)
-        context.account = account
+        context.account, context.owner = account, self.directory.accounts.owner_of(account)
         return context

@@ -142,7 +142,7 @@ class TaskActor(Actor):
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
         if spec.frames:
-            context.object_store.send(CountArguments(size_of(spec.frames)))
+            context.object_store.send(CountArguments(size_of(spec.frames), context.owner))
         if context.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
         if spec.options:
@@ -487,7 +487,7 @@ class TaskActor(Actor):
         if spec.object_ids:
             context.object_store.send(ReleaseObjects(spec.object_ids))
         if spec.frames:
-            context.object_store.send(CountArguments(-size_of(spec.frames)))
+            context.object_store.send(CountArguments(-size_of(spec.frames), context.owner))
 
     @property
     def state(self) -> State:

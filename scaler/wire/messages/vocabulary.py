@@ -23,6 +23,7 @@ RETRY = Reason("retry")  # the pause before its next try
 WORKER = Reason("worker")  # it runs at a worker, or waits in the queue there
 CHILDREN = Reason("children")  # tasks that it has submitted itself
 LAST_SCHEDULER = Reason("last scheduler")  # whether a worker of the scheduler before this one has it already
+QUOTA = Reason("quota")  # its owner has as many open tasks, or as many bytes, as it may have
 CANCEL = Reason("cancel")  # its worker is stopping it
 UNKNOWN = Reason("unknown")  # the scheduler does not have it
 

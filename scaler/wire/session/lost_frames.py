@@ -14,15 +14,14 @@ class LostFrames(Sequence[Any]):
 
     Args:
         n_bytes: of the value, about.
+        reason: why a task that needs the value cannot have it; empty: there was no room.
     """
 
-    def __init__(self, n_bytes: int) -> None:
+    def __init__(self, n_bytes: int, reason: str = "") -> None:
         self._n_bytes = n_bytes
-
-    @property
-    def reason(self) -> str:
-        """Why a task that needs the value cannot have it."""
-        return f"the scheduler has no room for its {self._n_bytes:,} bytes (its memory, or its setting value_bytes)"
+        no_room = f"the scheduler has no room for its {n_bytes:,} bytes (its memory, or its setting value_bytes)"
+        self.reason = reason or no_room
+        """why a task that needs the value cannot have it"""
 
     def __len__(self) -> int:
         return 0

@@ -17,7 +17,7 @@ KEY, OTHER = Pair.new().public, Pair.new().public
 def test_it_is_read_as_it_was_written() -> None:
     keys = [
         AllowedKey("client", "alice", KEY, until=date(2027, 1, 1)),
-        AllowedKey("worker", "node-7", OTHER, Terms(2), revoked=TODAY),
+        AllowedKey("worker", "node-7", OTHER, Terms(2, 100_000, 20 * 2**30), revoked=TODAY),
     ]
     allowed = Allowed.parse(str(Allowed(keys)))
     assert list(allowed.values()) == keys
@@ -36,10 +36,12 @@ def test_empty_lines_and_comments_say_nothing() -> None:
         ("client alice short", "what follows the name alice is no public key"),
         ("client alice", "what follows the name alice is no public key"),
         ("client a/b KEY", "cannot be the name"),
-        ("client alice KEY jobs=5", "'jobs=5' is unknown: there are share=, until=, revoked="),
+        ("client alice KEY jobs=5", "'jobs=5' is unknown: there are share=, tasks=, bytes=, until=, revoked="),
         ("client alice KEY until=soon", "until: 'soon' is no day"),
         ("client alice KEY share=0", "share: '0' is no whole number from 1 to 100"),
         ("client alice KEY share=101", "share: '101' is no"),
+        ("client alice KEY tasks=1.5", "tasks: '1.5' is no"),
+        ("client alice KEY bytes=G", "bytes: '' is no"),
         ("client alice KEY until=2027-01-01 5", "'5' is unknown"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from scaler.actors.graphs.graph_node import SHARED_BYTES, Node
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
+from scaler.actors.peers.owners import Owner
 from scaler.ids import GraphId, ObjectId, TaskId, random_id
 from scaler.pickling.serialization import VALUE, argument_block, result_argument
 from scaler.wire.messages.client import GraphNode
@@ -21,7 +22,7 @@ class Scene:
         bench = Bench()
         self.store, store = bench.recorder()
         self.nodes = [self.node(), self.node(), self.node(result_argument(0) + result_argument(1))]
-        self.values = GraphValues(self.nodes, store)
+        self.values = GraphValues(self.nodes, store, Owner("alice"))
         for node in self.nodes[:2]:
             node.status, node.payload, node.needed_by = TaskStatus.SUCCESS, b"one", 1
         self.nodes[2].dependencies = (0, 1)

@@ -541,11 +541,14 @@ WAITING = {
 QUEUED = (vocabulary.NO_WORKER, vocabulary.NOT_ABLE, vocabulary.TAKEN, vocabulary.NO_ROOM)
 BY_CLIENTS = {vocabulary.NO_SCHEDULER, vocabulary.WINDOW, vocabulary.TRANSFER, vocabulary.ENDED, vocabulary.UNKNOWN}
 
+IN_SUM = {vocabulary.QUOTA}
+"""Viewers see how many wait for this, and no single one: they have not begun."""
+
 
 def test_each_reason_that_the_scheduler_says_is_shown() -> None:
     every = {value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, str)}
     every -= set(vocabulary.OUTCOMES.values())
-    assert every == {*WAITING, *BY_CLIENTS, vocabulary.TURN}  # that one is over before anybody looks
+    assert every == {*WAITING, *BY_CLIENTS, *IN_SUM, vocabulary.TURN}  # that one is over before anybody looks
 
 
 @pytest.mark.parametrize("reason", WAITING)

@@ -1,0 +1,82 @@
+"""Resubmission: what a client says again after its session began anew, so that nothing runs twice that has ended.
+
+Owned by the client session, until its client has said all. Must never: take a call for unknown that was open before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+from scaler.ids import GraphId, TaskId
+from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.columns import Batch
+
+
+class Either:
+    """What is in one of two places."""
+
+    def __init__(self, *places: Container[TaskId]) -> None:
+        self._places = places
+
+    def __contains__(self, task_id: object) -> bool:
+        return any(task_id in place for place in self._places)
+
+
+class Resubmission:
+    """The calls that a client says again, of which some may have ended.
+
+    Args:
+        open_tasks: those that were open when its session began anew.
+        said: what it was told in the new session.
+    """
+
+    def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
+        self._told = {item.task_id for item in said if type(item) is TaskResult}
+        self._tasks = self._told.union(open_tasks)
+        self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
+        """unknown ones: when all nodes are there, it is known whether their results are on their way"""
+
+    def is_over(self, heartbeat: ClientHeartbeat, arriving_bytes: int) -> bool:
+        """Return whether all that is said again has come before a heartbeat.
+
+        Args:
+            arriving_bytes: of a large message that has come in part.
+        """
+        return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
+
+    def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
+        """Leave out what was open and has ended."""
+        known = self._tasks
+        return [spec for spec in batch if spec.task_id not in known or spec.task_id in open_tasks]
+
+    def tell(self, task_id: TaskId) -> None:
+        """Note that the client is told the result of a node."""
+        self._told.add(task_id)
+
+    def announce(self, spec: GraphTask) -> None:
+        """Take a graph that is unknown, or has ended. It has nodes."""
+        self._graphs[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
+
+    def has_graph(self, graph_id: GraphId) -> bool:
+        """Return whether the nodes of a graph belong here."""
+        return graph_id in self._graphs
+
+    def hear_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
+        """Take inputs of a graph, which come before its nodes."""
+        self._graphs[graph_id][1].extend(inputs)
+
+    def hear(
+        self, graph_id: GraphId, nodes: Iterable[GraphNode]
+    ) -> tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]] | None:
+        """Take nodes of a graph. Return the whole graph if it is to run."""
+        spec, inputs, heard = self._graphs[graph_id]
+        heard.extend(nodes)
+        if len(inputs) + len(heard) < spec.node_count:
+            return None
+        del self._graphs[graph_id]
+        return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, inputs, heard)
+
+    def forget(self, graph_id: GraphId) -> None:
+        """A graph is cancelled."""
+        self._graphs.pop(graph_id, None)

@@ -1,0 +1,250 @@
+"""Quotas of tasks and bytes: what an owner may not have waits, or is refused, whatever its clients do."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.peers.owners import Owner
+from scaler.actors.sessions.client_session import TASKS_BEYOND_WINDOW
+from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.keys.allowed import Terms
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse
+from scaler.wire.messages.common import FOUND, NOT_FOUND, HelloReply, ObjectResponse, TaskStatus
+from scaler.wire.messages.vocabulary import QUOTA
+from scaler.wire.messages.worker import RunTask
+from tests.support.simulation import Outcome, SimulatedClient, Simulation
+
+
+def long(_run: RunTask) -> Outcome:
+    return Outcome(seconds=30.0)
+
+
+def alice(simulation: Simulation, **terms: int) -> Owner:
+    return simulation.tree.directory.owners.of("alice", Terms(**terms))
+
+
+def told(simulation: Simulation, client: SimulatedClient, task_id: TaskId) -> ExplainResponse:
+    client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+    simulation.run()
+    found: ExplainResponse = client.said(ExplainResponse)[-1]
+    return found
+
+
+def test_no_more_tasks_of_an_owner_begin_than_it_may_have_and_all_end(simulation: Simulation) -> None:
+    owner, agent = alice(simulation, tasks=3), simulation.agent(8)
+    clients = [simulation.client(user="alice") for _ in range(2)]
+    for client in clients:
+        simulation.tree.directory.peers["client", client.client_id].tasks_told = 1000
+        client.submit(4)
+    other = simulation.client(user="bob")
+    other.submit(4)
+    simulation.run()
+    assert (owner.tasks, owner.held) == (3, 5)
+    assert len(agent.started) == 3 + 4  # nothing of others waits for that
+    for _ in range(10):
+        assert owner.tasks <= 3
+        simulation.advance(0.1)
+    assert [client.statuses() for client in (*clients, other)] == [[TaskStatus.SUCCESS] * 4] * 3
+    assert (owner.tasks, owner.held) == (0, 0)
+    for client in (*clients, other):
+        client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_each_session_of_an_owner_gets_a_part_of_what_there_is_room_for(simulation: Simulation) -> None:
+    alice(simulation, tasks=2)
+    simulation.agent(2)
+    first, second = (simulation.client(user="alice") for _ in range(2))
+    simulation.tree.directory.peers["client", first.client_id].tasks_told = 1000
+    first.submit(40)
+    second.submit(2)
+    simulation.advance(1.0)
+    assert second.statuses() == [TaskStatus.SUCCESS] * 2
+    assert None in first.statuses()
+
+
+def test_the_owner_of_a_task_that_waits_is_told_why(simulation: Simulation) -> None:
+    alice(simulation, tasks=1)
+    simulation.agent(1, long)
+    client = simulation.client(user="alice")
+    _, second = client.submit(2)
+    answer = told(simulation, client, second)
+    assert (answer.state, answer.waits_for) == ("inactive", QUOTA)
+    assert answer.sentence == (
+        "its owner, alice, has 1 open tasks, and may have 1; it starts when some of that has ended or is dropped"
+    )
+
+
+def test_a_client_that_ignores_its_window_is_refused(simulation: Simulation) -> None:
+    owner, agent = alice(simulation, tasks=10), simulation.agent(100, long)
+    client = simulation.client(user="alice")
+    assert client.said(HelloReply)[0].window_tasks == 10
+    client.submit(1000)
+    simulation.run()
+    assert len(agent.started) == owner.tasks == 10
+    statuses = client.statuses()
+    assert statuses.count(TaskStatus.NO_WORKER) == 1000 - TASKS_BEYOND_WINDOW * 10
+    refused = client.results[client.submitted[-1]]
+    assert refused.payload == b"its client has 20 open tasks, more than the scheduler takes"
+
+
+def test_clients_of_one_owner_share_the_window(simulation: Simulation) -> None:
+    alice(simulation, tasks=90, n_bytes=900)
+    clients = [simulation.client(user="alice") for _ in range(3)]
+    windows = [client.said(HelloReply)[0] for client in clients]
+    assert [(reply.window_tasks, reply.window_bytes) for reply in windows] == [(90, 900), (45, 450), (30, 300)]
+    clients[0].leave()
+    simulation.run()
+    clients[1].connect()
+    simulation.run()
+    assert clients[1].said(HelloReply)[-1].window_tasks == 45
+
+
+def test_what_waits_can_be_cancelled_and_takes_its_arguments_along(simulation: Simulation) -> None:
+    owner = alice(simulation, tasks=1)
+    simulation.agent(1, long)
+    client = simulation.client(user="alice")
+    task_ids = client.submit(2, for_task=b"argument")
+    simulation.run()
+    client.cancel(task_ids[1])
+    simulation.run()
+    assert client.statuses() == [None, TaskStatus.CANCELED]
+    assert (owner.held, owner.n_bytes) == (0, len(b"argument") + 0)
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_a_larger_quota_holds_at_once(simulation: Simulation) -> None:
+    owner, agent = alice(simulation, tasks=1), simulation.agent(8, long)
+    client = simulation.client(user="alice")
+    client.submit(2)
+    simulation.run()
+    assert len(agent.started) == 1
+    simulation.edge.terms_changed({"alice": Terms(tasks=5)})
+    simulation.run()
+    assert len(agent.started) == owner.tasks == 2
+    simulation.edge.terms_changed({"alice": Terms()})
+    client.submit(4)
+    simulation.run()
+    assert len(agent.started) == 6
+
+
+def test_said_again_what_waits_runs_once(simulation: Simulation) -> None:
+    alice(simulation, tasks=1)
+    agent = simulation.agent(1)
+    client = simulation.client(user="alice")
+    client.submit(2)
+    simulation.run()
+    client.connect()  # and says all again
+    simulation.advance(2.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+
+
+def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> None:
+    """Runs that agents have are not held: they would be cancelled there."""
+    owner, agent = alice(simulation, tasks=2), simulation.agent(2, long)
+    client = simulation.client(user="alice")
+    client.submit(3)
+    simulation.run()
+    assert (owner.tasks, owner.held) == (2, 1)
+    simulation.restart()
+    alice(simulation, tasks=2)
+    client.connect()
+    agent.connect()
+    simulation.advance(40.0)
+    assert set(client.statuses()) <= {TaskStatus.SUCCESS, None}
+    simulation.advance(40.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert len(agent.started) == 3
+
+
+def test_a_value_over_the_quota_is_refused_and_whoever_wants_it_hears_why(simulation: Simulation) -> None:
+    owner = alice(simulation, n_bytes=1000)
+    client = simulation.client(user="alice")
+    fits, too_large = client.create(bytes(600)), client.create(bytes(401))
+    simulation.run()
+    assert owner.n_bytes == 600
+    for object_id in (fits, too_large):
+        client.fetch(object_id)
+    simulation.run()
+    there, refused = client.said(ObjectResponse)
+    assert (there.found, refused.found) == (FOUND, NOT_FOUND)
+    assert refused.reason == (
+        "its 401 bytes are over the quota of its owner: the values of alice take 600 bytes, and may take 1,000; "
+        "delete objects or drop futures whose results nobody needs"
+    )
+    client.delete(fits)
+    again = client.create(bytes(900))
+    simulation.run()
+    assert owner.n_bytes == 900
+    client.delete(again)
+    client.delete(too_large)
+    simulation.run()
+    assert owner.n_bytes == 0
+
+
+def test_results_that_fill_the_quota_hold_the_tasks_behind_them(simulation: Simulation) -> None:
+    owner = alice(simulation, n_bytes=1000)
+    agent = simulation.agent(1, lambda _run: Outcome(frames=(bytes(1000),)))
+    client = simulation.client(user="alice")
+    (first,) = client.submit(1)
+    simulation.advance(1.0)
+    assert (owner.n_bytes, client.results[first].status) == (1000, TaskStatus.SUCCESS)
+    (second,) = client.submit(1)
+    simulation.advance(1.0)
+    assert len(agent.started) == 1
+    assert (
+        "the values of its owner, alice, take 1,000 bytes, and may take 1,000"
+        in told(simulation, client, second).sentence
+    )
+    client.delete(first)  # type: ignore[arg-type] - a result has the id of its task
+    simulation.advance(1.0)
+    assert client.results[second].status == TaskStatus.SUCCESS
+
+
+def test_a_graph_is_taken_as_a_whole_or_refused(simulation: Simulation) -> None:
+    owner = alice(simulation, tasks=3)
+    simulation.agent(1)
+    client = simulation.client(user="alice")
+    client.submit_graph([(), (0,), (1,)], [2])
+    simulation.run()
+    assert owner.tasks == 3
+    client.submit_graph([(), (0,)], [0, 1])
+    simulation.run()
+    refused = [client.results[task_id] for task_id in client.submitted[-2:]]
+    assert [result.status for result in refused] == [TaskStatus.NO_WORKER] * 2
+    assert refused[0].payload == (
+        b"its owner, alice, has 3 open tasks, and may have 3; its graph has 2 nodes: submit it again later"
+    )
+    simulation.advance(5.0)
+    assert owner.tasks == 0
+    client.submit_graph([(), (0,)], [1])
+    simulation.advance(5.0)
+    assert client.results[client.submitted[-1]].status == TaskStatus.SUCCESS
+
+
+def test_tasks_of_tasks_are_not_held_for_their_parents_wait_for_them(simulation: Simulation) -> None:
+    owner, agent = alice(simulation, tasks=1), simulation.agent(2, long)
+    client = simulation.client(user="alice")
+    client.submit(1)
+    nested = simulation.nested_client(agent)
+    nested.submit(1)
+    simulation.run()
+    assert len(agent.started) == 2
+    assert owner.tasks == 1
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_nothing_is_left_of_an_owner_who_leaves_while_tasks_wait(simulation: Simulation, leaves: bool) -> None:
+    owner = alice(simulation, tasks=1)
+    client, other = simulation.client(user="alice"), simulation.client(user="alice")
+    client.submit(2)
+    other.submit(2)
+    simulation.run()
+    assert (owner.tasks, owner.held) == (1, 3)
+    client.leave() if leaves else client.cut()
+    simulation.advance(70.0)
+    assert (owner.clients, owner.tasks, owner.held) == (1, 1, 1)

@@ -46,6 +46,16 @@ class Options(Protocol):
     def retry_reason(self, failure: bytes) -> str: ...
 
 
+class Audit(Protocol):
+    """Says one thing that is to be kept: the event, whose it is, and what else is known."""
+
+    def __call__(self, event: str, source: str, /, **about: str) -> None: ...
+
+
+def no_audit(_event: str, _source: str, /, **_about: str) -> None:
+    """Keep nothing."""
+
+
 @dataclass(frozen=True, eq=False)
 class Services:
     """The actors and values that outlive a session."""
@@ -66,3 +76,5 @@ class Services:
     """returns for how many seconds the scheduler itself was stopped since a time of its clock"""
     value_bytes: Callable[[], int]
     """returns the most bytes of one value now; 0: there is no limit"""
+    audit: Audit = no_audit
+    """says what is to be kept of peers and their owners"""

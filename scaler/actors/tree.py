@@ -35,7 +35,7 @@ from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import NewPipe, PipeFactory
 from scaler.actors.policy import Policy, make_policy
-from scaler.actors.services import Options, Services
+from scaler.actors.services import Audit, Options, Services, no_audit
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import SchedulerId, attempt_numbers
@@ -67,6 +67,7 @@ class SchedulerTree:
         board: where the monitor shows what it builds; None: there is no monitor.
         window_bytes: how much of large items may be on its way to one peer.
         value_bytes: returns the most bytes of one value now; 0: there is no limit.
+        audit: says what is to be kept of peers and their owners.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class SchedulerTree:
         board: Board | None = None,
         window_bytes: int = WINDOW_BYTES,
         value_bytes: Callable[[], int] = int,
+        audit: Audit = no_audit,
     ) -> None:
+        self._audit = audit
         self.outbox = Outbox()
         self.sent, self.received = Traffic(), Traffic()
         self.config = config
@@ -126,6 +129,7 @@ class SchedulerTree:
             read_options=read_options,
             paused_since=paused_since,
             value_bytes=value_bytes,
+            audit=self._audit,
         )
 
     def _add_monitor(self, dispatcher: Dispatcher, board: Board, scheduler_id: SchedulerId) -> None:

@@ -22,6 +22,8 @@ HEAD = """\
 """
 
 
+KEY_SHOWN = 8
+"""So many characters of a public key are shown: enough to find its line."""
 SHARE_MOST = 100
 """One turn of an owner holds up the others for so many tasks at most."""
 AMOUNT_MOST = 2**53

@@ -81,6 +81,15 @@ def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
         raise ConfigError(f"cannot log to {name!r}: {error.strerror}") from None
 
 
+def open_file(path: str) -> logging.Handler:
+    """Return a handler that appends to a file, which is made for this user alone.
+
+    Raises:
+        ConfigError: if it cannot be opened.
+    """
+    return _handler(path, "", is_strict=True)
+
+
 class _Formatter(logging.Formatter):
     """Keeps the texts of other processes in their places in the lines of Scaler: names, versions, reasons.
 

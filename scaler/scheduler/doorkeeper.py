@@ -11,8 +11,10 @@ import time
 from collections.abc import Collection
 from datetime import date
 
+from scaler.actors.services import Audit as Tell
+from scaler.actors.services import no_audit
 from scaler.config import ConfigError
-from scaler.keys.allowed import AllowedKey, Terms
+from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Terms
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
 from scaler.process.allowance import Allowance
@@ -32,12 +34,14 @@ class Doorkeeper:
 
     Args:
         folder: of its keys.
+        audit: is told who is let in, and who is not.
 
     Raises:
         ConfigError: if a file in it cannot be read, or others have access to it.
     """
 
-    def __init__(self, folder: KeyFolder) -> None:
+    def __init__(self, folder: KeyFolder, audit: Tell = no_audit) -> None:
+        self._tell = audit
         self.folder = folder.path
         self._folder = folder
         self._secret = folder.pairs()[-1].secret
@@ -79,9 +83,12 @@ class Doorkeeper:
         if key.role not in roles:
             self._say_refused(address, f"the key of {key.name} is that of a {key.role}")
             return NOT_LISTED
+        about = {"address": address, "owner": key.name, "role": key.role, "key": public[:KEY_SHOWN]}
+        self._tell("admitted", address, **about)
         return GOOD
 
     def _say_refused(self, address: str, reason: str) -> None:
+        self._tell("refused", address, address=address, why=reason)
         if not self._lines.take(1):
             self._unsaid += 1
             return

@@ -21,6 +21,7 @@ from scaler.process.files import Doors, OpenFiles, allow_many_files
 from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
+from scaler.scheduler.audit import Audit
 from scaler.scheduler.doorkeeper import LOOK_SECONDS as LIST_SECONDS
 from scaler.scheduler.doorkeeper import PEERS, VIEWERS, Doorkeeper
 from scaler.scheduler.edge import SchedulerEdge
@@ -108,8 +109,10 @@ class SchedulerProcess:
         allow_many_files("a scheduler", FILES_LEAST)
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
+        self._audit = Audit(config.audit_file, goes_on=config.logging.config_file is not None)
         self._keys = OwnKeys(config)
-        self._doorkeeper = None if self._keys.folder is None else Doorkeeper(self._keys.folder)
+        folder = self._keys.folder
+        self._doorkeeper = None if folder is None else Doorkeeper(folder, self._audit.say)
         try:
             self._listen(unread_bytes)
         except OSError:
@@ -199,6 +202,7 @@ class SchedulerProcess:
                 self._publisher.close()
             self._close()
             self._keys.forget()
+            self._audit.close()
             logger.info(ended(self._counts(tree, edge)))
 
     def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
@@ -214,6 +218,7 @@ class SchedulerProcess:
             board,
             window_at(self.endpoint, self._config.transfer_window_bytes),
             lambda: self._value_bytes,
+            self._audit.say,
         )
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:

@@ -26,6 +26,7 @@ class SchedulerOptions(TypedDict, total=False):
 
     keys: str
     insecure_let_everybody_run_code: bool
+    audit_file: str
     crash_limit: int
     policy: str
     client_tasks: int
@@ -182,6 +183,14 @@ class SchedulerConfig(Settings):
         "scaler.toml",
         "--insecure-let-everybody-run-code",
         in_file=False,
+    )
+    audit_file: str | None = setting(
+        None,
+        "append a line of JSON for each connection that is let in or refused, each session that begins or ends, and "
+        "each owner who is over a quota",
+        "--audit-file",
+        metavar="FILE",
+        default="none; the logger scaler.audit has them",
     )
     protected: bool = setting(True, "whether to refuse clients that ask for a shutdown", "-p", "--protected")
     event_loop: str = setting("builtin", EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from scaler import Client
+from scaler import AuthenticationError, Client, MissingObjects
+from scaler.keys.folder import Pair
 from tests.integration.test_keys import Site
+from tests.support.processes import wait_until
 
+PATIENCE_SECONDS = 60.0
 TASK_SECONDS = 0.002
 TASKS = 2400
 """of the one whose share is 2; the other one has half of that"""
@@ -20,6 +24,7 @@ TASKS = 2400
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "home"))
+    monkeypatch.setenv("SCALER_AUDIT_FILE", str(tmp_path / "audit.log"))
     site = Site(tmp_path)
     yield site
     site.end()
@@ -49,3 +54,72 @@ def test_shares_of_two_to_one_hold_however_many_sessions_an_owner_has(site: Site
     of_two, of_one = (sum(begin <= at <= end for at in each) for each in ends)
     assert of_one > TASKS // 4
     assert of_two / of_one == pytest.approx(2.0, rel=0.05), (of_two, of_one)
+
+
+def wait_for_file(path: str) -> str:
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "done"
+
+
+def audited(site: Site) -> list[dict[str, str]]:
+    """Return what the audit of the scheduler has kept."""
+    return [json.loads(line) for line in (site.elsewhere.parent / "audit.log").read_text().splitlines()]
+
+
+def test_tasks_over_a_quota_wait_and_say_why_and_go_on(site: Site) -> None:
+    alice = site.allow("alice", "client", "--tasks", "2")
+    site.cluster()
+    gate = site.elsewhere / "open"
+    with Client(site.address, key_file=alice) as client, Client(site.address, key_file=alice) as other:
+        held = [client.submit(wait_for_file, str(gate)) for _ in range(2)]
+        third = other.submit(pow, 2, 10)
+        found = wait_until(lambda: (story := third.story()).waits_for == "quota" and story, "the quota is full")
+        assert found.sentence.startswith("its owner, alice, has 2 open tasks, and may have 2; it starts when")
+        assert third.explain() == found.sentence
+        gate.touch()
+        assert [future.result(PATIENCE_SECONDS) for future in held] == ["done"] * 2
+        assert third.result(PATIENCE_SECONDS) == 1024
+        assert client.map(pow, [(2, n) for n in range(300)]) == [2**n for n in range(300)]
+    over = [line for line in audited(site) if line["event"] == "over quota"]
+    assert over
+    assert {line["owner"] for line in over} == {"alice"}
+
+
+def test_a_value_over_a_quota_is_refused_with_a_sentence(site: Site) -> None:
+    alice = site.allow("alice", "client", "--bytes", "1M")
+    site.cluster()
+    with Client(site.address, key_file=alice) as client:
+        small, large = client.send_object(bytes(500_000)), client.send_object(bytes(600_000))
+        assert client.submit(len, small).result(PATIENCE_SECONDS) == 500_000
+        with pytest.raises(MissingObjects, match="over the quota of its owner: the values of alice take"):
+            client.submit(len, large).result(PATIENCE_SECONDS)
+        del small, large
+        again = client.send_object(bytes(700_000))
+        assert client.submit(len, again).result(PATIENCE_SECONDS) == 700_000
+
+
+def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
+    alice = site.elsewhere / "alice.json"
+    alice.touch(0o600)
+    alice.write_text(Path(site.allow("alice")).read_text())
+    with Client(site.address, key_file=alice):
+        wait_until(lambda: "began" in {line["event"] for line in audited(site)}, "the session is in the audit")
+    stranger = site.changed("stranger", public=Pair.new().public)
+    with pytest.raises(AuthenticationError), Client(site.address, key_file=stranger) as client:
+        client.submit(pow, 2, 10).result(PATIENCE_SECONDS)
+    site.revoke("alice")
+    wait_until(lambda: "revoked" in {line["event"] for line in audited(site)}, "the revocation is in the audit")
+    with pytest.raises(AuthenticationError), Client(site.address, key_file=alice) as client:
+        client.submit(pow, 2, 10).result(PATIENCE_SECONDS)
+    found = audited(site)
+    of_alice = [line["event"] for line in found if line.get("owner") == "alice"]
+    assert of_alice[:3] == ["admitted", "began", "ended"]
+    refused = [line for line in found if line["event"] == "refused"]
+    assert all(line["address"] == "127.0.0.1" for line in refused)
+    reasons = {line["why"].split(":")[0] for line in refused}
+    assert reasons <= {"its key is not on the list", "the key of alice is good no more", "it showed no key"}
+    assert "the key of alice is good no more" in reasons
+    text = (site.elsewhere.parent / "audit.log").read_text()
+    for file in site.folder.glob("*.json"):
+        assert json.loads(file.read_text())["secret"] not in text

@@ -70,6 +70,13 @@ class ObjectLost:
 
 
 @message
+class ValueRefused:
+    """object store -> client session: a value of your client was over the quota of its owner."""
+
+    reason: str
+
+
+@message
 class DeleteObject:
     """client session -> object store: this client needs it no more."""
 

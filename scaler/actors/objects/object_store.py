@@ -44,6 +44,7 @@ from scaler.actors.messages.objects import (
     StoreObject,
     SupplyObject,
     UseObjects,
+    ValueRefused,
 )
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.objects.copies import Copies, Retained, discard
@@ -561,4 +562,6 @@ def _within_quota(store: StoreObject) -> StoreObject:
         f"its {size:,} bytes are over the quota of its owner: the values of {payer} take {payer.n_bytes:,} bytes, "
         f"and may take {payer.terms.n_bytes:,}; delete objects or drop futures whose results nobody needs"
     )
+    if store.source is not None:
+        store.source.send(ValueRefused(reason))
     return replace(store, frames=LostFrames(size, reason), location=b"")

@@ -50,6 +50,7 @@ from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
 from scaler.ids import NO_ID, SchedulerId
+from scaler.keys.allowed import KEY_SHOWN
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
@@ -327,6 +328,9 @@ class Acceptor(Actor):
         identity = identity_of(arrived.hello, self._owner_of(arrived).name)
         if self._refusals.pop(identity.peer_id, "") != reason:  # else it tries again, and there is nothing new to tell
             logger.warning("refused: %s", reason)
+            owner, name = identity.owner, identity.label or ",".join(identity.worker_names[:1])
+            key = "" if arrived.permit is None else arrived.permit.public[:KEY_SHOWN]
+            self._services.audit("refused", owner, owner=owner, key=key, name=name, why=reason)
             if self._services.events.listener is not None:
                 role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
                 self._services.events.listener.send(PeerRefused(role, identity, reason))
@@ -340,6 +344,8 @@ class Acceptor(Actor):
 
     @handles(KeysEnded)
     def _keys_ended(self, ended: KeysEnded) -> None:
+        for key in sorted(ended.keys):
+            self._services.audit("revoked", key, key=key[:KEY_SHOWN])
         for peer in self._directory.peers.values():
             if peer.permit is not None and peer.permit.public in ended.keys:
                 peer.session.send(GiveUp(f"the key of {peer.permit.name} is good no more"))

@@ -32,6 +32,7 @@ from scaler.actors.messages.objects import (
     StoreObject,
     SupplyObject,
     UseObjects,
+    ValueRefused,
 )
 from scaler.actors.messages.outputs import OutputAsked
 from scaler.actors.messages.peers import InfoAsked, ReportStatistics, Resumed, SendAway, ShutdownAsked
@@ -181,7 +182,10 @@ class ClientSession(Session):
     def _submit(self, batch: Batch[Task]) -> None:
         specs = self._within_bounds(batch)
         if self._held or (self._owner.has_quota and self._context.adoption is None):
+            held = len(self._held)
             specs = self._held.admit(specs, self._tasks, self.actor_ref)
+            if not held and self._held:
+                self._say("over quota", f"{self._owner.why_full()}: tasks wait")
         self._begin(specs)
 
     def _begin(self, specs: Iterable[Task]) -> None:
@@ -212,6 +216,7 @@ class ClientSession(Session):
         if len(batch) <= room:
             return batch
         room = max(0, room)
+        self._say("over quota", f"{len(batch) - room:,} tasks were refused: its client has {most:,} open ones")
         for spec in batch[room:]:
             if spec.task_id not in self._tasks and spec.task_id not in self._held:
                 sentence = f"its client has {most} open tasks, more than the scheduler takes".encode()
@@ -286,6 +291,7 @@ class ClientSession(Session):
         """It is over the quota. A graph is taken as a whole, or not at all."""
         why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
         self._refused[spec.graph_id] = why.encode()
+        self._say("over quota", why)
         if len(self._refused) > GRAPHS_REFUSED_MOST:
             self._refused.popitem(last=False)
 
@@ -433,6 +439,10 @@ class ClientSession(Session):
         source, payer = self.actor_ref, self._payer_of_values()
         store = StoreObject(object_id, self._client_id, "", frames, True, source=source, payer=payer, is_result=True)
         self._object_store.send(store)
+
+    @handles(ValueRefused)
+    def _value_refused(self, refused: ValueRefused) -> None:
+        self._say("over quota", refused.reason)
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:

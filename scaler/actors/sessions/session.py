@@ -27,6 +27,8 @@ from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, R
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.slices import NextSlice, Slices
+from scaler.ids import public_id
+from scaler.keys.allowed import KEY_SHOWN
 from scaler.kit import Actor, ActorRef, Timer, handles
 
 logger = logging.getLogger(__name__)
@@ -83,6 +85,7 @@ class Session(Actor):
         self._check_silence_in(self._timeout_seconds, SILENT)
 
     def _tell_came(self, workers: tuple[ActorRef, ...] = ()) -> None:
+        self._say("began")
         listener = self._services.events.listener
         if listener is not None:
             listener.send(PeerCame(self.actor_ref, self.role, self._identity, workers))
@@ -153,7 +156,16 @@ class Session(Actor):
         self._tell_went(departure, reason)
         self.stop_now()
 
+    def _say(self, event: str, why: str = "") -> None:
+        """Have something kept about it."""
+        identity, permit = self._identity, self._peer.permit
+        name, number = identity.label or ",".join(identity.worker_names[:1]), public_id(identity.peer_id).hex()
+        key = "" if permit is None else permit.public[:KEY_SHOWN]
+        about = {"owner": identity.owner, "key": key, "peer": self.role, "name": name, "id": number, "why": why}
+        self._services.audit(event, identity.owner, **about)
+
     def _tell_went(self, departure: Departure, reason: str) -> None:
+        self._say("ended", f"{departure}: {reason}" if reason else departure)
         listener = self._services.events.listener
         if listener is not None:
             listener.send(PeerWent(self.actor_ref, self.role, self._identity, departure, reason))

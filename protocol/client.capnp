@@ -71,7 +71,7 @@ struct ClientHello {
   heard @9 :Data;                      # UInt64 column: if it goes on: the highest number of the scheduler that has come
   account @10 :Data;                   # UInt32 column: if resumes is not 0: the number of its account, which its tasks at agents still name
   dial @11 :Data;                      # UInt32 column: which of the client's connections this is, counted from 1; 0 = it does not count them
-  label @12 :List(Text);               # who and where it is, for people who watch: "user@host"
+  label @12 :List(Text);               # which program, and where, for people: "prices.py 4711, alice@host"
   begun @13 :Data;                     # UInt32 column: if it goes on: the dial of the connection on which its session began; 0 = it does not count
 }
 

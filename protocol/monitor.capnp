@@ -90,12 +90,13 @@ struct StateClient {
   # A client. Topic clients.
   count @0 :UInt32;        # number of items
   client @1 :List(Data);   # its short id
-  label @2 :List(Text);    # who and where: user@host, process
+  label @2 :List(Text);    # which program, and where: "prices.py 4711, alice@host"
   root @3 :List(Data);     # short id of the client outside of tasks that it works for; its own if it is that
   isAway @4 :Data;         # byte column: 1 = its connection is lost, and it is awaited
   open @5 :Data;           # UInt64 column: its tasks that have not ended
   waiting @6 :Data;        # UInt64 column: those of them that no worker has
   seenMs @7 :Data;         # UInt32 column: how long ago it was heard last
+  owner @8 :List(Text);    # to whom it belongs: a name on the list of keys, or a user; empty: nobody in particular
 }
 
 struct StateAgent {

@@ -86,6 +86,8 @@ class Client(Caller):
         key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml.
             None means the one that SCALER_KEY_FILE names, or that is found for the address (docs/howto/keys.md). Does
             nothing inside tasks.
+        name: of this program, up to 64 characters, as screens and logs show it beside its owner; None: its script and
+            process id. Does nothing inside tasks.
         {local}
 
     Raises:
@@ -108,13 +110,14 @@ class Client(Caller):
         dashboard: bool = False,
         stream_output: bool = False,
         key_file: str | os.PathLike[str] | None = None,
+        name: str | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
         place, file = lifetime.place_of(address, key_file)
         settings = lifetime.check_client(place, serializer, n_workers, local, dashboard, processes)
         # It refuses bad values.
         ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
-        shipped = Shipped(modules)
+        shipped, own_name = Shipped(modules), lifetime.check_name(name)
         here = task_context.current.address
         if here is not None and processes and place in (None, here):
             self._core = shared_core(
@@ -130,7 +133,7 @@ class Client(Caller):
             cluster = lifetime.start_cluster(processes, settings, not stream_output)
             place = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
-        link = lifetime.new_link(place, seconds, file)
+        link = lifetime.new_link(place, seconds, file, own_name)
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)
         if cluster is not None:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from scaler import starters, task_context
 from scaler.client.link.loose_ends import ends_by_exception
+from scaler.client.link.protocol import NAME_CHARACTERS
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import Endpoint
@@ -111,18 +112,32 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
 
 
-def new_link(address: str, seconds: Seconds, key_file: str | None = None) -> LinkThread:
+def new_link(address: str, seconds: Seconds, key_file: str | None = None, name: str = "") -> LinkThread:
     """Return a link to the scheduler at `address`.
 
     Args:
         key_file: with which to get in; None: the one that is found.
+        name: of the program, for people who watch; empty: its script and process id.
 
     Raises:
         ConfigError: if that is not an address, or there is a key that cannot be read.
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
-    return LinkThread(check_address(address).with_key(key_file), ClientId(random_id()), *seconds)
+    return LinkThread(check_address(address).with_key(key_file), ClientId(random_id()), *seconds, name=name)
+
+
+def check_name(name: Any) -> str:
+    """Return the name of a client as it travels; empty if none was given.
+
+    Raises:
+        ConfigError: if it cannot be one.
+    """
+    if name is None:
+        return ""
+    if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS or not name.isprintable():
+        raise ConfigError(f"name: take a str of 1 to {NAME_CHARACTERS} printable characters, not {name!r}")
+    return name
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:

@@ -159,7 +159,8 @@ def _buckets(durations: bytes) -> tuple[list[tuple[str, float]], int]:
 
 def _of_clients(model: Model) -> Iterator[Metric]:
     clients = list(islice(model.clients.values(), NAMES_MOST))
-    labels, rows = ["client", "label"], [((each.client.hex(), each.label), each) for each in clients]
+    labels = ["client", "label", "owner"]
+    rows = [((each.client.hex(), each.label, each.owner), each) for each in clients]
     opened = [(names, each.open) for names, each in rows]
     yield _gauges("scaler_client_open_tasks", "Tasks of a client that have not ended", labels, opened)
     waiting = [(names, each.waiting) for names, each in rows]

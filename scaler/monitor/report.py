@@ -74,7 +74,7 @@ def _waiting(model: Model) -> list[dict[str, Any]]:
 
 def _clients(model: Model) -> list[dict[str, Any]]:
     return [
-        {"id": each.client.hex(), "label": each.label, "open": each.open, "waiting": each.waiting}
+        {"id": each.client.hex(), "label": each.label, "owner": each.owner, "open": each.open, "waiting": each.waiting}
         for each in model.clients.values()
     ]
 

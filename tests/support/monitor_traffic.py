@@ -235,8 +235,17 @@ class Cluster:
         self._publish(
             "clients",
             [
-                StateClient(b"client01", "quant@ws14, 4711", b"client01", 0, self.rate * 119, self.rate * 119, 200),
-                StateClient(b"client02", "nightly@batch, 812", b"client02", 0, self.rate // 2, 0, 300),
+                StateClient(
+                    b"client01",
+                    "prices.py 4711, quant@ws14",
+                    b"client01",
+                    0,
+                    self.rate * 119,
+                    self.rate * 119,
+                    200,
+                    "alice",
+                ),
+                StateClient(b"client02", "nightly.py 812, batch@ws2", b"client02", 0, self.rate // 2, 0, 300, "batch"),
                 StateClient(b"client03", "web-7 <img src=x onerror=alert(1)>", b"client03", 1, 7, 0, 9000),
             ],
             at,

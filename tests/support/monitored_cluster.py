@@ -104,8 +104,8 @@ def functions() -> list[Any]:
 
 def clients() -> list[StateClient]:
     return [
-        StateClient(b"quant...", "quant@ws14", b"quant...", 0, 48_019, 47_989, 300),
-        StateClient(b"nightly.", "nightly", b"nightly.", 0, 201, 201, 1200),
+        StateClient(b"quant...", "quant@ws14", b"quant...", 0, 48_019, 47_989, 300, "alice"),
+        StateClient(b"nightly.", "nightly", b"nightly.", 0, 201, 201, 1200, "batch"),
         StateClient(b"web-7...", "web-7", b"web-7...", 1, 7, 7, 14_000),
     ]
 

@@ -74,4 +74,5 @@ def _subject(role: Role, identity: PeerIdentity) -> str:
     if names:
         more = f" and {len(names) - _NAMED_MOST} more" if len(names) > _NAMED_MOST else ""
         return f"{role} of {', '.join(names[:_NAMED_MOST])}{more}"
-    return f"{role} {identity.label or public_id(identity.peer_id).hex()}"
+    of_whom = f" of {identity.owner}" if identity.owner else ""
+    return f"{role} {identity.label or public_id(identity.peer_id).hex()}{of_whom}"

@@ -119,6 +119,7 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
                 n_open,
                 backlog.accounts.get(account_of(client_id), 0),
                 min(_UINT32_MOST, int(1000 * max(0.0, now - peer.heard_at))),
+                peer.owner.name,
             )
         )
     return items, len(clients)

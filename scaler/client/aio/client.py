@@ -66,6 +66,7 @@ class AsyncClient(AsyncCaller):
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             A thread does that.
         key_file: with the key that a scheduler on TCP asks for, as for `Client`.
+        name: of this program, as for `Client`.
 
     The other arguments are settings of a cluster that starts on this machine, as those of `Client`.
 
@@ -87,6 +88,7 @@ class AsyncClient(AsyncCaller):
         dashboard: bool = False,
         stream_output: bool = False,
         key_file: str | os.PathLike[str] | None = None,
+        name: str | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
         place, file = lifetime.place_of(address, key_file)
@@ -97,7 +99,7 @@ class AsyncClient(AsyncCaller):
         self._dashboard: page.Dashboard | None = None
         self._shipped = Shipped(modules)
         self._address = place or task_context.current.address
-        self._key_file = file
+        self._key_file, self._name = file, lifetime.check_name(name)
         if self._address is None and not self._local:
             self._address = address_from_settings()
         self._profiling = profiling
@@ -165,7 +167,7 @@ class AsyncClient(AsyncCaller):
             endpoint = check_address(self._address).with_key(self._key_file)
             check_working_directory()
             loop = asyncio.get_running_loop()
-            link = AsyncLink(endpoint, self._identity, *self._seconds, loop)
+            link = AsyncLink(endpoint, self._identity, *self._seconds, loop, self._name)
             if self._stream_output and not link.is_nested:
                 OutputPrinter(link.follow_output)
             core = self._core = AsyncCore(link, self._serializer, self._profiling, self._shipped)

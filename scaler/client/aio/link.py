@@ -41,6 +41,7 @@ class AsyncLink(Link):
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
         loop: runs in this thread.
+        name: of the program, for people who watch; empty: its script and process id.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class AsyncLink(Link):
         timeout_seconds: float,
         heartbeat_seconds: float,
         loop: asyncio.AbstractEventLoop,
+        name: str = "",
     ) -> None:
         self.loop = loop
         self._thread = threading.get_ident()
@@ -62,7 +64,7 @@ class AsyncLink(Link):
         self._is_turn_due = False
         self._timer: asyncio.TimerHandle | None = None
         patience = Patience(heartbeat_seconds, timeout_seconds)
-        super().__init__(endpoint, client_id, patience, "await or asyncio.wait(futures)")
+        super().__init__(endpoint, client_id, patience, "await or asyncio.wait(futures)", name=name)
         if self.is_nested:
             task_context.current.keep_while(self._work.is_waiting, self.abandon)
         self._turn_soon()

@@ -63,6 +63,7 @@ class Link:
         patience: how long to wait for what.
         advice: what the client calls to wait for its futures.
         label: of a client that runs no tasks, for people who watch.
+        name: of the program, for people who watch; empty: its script and process id.
         wake_descriptors: readable when another thread wants to end a wait.
     """
 
@@ -77,6 +78,7 @@ class Link:
         advice: str,
         label: str = "",
         wake_descriptors: tuple[int, ...] = (),
+        name: str = "",
     ) -> None:
         self.address = endpoint.address
         self.client_id = client_id
@@ -89,7 +91,7 @@ class Link:
         self._work = OpenWork(self.limit)
         transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)
         self._connection = Connection(transport, *wake_descriptors)
-        hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label)
+        hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label, name)
         self._protocol = ClientProtocol(hello, self._connection, patience, self._work)
         self.advice = self._protocol.advice
         links.add(self)

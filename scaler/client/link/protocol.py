@@ -18,6 +18,7 @@ import math
 import os
 import platform
 import socket
+import sys
 import time
 from collections.abc import Callable, Container
 from concurrent.futures import CancelledError
@@ -37,6 +38,7 @@ from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import Action, Event
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
+from scaler.texts import printable
 from scaler.version import __version__
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -398,16 +400,33 @@ class ClientProtocol:
         )
 
 
-def make_hello(client_id: ClientId, nest: TaskContext, label: str = "") -> ClientHello:
+NAME_CHARACTERS = 64
+"""The most characters of the name of a client."""
+
+
+def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: str = "") -> ClientHello:
     """Return the hello of a client.
 
     Args:
         nest: the task that the client is inside of, if it is inside of one of this scheduler.
         label: of one that runs no tasks, before that of this process. Its Python need not be that of the workers.
+        name: of the program, for people who watch; empty: its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)
-    full_label = f"{label} {_LABEL}" if label else _LABEL
+    program = name or _program(is_nested=nest.agent_token != NO_ID)
+    full_label = f"{label} {_LABEL}" if label else f"{program}, {_LABEL}"
     return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=full_label)
+
+
+def _program(is_nested: bool) -> str:
+    """Return the name of the script that runs here, and the id of the process."""
+    if is_nested:
+        return f"a task in process {os.getpid()}"
+    script = sys.argv[0] if sys.argv else ""  # an embedded interpreter may have none
+    name = {"": "python", "-c": "python -c", "-m": "python -m"}.get(script) or os.path.basename(script)  # noqa: PTH119
+    if name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):
+        name = "notebook"
+    return f"{printable(name, NAME_CHARACTERS)} {os.getpid()}"
 
 
 def _label() -> str:

@@ -51,6 +51,7 @@ class LinkThread(Link):
         heartbeat_seconds: the time between two heartbeats.
         silence_seconds: how long a scheduler may be silent before a new connection is tried.
         label: of a client that runs no tasks, for people who watch.
+        name: of the program, for people who watch; empty: its script and process id.
     """
 
     _put: Callable[[Entry | Command], None]
@@ -63,6 +64,7 @@ class LinkThread(Link):
         heartbeat_seconds: float,
         silence_seconds: float | None = None,
         label: str = "",
+        name: str = "",
     ) -> None:
         self.callbacks = Callbacks()
         self._is_left = False
@@ -80,7 +82,7 @@ class LinkThread(Link):
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
         advice = "future.result() or concurrent.futures.wait(futures)"
         try:
-            super().__init__(endpoint, client_id, patience, advice, label, (self._inbox.descriptor,))
+            super().__init__(endpoint, client_id, patience, advice, label, (self._inbox.descriptor,), name)
         except BaseException:  # raised again: a key that cannot be read
             self._inbox.end()
             raise

@@ -140,6 +140,7 @@ def _client(model: Model, key: Any) -> Details:
         return Details("client", [DetailLine("This client is not there any more.")])
     lines = [
         DetailLine(f"id        {each.client.hex()}"),
+        DetailLine(f"owner     {each.owner or 'nobody in particular'}"),
         DetailLine(f"tasks     {each.open:,} open, {each.waiting:,} of them wait for a worker"),
         DetailLine(
             f"heard     {units.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else "")

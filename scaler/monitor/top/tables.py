@@ -195,6 +195,7 @@ def clients_table(model: Model, width: int) -> Table:
     """Clients, those with the most open tasks first."""
     fields = [
         Field("client", 0, right=False),
+        Field("owner", 12, right=False),
         Field("open", 10),
         Field("waiting", 10),
         Field("seen", 5),
@@ -206,6 +207,7 @@ def clients_table(model: Model, width: int) -> Table:
             each.client,
             [
                 each.label or each.client.hex(),
+                each.owner or "-",
                 units.count(each.open, 10),
                 units.count(each.waiting, 10),
                 units.ago(each.seen_ms / 1000),
@@ -215,7 +217,7 @@ def clients_table(model: Model, width: int) -> Table:
         )
         for each in ranked
     ]
-    return _spread(fields, lines, width, ("No client is connected.",), ("seen", "state", "waiting"))
+    return _spread(fields, lines, width, ("No client is connected.",), ("seen", "state", "owner", "waiting"))
 
 
 def failures_table(model: Model, width: int) -> Table:

@@ -82,7 +82,7 @@ class ClientHello:
     dial: U32 = 0
     """which of its connections this is, from 1: a hello may be overtaken by the next one; 0: it does not count them"""
     label: Text = ""
-    """who and where it is, for people"""
+    """which program it is, and where, for people"""
     begun: U32 = 0
     """if it goes on: the `dial` of the connection on which its session began; 0: it does not count them"""
 

@@ -102,6 +102,7 @@ class StateClient:
     open: U64 = 0
     waiting: U64 = 0
     seen_ms: U32 = 0
+    owner: Text = ""
 
 
 @travels(SCHEDULER_TO_MONITOR)

@@ -27,8 +27,8 @@ def new_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client
     """Make clients that look for a silent scheduler soon."""
     clients: list[Client] = []
 
-    def impatient_link(*arguments: Any) -> LinkThread:
-        return LinkThread(*arguments, silence_seconds=0.5)
+    def impatient_link(*arguments: Any, **options: Any) -> LinkThread:
+        return LinkThread(*arguments, silence_seconds=0.5, **options)
 
     def new(address: str, **settings: Any) -> Client:
         clients.append(Client(address, **{"heartbeat_interval_seconds": 0.02, **settings}))

@@ -73,14 +73,20 @@ class TestSettings:
             ("dashboard", False),
             ("stream_output", False),
             ("key_file", None),
+            ("name", None),
             ("local", inspect.Parameter.empty),
         ]
         assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
         assert {row.name: row.default for row in ClientConfig.rows()} == {
             parameter.name: parameter.default
             for parameter in parameters
-            if parameter.name not in {"serializer", "n_workers", "modules", "processes", "dashboard", "local"}
+            if parameter.name not in {"serializer", "n_workers", "modules", "processes", "dashboard", "name", "local"}
         }
+
+    @pytest.mark.parametrize("name", ["", " ", "x" * 65, "two\nlines", 5])
+    def test_a_name_that_cannot_be_shown_is_refused(self, name: Any) -> None:
+        with pytest.raises(ConfigError, match="name: take a str of 1 to 64 printable characters"):
+            Client("ipc:///nobody", name=name)
 
     def test_each_setting_of_a_cluster_is_an_option_of_its_client(self) -> None:
         table, renamed = LOCAL_CLUSTER

@@ -110,10 +110,12 @@ def test_workers_and_their_agents() -> None:
 
 def test_clients_and_failures() -> None:
     model = heard("scheduler", scheduler())
-    heard("clients", StateClient(b"c" * 8, "quant@ws14", b"c" * 8, 0, 40, 30), model=model)
+    client = StateClient(b"c" * 8, "prices.py 4711, quant@ws14", b"c" * 8, 0, 40, 30, owner="alice")
+    heard("clients", client, model=model)
     heard("failures", StateFailure(b"f" * 8, "ValueError", "bad", b"p" * 8, "price", 12), model=model)
     scrape = Scrape(model)
-    assert scrape.of("scaler_client_open_tasks", client=(b"c" * 8).hex(), label="quant@ws14") == 40
+    names = {"client": (b"c" * 8).hex(), "label": "prices.py 4711, quant@ws14", "owner": "alice"}
+    assert scrape.of("scaler_client_open_tasks", **names) == 40
     assert scrape.of("scaler_failures_total", failure=(b"f" * 8).hex(), type="ValueError", function="price") == 12
 
 

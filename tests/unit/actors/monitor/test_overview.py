@@ -8,7 +8,10 @@ import pytest
 
 from scaler.actors.monitor.overview import CLIENTS_MOST, Objects, client_items
 from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.actors.peers.owners import Owner
 from scaler.ids import ObjectId
+
+ALICE = Owner("alice")
 
 
 def store(table: ObjectTable, number: int, size: int) -> None:
@@ -35,13 +38,18 @@ def test_of_many_clients_those_with_most_tasks_are_shown_but_each_scaler_scale_b
     labels = [f"a@b {number}" for number in range(n_clients)]
     labels[0] = "scale-00000000 a@b"
     peers = {
-        ("client", client_id): SimpleNamespace(identity=SimpleNamespace(label=label), connection=b"x", heard_at=0.0)
+        ("client", client_id): SimpleNamespace(
+            identity=SimpleNamespace(label=label), connection=b"x", heard_at=0.0, owner=ALICE
+        )
         for client_id, label in zip(ids, labels, strict=True)
     }
-    peers["client", b"y" * 16] = SimpleNamespace(identity=None, connection=b"", heard_at=0.0)  # it has said no hello
+    peers["client", b"y" * 16] = SimpleNamespace(
+        identity=None, connection=b"", heard_at=0.0, owner=ALICE
+    )  # it has said no hello
     accounts = SimpleNamespace(is_inside=lambda _client: False, of=lambda _client: 0)
     sources: Any = SimpleNamespace(directory=SimpleNamespace(accounts=accounts, peers=peers))
     backlog: Any = SimpleNamespace(open=Counter({each: number for number, each in enumerate(ids)}), accounts={})
     items, total = client_items(sources, backlog, 1.0)
     assert (len(items), total) == (CLIENTS_MOST, n_clients + 1)
     assert [each.label for each in items[:2]] == [labels[0], labels[-1]]
+    assert items[0].owner == "alice"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
+import os
 import pickle
 import threading
 import time
@@ -647,3 +648,23 @@ class TestOutputOfTasks:
         speaker.ask_output(TaskId(b"t" * 16), print, report=True)
         speaker._outputs.resend()
         assert work.out == [OutputRequest(1, TaskId(b"t" * 16), 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("/home/me/prices.py", "prices.py"),
+        ("-c", "python -c"),
+        ("", "python"),
+        ("/x/ipykernel_launcher.py", "notebook"),
+        ("od\nd.py", "od\\nd.py"),
+    ],
+)
+def test_a_client_is_known_by_its_script_and_process_or_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, script: str, shown: str
+) -> None:
+    monkeypatch.setattr("sys.argv", [script])
+    client_id = ClientId(b"c" * 16)
+    assert make_hello(client_id, TaskContext()).label.startswith(f"{shown} {os.getpid()}, ")
+    assert make_hello(client_id, TaskContext(), name="night run").label.startswith("night run, ")
+    assert make_hello(client_id, TaskContext(), "scale-1", "night run").label.startswith("scale-1 ")

@@ -136,8 +136,8 @@ function noWorkers(data, strip) {
 function clientTable(clients) {
   const lost = () => h("span", { class: "failed" }, "  lost, awaited");
   const name = (row) => (row.is_away ? h("span", {}, row.label, lost()) : row.label);
-  const rows = clients.map((row) => [name(row), count(row.open), count(row.waiting), ago(row.seen)]);
-  return plainTable("Clients", ["cut", "num", "num", "num"], rows, ["Client", "Open", "Waiting", "Seen"]);
+  const rows = clients.map((row) => [name(row), row.owner || "-", count(row.open), count(row.waiting), ago(row.seen)]);
+  return plainTable("Clients", ["cut", "", "num", "num", "num"], rows, ["Client", "Owner", "Open", "Waiting", "Seen"]);
 }
 
 const eventTable = (events) => plainTable("Events", ["num", "", "cut"],

@@ -3,7 +3,8 @@
 cloudpickle forgets that a class has slots when it sends the class by value: its objects would have a `__dict__` in the
 worker, and could not be read where the class is that of the program. It sends a function with a cache
 (`functools.cache`, `functools.lru_cache`) by name, which leads nowhere if the function is one of the main script. And
-it cannot send a `functools.cached_property`, which has a lock until Python 3.12.
+it cannot send a `functools.cached_property`, which has a lock until Python 3.12. From version 3.1.3 on it leaves out the
+name of the file that code is from, which tracebacks need.
 
 Must never: write what cloudpickle can write in another way.
 """
@@ -16,7 +17,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable
 from enum import Enum
-from types import FunctionType, MemberDescriptorType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Any, ClassVar, TypeAlias
 
 import cloudpickle
@@ -75,11 +76,21 @@ def _has_slots(cls: type) -> bool:
     )
 
 
+def _reduced_code(code: CodeType) -> Reduced:
+    make, arguments, *rest = _reduced_code_without_file(code)
+    file = "".join(code.co_filename)  # a string of its own, so that the pickle does not depend on who else has it
+    return make, tuple(file if part == _NO_FILE else part for part in arguments), *rest
+
+
 _REDUCED: dict[type, Callable[[Any], Reduced]] = {
     _Cached: _reduced_cached,
     functools.cached_property: _reduced_property,
 }
 _cloudpickles, *_others = cloudpickle.Pickler.dispatch_table.maps
+_NO_FILE = "<dynamic-code>"
+_reduced_code_without_file: Callable[[CodeType], Reduced] = _cloudpickles[CodeType]
+if _NO_FILE in _reduced_code_without_file(_reduced_code.__code__)[1]:
+    _REDUCED[CodeType] = _reduced_code
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]

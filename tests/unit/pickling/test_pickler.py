@@ -150,6 +150,15 @@ def test_a_cached_function_of_a_module_travels_by_name_unless_its_module_does_no
     assert read("a*")("abc")
 
 
+def test_code_keeps_the_name_of_its_file_which_tracebacks_show() -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer(): return lambda: 1 / 0", "/somewhere/script.py", "exec"), namespace)
+    pickled = pickler.dumps(namespace["outer"])
+    outer = pickle.loads(pickled)
+    assert [each.__code__.co_filename for each in (outer, outer())] == ["/somewhere/script.py"] * 2
+    assert pickler.dumps(namespace["outer"]) == pickled
+
+
 def test_each_object_is_looked_up_as_often_as_by_cloudpickle() -> None:
     maps = pickler.Pickler.dispatch_table.maps
     assert [type(each) for each in maps] == [type(each) for each in cloudpickle.Pickler.dispatch_table.maps]

@@ -2,8 +2,8 @@
 
 cloudpickle forgets that a class has slots when it sends the class by value: its objects would have a `__dict__` in the
 worker, and could not be read where the class is that of the program. It sends a function with a cache
-(`functools.cache`, `functools.lru_cache`) by name, which leads nowhere if the function is one of the main script. And
-it cannot send a `functools.cached_property`, which has a lock until Python 3.12. From version 3.1.3 on it leaves out the
+(`functools.cache`, `functools.lru_cache`) by name, which leads nowhere if the function is one of the main script. It
+cannot send a `functools.cached_property`, which has a lock until Python 3.12. From version 3.1.3 on it leaves out the
 name of the file that code is from, which tracebacks need.
 
 Must never: write what cloudpickle can write in another way.

@@ -90,13 +90,12 @@ class Contacts:
     def _check_ended(self, scheduler: SchedulerParty, name: str, contact: _Contact, is_client: bool) -> None:
         """Complain if the session of a party goes on whose connection was closed, and has not come back.
 
-        A client in a task has no time-out: its agent says that its process is dead. If nothing has come from that agent
-        since, its own session must end first.
+        A client in a task has no time-out: its agent says that its process is dead, or ends with its own session.
         """
         if scheduler is not self._scheduler or not scheduler.runs or self._contacts.get(name) is not contact:
             return
         was_stopped = scheduler.stopped_at >= contact.heard_at
-        if self._is_silent_with_its_agent(name, contact):
+        if self._may_go_on(name, contact):
             again = partial(self._check_ended, scheduler, name, contact, is_client)
             self._world.at(self._limits.worker_timeout_seconds, again)
             return
@@ -104,14 +103,18 @@ class Contacts:
             if self.name_of(peer_id) == name and not (peer.connection or was_stopped) and (kind == CLIENT) == is_client:
                 self._world.complain(f"the session of {name} goes on though its connection was closed, and is not back")
 
-    def _is_silent_with_its_agent(self, name: str, contact: _Contact) -> bool:
-        """Return whether nothing has come from the agent of a client in a task since the end of its connection, while
-        the session of that agent goes on.
+    def _may_go_on(self, name: str, contact: _Contact) -> bool:
+        """Return whether the session of a client in a task may go on without a connection: its process lives, or
+        nothing has come since from its agent, which would say that it does not, and whose own session goes on.
         """
         agent = name.partition(".")[0]
         its = self._contacts.get(agent)
         assert contact.closed_at is not None
-        is_silent = its is not None and its is not contact and its.heard_at <= contact.closed_at
+        if its is None or its is contact:
+            return False
+        if self._lines[name].dialer.party.is_alive:
+            return True
+        is_silent = its.heard_at <= contact.closed_at + self._beat + TOLERANCE_SECONDS
         return is_silent and any(self.name_of(peer_id) == agent for _, peer_id in self._directory.peers)
 
     def dropped(self, name: str) -> None:

@@ -119,7 +119,10 @@ class System:
                 world.complain(left)
             program.act(lambda user: user.leave())
         self._end_clients()
-        has_dead = any(not party.is_alive for party in (*self.agents, *self.programs, *self.strangers))
+        # The results of an agent whose session has ended wait as long for who may claim them.
+        has_dead = bool(self.contacts.lost) or any(
+            not party.is_alive for party in (*self.agents, *self.programs, *self.strangers)
+        )
         timeout = max(self.limits.client_timeout_seconds, self.limits.worker_timeout_seconds) if has_dead else 0.0
         world.run(timeout + 5.0)
         self._end_clients()  # a task of a dead client may have begun elsewhere meanwhile

@@ -64,6 +64,10 @@ LATE_SECONDS = 2.5
 """How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
 
 
+LOST_MOST = 1024
+"""So many lost results are remembered, for who asks for one before it hears that it is lost."""
+
+
 class StoredObject:
     """One object and who needs it."""
 
@@ -146,6 +150,8 @@ class ObjectTable:
         """
         self.early: dict[ObjectId, list[FetchObject]] = {}
         """what agents have asked for meanwhile, and is not here yet"""
+        self.lost_last: dict[ObjectId, str] = {}
+        """the results that were lost last, and why: a client may ask for one before it hears that"""
         self.size_bytes = 0
         """of all objects together, and of the arguments that travel with open tasks"""
         self.shared_bytes = 0
@@ -259,6 +265,7 @@ class ObjectStore(Actor):
         self._table.count(store.object_id, stored, 1)
         if store.is_function:
             self._table.functions[store.object_id] = stored
+        self._table.lost_last.pop(store.object_id, None)
         self._retained.remove(store.object_id)  # the copies are of use again
         if store.owner is None:  # a result: copies that are older may be of another one
             self._delete_copies(store.object_id)
@@ -339,6 +346,10 @@ class ObjectStore(Actor):
         stored.holders.clear()
         if object_id not in self._table.users:
             self._forget(object_id, stored)
+            lost_last = self._table.lost_last
+            lost_last[object_id] = lost.reason
+            if len(lost_last) > LOST_MOST:
+                del lost_last[next(iter(lost_last))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
         """Give those that wait for an object its bytes; none: it is lost."""
@@ -438,7 +449,9 @@ class ObjectStore(Actor):
         if stored is None and fetch.host is not None and self._table.saying_again:
             self._table.early.setdefault(fetch.object_id, []).append(fetch)
         elif stored is None:
-            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, ()))
+            reason = self._table.lost_last.get(fetch.object_id, "")
+            found = LOST if reason else NOT_FOUND
+            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, found, (), reason=reason))
         else:
             if fetch.host is not None and not stored.lost:
                 self._copies.add(fetch.object_id, fetch.host)

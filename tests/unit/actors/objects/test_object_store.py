@@ -25,6 +25,7 @@ from scaler.actors.messages.objects import (
     UseObjects,
 )
 from scaler.actors.objects import copies
+from scaler.actors.objects import object_store as objects_module
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore, ObjectTable
 from scaler.actors.slices import SLICE_STEPS
@@ -603,6 +604,24 @@ def test_a_graph_that_needs_what_is_lost_already_is_told(scene: Scene) -> None:
     graph, graph_ref = scene.bench.recorder()
     scene.tell(UseObjects(ONE, graph_ref))
     assert len(graph.take(ObjectLost)) == 1
+
+
+def test_who_asks_for_a_result_before_it_hears_of_the_loss_is_told_of_that(scene: Scene) -> None:
+    """Else it would take the result for deleted, and not have it made again."""
+    keep_located(scene)
+    scene.tell(HostLeft(scene.node_ref, "why"), FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
+    assert scene.is_empty()
+    scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True), DeleteObject(ONE, ANN))
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 0, ())]
+
+
+def test_only_so_many_losses_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects_module, "LOST_MOST", 0)
+    keep_located(scene)
+    scene.tell(HostLeft(scene.node_ref, "why"))
+    assert scene.table.lost_last == {}
 
 
 def test_a_result_that_was_lost_on_its_way_here_is_told_as_lost(scene: Scene) -> None:

@@ -12,6 +12,8 @@ from typing import Protocol
 from scaler.actors.insight.events import Events
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
+from scaler.actors.peers.owners import Owner
+from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
@@ -56,6 +58,10 @@ def no_audit(_event: str, _source: str, /, **_about: str) -> None:
     """Keep nothing."""
 
 
+def _nobody_pays(_object_id: ObjectId) -> Owner | None:
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Services:
     """The actors and values that outlive a session."""
@@ -76,5 +82,7 @@ class Services:
     """returns for how many seconds the scheduler itself was stopped since a time of its clock"""
     value_bytes: Callable[[], int]
     """returns the most bytes of one value now; 0: there is no limit"""
+    payer_of: Callable[[ObjectId], Owner | None] = _nobody_pays
+    """returns whose an object is; None: it is shared, or not here"""
     audit: Audit = no_audit
     """says what is to be kept of peers and their owners"""

@@ -129,6 +129,7 @@ class SchedulerTree:
             read_options=read_options,
             paused_since=paused_since,
             value_bytes=value_bytes,
+            payer_of=self.objects.payer_of,
             audit=self._audit,
         )
 

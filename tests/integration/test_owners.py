@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scaler import AuthenticationError, Client, MissingObjects
+from scaler.client.object_reference import ObjectReference
 from scaler.keys.folder import Pair
 from tests.integration.test_keys import Site
 from tests.support.processes import wait_until
@@ -73,6 +74,9 @@ def test_tasks_over_a_quota_wait_and_say_why_and_go_on(site: Site) -> None:
     gate = site.elsewhere / "open"
     with Client(site.address, key_file=alice) as client, Client(site.address, key_file=alice) as other:
         held = [client.submit(wait_for_file, str(gate)) for _ in range(2)]
+        wait_until(
+            lambda: {each.story().waits_for for each in held} <= {"worker", "no room"}, "the first two are there"
+        )
         third = other.submit(pow, 2, 10)
         found = wait_until(lambda: (story := third.story()).waits_for == "quota" and story, "the quota is full")
         assert found.sentence.startswith("its owner, alice, has 2 open tasks, and may have 2; it starts when")
@@ -123,3 +127,19 @@ def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
     text = (site.elsewhere.parent / "audit.log").read_text()
     for file in site.folder.glob("*.json"):
         assert json.loads(file.read_text())["secret"] not in text
+
+
+def test_what_one_owner_has_stored_is_no_argument_of_another(site: Site) -> None:
+    alice, bob = site.allow("alice"), site.allow("bob")
+    site.cluster()
+    with (
+        Client(site.address, key_file=alice) as of_alice,
+        Client(site.address, key_file=alice) as also_of_alice,
+        Client(site.address, key_file=bob) as of_bob,
+    ):
+        own = of_alice.send_object(b"secret" * 1000)
+        told = ObjectReference(own.name, own.object_id, own.size)  # as one that has heard of it can make it
+        assert also_of_alice.submit(len, told).result(PATIENCE_SECONDS) == 6000
+        with pytest.raises(MissingObjects, match="belongs to somebody else, who alone may read it"):
+            of_bob.submit(len, told).result(PATIENCE_SECONDS)
+        assert of_bob.submit(len, b"own").result(PATIENCE_SECONDS) == 3

@@ -119,6 +119,8 @@ class FetchObject:
     host: ActorRef | None
     by_value: bool = False
     """the bytes and not their location"""
+    reader: Owner | None = None
+    """who wants to read it, if only its owner may: a client outside of tasks"""
 
 
 @message

@@ -173,6 +173,11 @@ class ObjectTable:
             stored.payer.count_bytes(sign * size)
         self.shared_bytes += sign * stored.shared_bytes
 
+    def payer_of(self, object_id: ObjectId) -> Owner | None:
+        """Return whose an object is: only they may read it; None: it is a function, or is not here."""
+        stored = self.objects.get(object_id)
+        return None if stored is None else stored.payer
+
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners, functions that only hosts have."""
         return {
@@ -235,6 +240,10 @@ class ObjectStore(Actor):
 
     def _own(self, owner: ClientId, stored: StoredObject, store: StoreObject) -> None:
         stored.owners.add(owner)
+        if stored.payer is None and store.payer is not None:  # an agent had it before its owner said so
+            self._table.count(store.object_id, stored, -1)
+            stored.payer = store.payer
+            self._table.count(store.object_id, stored, 1)
         if store.held:
             stored.holders.add(owner)
         if store.source is not None and not stored.is_function and stored.source is not store.source:
@@ -446,6 +455,10 @@ class ObjectStore(Actor):
     @handles(FetchObject)
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
+        if stored is not None and fetch.reader is not None and stored.payer not in (None, fetch.reader):
+            reason = f"it does not belong to {fetch.reader}"
+            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, (), reason=reason))
+            return
         if stored is None and fetch.host is not None and self._table.saying_again:
             self._table.early.setdefault(fetch.object_id, []).append(fetch)
         elif stored is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -57,7 +57,7 @@ from scaler.actors.sessions.resubmission import Either, Resubmission
 from scaler.actors.sessions.session import Farewell, Session
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
-from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
+from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id, split_ids
 from scaler.kit import ActorRef, ChildFailed, handles
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import (
@@ -100,6 +100,8 @@ COME_BACK_SECONDS = 5.0
 
 SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
+
+FOREIGN = b"an object that it names belongs to somebody else, who alone may read it"
 
 GRAPHS_REFUSED_MOST = 1024
 """Of so many graphs it is known why they were refused: the last ones."""
@@ -188,13 +190,32 @@ class ClientSession(Session):
                 self._say("over quota", f"{self._owner.why_full()}: tasks wait")
         self._begin(specs)
 
+    @property
+    def _reader(self) -> Owner | None:
+        """Whose objects it may read; None: those of everybody."""
+        return None if self._peer.is_admin else self._owner
+
     def _begin(self, specs: Iterable[Task]) -> None:
         tasks, spawn, context = self._tasks, self.spawn, self._context
+        if self._reader is not None:
+            specs = self._without_foreign(specs)
         before = len(tasks)
         for spec in specs:
             if spec.task_id not in tasks:  # else it was sent again after a cut
                 tasks[spec.task_id] = spawn(TaskActor(spec, context))
         self._owner.tasks += len(tasks) - before
+
+    def _without_foreign(self, specs: Iterable[Task]) -> Iterator[Task]:
+        """Refuse tasks that name objects of other owners."""
+        for spec in specs:
+            if spec.object_ids and self._is_foreign(spec.object_ids):
+                self._outbox.put(self._peer, TaskResult(spec.task_id, TaskStatus.MISSING_OBJECTS, FOREIGN, 0))
+            else:
+                yield spec
+
+    def _is_foreign(self, object_ids: bytes) -> bool:
+        payer_of, reader = self._services.payer_of, self._reader
+        return any(payer_of(ObjectId(packed)) not in (None, reader) for packed in split_ids(object_ids))
 
     @handles(RoomInQuota)
     def _room_in_quota(self, _news: RoomInQuota) -> None:
@@ -304,6 +325,12 @@ class ClientSession(Session):
         for graph_id, nodes in by_graph(batch).items():
             self._bare.discard(graph_id)
             graph = self._open_graph(graph_id)
+            if self._reader and any(node.object_ids and self._is_foreign(node.object_ids) for node in nodes):
+                self._refused[graph_id] = FOREIGN
+                self._refuse(nodes)
+                if graph is not None:
+                    graph.send(CancelGraph())
+                continue
             if graph is not None:
                 graph.send(nodes)
             elif self._resubmission is not None and self._resubmission.has_graph(graph_id):
@@ -338,6 +365,7 @@ class ClientSession(Session):
             if node.wanted:
                 sentence = self._refused.get(node.graph_id, b"")
                 status = TaskStatus.NO_WORKER if sentence else TaskStatus.NOT_FOUND
+                status = TaskStatus.MISSING_OBJECTS if sentence is FOREIGN else status
                 sentence = sentence or b"the scheduler does not know the graph of this task"
                 self._outbox.put(self._peer, TaskResult(node.task_id, status, sentence, 0))
 
@@ -451,7 +479,9 @@ class ClientSession(Session):
     @handles(Batch[ObjectRequest])
     def _request(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._peer, None, bool(request.by_value)))
+            self._object_store.send(
+                FetchObject(request.object_id, self._peer, None, bool(request.by_value), self._reader)
+            )
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:

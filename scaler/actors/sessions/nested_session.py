@@ -55,6 +55,10 @@ class NestedSession(ClientSession):
         """Return somebody whose tasks are not bounded: parents, which are counted, wait for these."""
         return Owner(NOBODY)
 
+    @property
+    def _reader(self) -> None:
+        """Return None: its process gets references with the tasks of several owners."""
+
     def _payer_of_values(self) -> Owner:
         """Return the owner of the task that its process worked for when it submitted something last."""
         return self._last_owner

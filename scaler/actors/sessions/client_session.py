@@ -266,7 +266,10 @@ class ClientSession(Session):
     @handles(TaskResult)
     def _done(self, result: TaskResult) -> None:
         if self._tasks.pop(result.task_id, None) is not None:
-            self._owner.end(1)
+            owner = self._owner
+            owner.tasks -= 1
+            if owner.held:
+                owner.wake()
             if self._awaited:
                 self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
             self._outbox.put(self._peer, result)

@@ -28,6 +28,7 @@ struct ClientToScheduler {
       explainRequest @13 :ExplainRequest;
       graphInput @14 :GraphInput;
       outputRequest @15 :OutputRequest;
+      jobRequest @16 :JobRequest;
     }
   }
 }
@@ -53,6 +54,7 @@ struct SchedulerToClient {
       explainResponse @10 :ExplainResponse;
       outputLine @11 :OutputLine;
       outputResponse @12 :OutputResponse;
+      jobResponse @13 :JobResponse;
     }
   }
 }
@@ -268,4 +270,28 @@ struct OutputResponse {
   count @0 :UInt32;   # number of items
   number @1 :Data;    # UInt32 column: of the request
   dropped @2 :Data;   # UInt32 column: so many of its lines were left out in all
+}
+
+struct JobRequest {
+  # Of a job that the scheduler keeps. Answered by one JobResponse. Said again after a reset, it does nothing twice.
+  count @0 :UInt32;        # number of items
+  number @1 :Data;         # UInt32 column: made up by the client
+  verb @2 :Data;           # byte column: what is asked, see README.md
+  name @3 :List(Text);     # the job
+  first @4 :Data;          # UInt64 column: a row, or a place in the order of READ_NEW
+  amount @5 :Data;         # UInt32 column: how many rows; or a switch, or a kind, as the verb says
+  body @6 :List(Data);     # terms as JSON, a hash, or an id, as the verb says
+  frames @7 :Data;         # UInt32 column: number of frames of each item, which follow the message: a block of arguments, or an object
+}
+
+struct JobResponse {
+  # The answer to a JobRequest.
+  count @0 :UInt32;        # number of items
+  number @1 :Data;         # UInt32 column: of the request
+  status @2 :Data;         # byte column: 0 = known, 1 = rows, 2 = refused, 3 = there is no such job
+  first @3 :Data;          # UInt64 column: of the first row, where rows come in the order in which they ended
+  amount @4 :Data;         # UInt32 column: how many rows
+  body @5 :List(Data);     # JSON, or the heads of rows, see README.md
+  reason @6 :List(Text);   # of a refusal, as a sentence
+  frames @7 :Data;         # UInt32 column: number of frames of each item, which follow the message: the values of the rows, one after the other
 }

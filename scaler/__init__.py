@@ -19,10 +19,12 @@ from scaler.version import __version__
 if TYPE_CHECKING:
     from scaler.client.aio.client import AsyncClient
     from scaler.client.aio.future import AsyncFuture
+    from scaler.client.aio.job import AsyncJob
     from scaler.client.calls.options import TaskOptions
     from scaler.client.client import Client
     from scaler.client.future import ScalerFuture
     from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+    from scaler.client.jobs.job import Job
     from scaler.client.object_reference import ObjectReference
     from scaler.client.progress.futures import progress
     from scaler.cluster.child_process import StartError
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
         ClientShutdownException,
         DeserializeObjectError,
         DisconnectedError,
+        JobConflictError,
+        JobError,
         MissingObjects,
         NotAllowedError,
         NoWorkerError,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
         SerializeObjectError,
         TaskFailedError,
         TaskNotFoundError,
+        TooManyFailuresError,
         WorkerDiedError,
     )
     from scaler.pickling.serialization import DefaultSerializer, Serializer
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncFuture",
+    "AsyncJob",
     "AuthenticationError",
     "Client",
     "ClientCancelledException",
@@ -65,6 +71,9 @@ __all__ = [
     "DefaultSerializer",
     "DeserializeObjectError",
     "DisconnectedError",
+    "Job",
+    "JobConflictError",
+    "JobError",
     "MissingObjects",
     "NoWorkerError",
     "NotAllowedError",
@@ -82,6 +91,7 @@ __all__ = [
     "TaskFailedError",
     "TaskNotFoundError",
     "TaskOptions",
+    "TooManyFailuresError",
     "WorkerDiedError",
     "WorkerInfo",
     "__version__",
@@ -92,6 +102,7 @@ __all__ = [
 _PLACES = {
     "AsyncClient": "scaler.client.aio.client",
     "AsyncFuture": "scaler.client.aio.future",
+    "AsyncJob": "scaler.client.aio.job",
     "AuthenticationError": "scaler.errors",
     "Client": "scaler.client.client",
     "ClientCancelledException": "scaler.errors",
@@ -103,6 +114,9 @@ _PLACES = {
     "DefaultSerializer": "scaler.pickling.serialization",
     "DeserializeObjectError": "scaler.errors",
     "DisconnectedError": "scaler.errors",
+    "Job": "scaler.client.jobs.job",
+    "JobConflictError": "scaler.errors",
+    "JobError": "scaler.errors",
     "MissingObjects": "scaler.errors",
     "NoWorkerError": "scaler.errors",
     "NotAllowedError": "scaler.errors",
@@ -120,6 +134,7 @@ _PLACES = {
     "TaskFailedError": "scaler.errors",
     "TaskNotFoundError": "scaler.errors",
     "TaskOptions": "scaler.client.calls.options",
+    "TooManyFailuresError": "scaler.errors",
     "WorkerDiedError": "scaler.errors",
     "WorkerInfo": "scaler.client.insight.presence",
     "current_task": "scaler.task_context",

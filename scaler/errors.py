@@ -158,6 +158,28 @@ class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public con
     """
 
 
+class JobError(ScalerError):
+    """A job cannot be made, found or kept; the message says why.
+
+    There is none of this name, the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), its disk or its limit is
+    full, or another program has it open (docs/howto/long-jobs.md).
+    """
+
+
+class JobConflictError(JobError):
+    """There is a job of this name, and it is other work than what is asked for: the message says what differs.
+
+    Take another name, or `on_change="restart"`, which forgets what the job has.
+    """
+
+
+class TooManyFailuresError(ScalerError):
+    """More rows of a map or a job have failed than `max_failures` allows, so it was stopped.
+
+    `Job.failures` says which, and `Job.retry` runs these again.
+    """
+
+
 class ProtocolError(ScalerError):
     """A peer sent bytes that are not a message of this protocol."""
 

@@ -76,6 +76,10 @@ class Services:
     adoption: ActorRef
     census: ActorRef
     outputs: ActorRef
+    jobs: ActorRef | None
+    """the keeper of jobs; None: this scheduler keeps none"""
+    owner: str
+    """whose jobs those are that belong to nobody in particular"""
     read_options: Callable[[bytes], Options]
     """returns what the bytes of a task's options ask for"""
     paused_since: Callable[[float], float]

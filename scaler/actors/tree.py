@@ -6,6 +6,9 @@
     |-- adoption         restarted with its table
     |-- census           restarted empty
     |-- outputs          restarted with its table
+    |-- job keeper       if jobs are kept; restarted from their records
+    |   `-- job              not restarted: opened anew
+    |       `-- task             as that of a client
     `-- acceptor         restarted with the directory of peers
         |-- client session   not restarted: its client says hello again
         |   `-- task             not restarted: reported as failed
@@ -22,11 +25,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
 from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
+from scaler.actors.jobs.job_keeper import JobKeeper
+from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.objects.object_store import ObjectStore, ObjectTable
@@ -49,11 +55,15 @@ from scaler.wire.session.transfer import WINDOW_BYTES
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=60.0)
 MONITOR = "monitor"
 OBJECT_STORE, BALANCER, ADOPTION, CENSUS, OUTPUTS = "object store", "balancer", "adoption", "census", "outputs"
-ACCEPTOR = "acceptor"
+ACCEPTOR, JOBS = "acceptor", "job keeper"
 
 
 def _was_never_paused(_since: float) -> float:
     return 0.0
+
+
+def _jobs(shelf: JobShelf | None, services: Callable[[Mapping[str, ActorRef]], Services]) -> tuple[ChildSpec, ...]:
+    return () if shelf is None else (ChildSpec(JOBS, JobKeeper, lambda peers: JobKeeper(shelf, services(peers))),)
 
 
 class SchedulerTree:
@@ -68,6 +78,7 @@ class SchedulerTree:
         window_bytes: how much of large items may be on its way to one peer.
         value_bytes: returns the most bytes of one value now; 0: there is no limit.
         audit: says what is to be kept of peers and their owners.
+        shelf: where jobs are kept; None: this scheduler keeps none.
     """
 
     def __init__(
@@ -84,6 +95,7 @@ class SchedulerTree:
         window_bytes: int = WINDOW_BYTES,
         value_bytes: Callable[[], int] = int,
         audit: Audit = no_audit,
+        shelf: JobShelf | None = None,
     ) -> None:
         self._audit = audit
         self.outbox = Outbox()
@@ -97,11 +109,12 @@ class SchedulerTree:
         self.outputs = OutputState(config.task_output_retention_seconds)
         self.events = Events()
 
-        def acceptor(actors: Mapping[str, ActorRef]) -> Acceptor:
-            services = self._services(actors, read_options, paused_since, value_bytes)
-            return Acceptor(services, scheduler_id, package_version, pipes, shut_down)
-
-        self.supervisor = self._supervisor(acceptor)
+        self._owner = "" if shelf is None else shelf.owner
+        services = partial(
+            self._services, read_options=read_options, paused_since=paused_since, value_bytes=value_bytes
+        )
+        accept = (scheduler_id, package_version, pipes, shut_down)
+        self.supervisor = self._supervisor(lambda actors: Acceptor(services(actors), *accept), _jobs(shelf, services))
         dispatcher.spawn(self.supervisor)
         self.monitor: ActorRef | None = None
         """the address of the monitor, if there is one"""
@@ -126,6 +139,8 @@ class SchedulerTree:
             adoption=actors[ADOPTION],
             census=actors[CENSUS],
             outputs=actors[OUTPUTS],
+            jobs=actors.get(JOBS),
+            owner=self._owner,
             read_options=read_options,
             paused_since=paused_since,
             value_bytes=value_bytes,
@@ -155,7 +170,9 @@ class SchedulerTree:
         self.monitor = supervisor.children[MONITOR]
         self.events.listen(self.monitor, wants_objects=False)
 
-    def _supervisor(self, acceptor: Callable[[Mapping[str, ActorRef]], Acceptor]) -> Supervisor:
+    def _supervisor(
+        self, acceptor: Callable[[Mapping[str, ActorRef]], Acceptor], jobs: tuple[ChildSpec, ...]
+    ) -> Supervisor:
         config = self.config
         return Supervisor(
             (
@@ -164,6 +181,7 @@ class SchedulerTree:
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, config.client_timeout_seconds)),
                 ChildSpec(CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER])),
                 ChildSpec(OUTPUTS, TaskOutputs, lambda _peers: TaskOutputs(self.outputs, self.outbox, self.objects)),
+                *jobs,
                 ChildSpec(ACCEPTOR, Acceptor, acceptor),
             ),
             strategy=Strategy.ONE_FOR_ONE,

@@ -21,6 +21,8 @@ from scaler.client.foreign_words import OF_CLIENTS, answers
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+from scaler.client.jobs import making
+from scaler.client.jobs.job import Job
 from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module
 
@@ -176,6 +178,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = ...,
         timeout: float | None = ...,
         return_exceptions: Literal[False] = ...,
+        job: str | None = ...,
+        on_change: Literal["raise", "restart"] = ...,
     ) -> list[T]: ...
 
     @overload
@@ -187,6 +191,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = ...,
         timeout: float | None = ...,
         return_exceptions: bool,
+        job: str | None = ...,
+        on_change: Literal["raise", "restart"] = ...,
     ) -> list[T | BaseException]: ...
 
     def map(
@@ -197,6 +203,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         progress: bool = False,
         timeout: float | None = None,
         return_exceptions: bool = False,
+        job: str | None = None,
+        on_change: Literal["raise", "restart"] = "raise",
         **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
@@ -210,8 +218,15 @@ class Caller(TakesOptions["ClientWithOptions"]):
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
             return_exceptions: whether the exception of a task that fails is its result, and the others go on.
+            job: a name. If this program ends before the map does, the same call goes on where it was: what has ended is
+                kept by the scheduler (docs/howto/long-jobs.md).
+            on_change: what to do if there is a job of this name with another function or other rows: "raise", or
+                "restart", which forgets what it has.
 
         Raises:
+            JobConflictError: if there is a job of this name with other work.
+            JobError: if the scheduler cannot keep it.
+            TooManyFailuresError: if more tasks of a job have failed than the option `max_failures` allows.
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
             ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
             SerializeObjectError: if the function or an argument cannot be serialised.
@@ -224,10 +239,67 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if others or unknown:
             raise not_of_map("map", unknown)
         _, core, options = self._caller
+        if job is not None:
+            core.check_map(timeout)
+            bar = making.progress_bar(iterable) if progress else None
+            kept = making.attend(core, fn, iterable, options, job, on_change, return_exceptions)
+            return making.results(kept, options.max_failures, return_exceptions, timeout, bar)
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions)
 
     starmap = map  # noqa: A003 - the name is a public contract
     """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
+
+    def start(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        name: str,
+        keep_for: float | str = "30d",
+        on_change: Literal["raise", "restart"] = "raise",
+    ) -> Job:
+        """Have `fn(*item)` run for each item, whoever stays: the scheduler keeps the job (docs/howto/long-jobs.md).
+
+        It returns when all is on disk. The same call again finds the same job.
+
+        Args:
+            fn: the function.
+            iterable: the arguments of each row: tuples or lists.
+            name: of the job.
+            keep_for: how long it is kept after its last change: seconds, or a text such as "12h" or "30d".
+            on_change: what to do if there is a job of this name with another function or other rows: "raise", or
+                "restart", which forgets what it has.
+
+        Raises:
+            JobConflictError: if there is a job of this name with other work.
+            JobError: if the scheduler cannot keep it.
+            ConfigError: if an argument cannot work; it is a `ValueError`.
+            TypeError, SerializeObjectError: as `map`.
+            DisconnectedError: if the client is disconnected.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+        """
+        _, core, options = self._caller
+        return making.start(core, fn, iterable, options, name, keep_for, on_change)
+
+    def job(self, name: str) -> Job:
+        """Return the job of this name, whoever has started it for the same owner.
+
+        Raises:
+            JobError: if there is none.
+            DisconnectedError: if the client is disconnected.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+        """
+        return making.find(self._caller[1], name)
+
+    def jobs(self) -> list[Job]:
+        """Return all jobs of this owner.
+
+        Raises:
+            JobError: if the scheduler keeps none.
+            DisconnectedError: if the client is disconnected.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+        """
+        return making.find_all(self._caller[1])
 
     @overload
     def map_unordered(
@@ -238,6 +310,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = ...,
         return_exceptions: Literal[False] = ...,
         window: int = ...,
+        job: str | None = ...,
+        on_change: Literal["raise", "restart"] = ...,
     ) -> Iterator[T]: ...
 
     @overload
@@ -249,6 +323,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = ...,
         return_exceptions: bool,
         window: int = ...,
+        job: str | None = ...,
+        on_change: Literal["raise", "restart"] = ...,
     ) -> Iterator[T | BaseException]: ...
 
     def map_unordered(
@@ -259,6 +335,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = None,
         return_exceptions: bool = False,
         window: int = 1024,
+        job: str | None = None,
+        on_change: Literal["raise", "restart"] = "raise",
         **unknown: Any,
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come.
@@ -273,6 +351,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             timeout: seconds for the whole of it.
             return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
             window: the most tasks that are open or were not read; 16,384 at most.
+            job: a name, as that of `map`: what has ended before comes first. `window` does not count then, and all
+                items are read at once.
+            on_change: as that of `map`.
 
         Raises:
             ConfigError: if `timeout` or `window` is not a number in range; it is a `ValueError`.
@@ -281,6 +362,10 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if unknown:
             raise not_of_map("map_unordered", unknown)
         _, core, options = self._caller
+        if job is not None:
+            core.check_map(timeout)
+            kept = making.attend(core, fn, iterable, options, job, on_change, return_exceptions)
+            return making.results_as_they_come(kept, options.max_failures, return_exceptions, timeout)
         return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window)
 
     @overload

@@ -88,6 +88,8 @@ class Client(Caller):
             nothing inside tasks.
         name: of this program, up to 64 characters, as screens and logs show it beside its owner; None: its script and
             process id. Does nothing inside tasks.
+        keep: the folder where a cluster that starts on this machine keeps jobs (docs/howto/long-jobs.md); None:
+            `scaler/jobs` in the user's folder of states (`XDG_STATE_HOME`, else `~/.local/state`).
         {local}
 
     Raises:
@@ -111,10 +113,13 @@ class Client(Caller):
         stream_output: bool = False,
         key_file: str | os.PathLike[str] | None = None,
         name: str | None = None,
+        keep: str | os.PathLike[str] | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
         place, file = lifetime.place_of(address, key_file)
-        settings = lifetime.check_client(place, serializer, n_workers, local, dashboard, processes)
+        settings = lifetime.check_client(
+            place, serializer, n_workers, lifetime.with_keep(local, keep), dashboard, processes
+        )
         # It refuses bad values.
         ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
         shipped, own_name = Shipped(modules), lifetime.check_name(name)

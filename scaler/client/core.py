@@ -103,7 +103,7 @@ class Core(CallMaker[LinkThread]):
         return_exceptions: bool,
     ) -> list[Any]:
         """Run one task for each item and return the results."""
-        self._check_map(timeout)
+        self.check_map(timeout)
         function, repeated = self.functions.get(fn), self._repeated(items)
         run = MapRun(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated)
         return run.run(items, progress)
@@ -118,7 +118,7 @@ class Core(CallMaker[LinkThread]):
         window: int,
     ) -> Iterator[Any]:
         """Run one task for each item and yield the results as they come."""
-        self._check_map(timeout)
+        self.check_map(timeout)
         check_number("window", window, 1)
         function, repeated = self.functions.get(fn), self._repeated(items)
         run = MapStream(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated, window)
@@ -132,7 +132,8 @@ class Core(CallMaker[LinkThread]):
             return Repeated(items, self.send_object, self.packer.pack_values)
         return None
 
-    def _check_map(self, timeout: float | None) -> None:
+    def check_map(self, timeout: float | None) -> None:
+        """Raise an error if no map can be made. Modules are looked at."""
         self.link.check_open()
         self.functions.look()
         if timeout is not None:

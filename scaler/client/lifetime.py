@@ -32,7 +32,7 @@ Seconds: TypeAlias = tuple[float, float]
 EXIT_SECONDS = 2.0
 """How long the end of the program waits for a client that was not disconnected."""
 
-OF_THREADS = frozenset({"n_workers", "capabilities", "functions"})
+OF_THREADS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """the settings of a local cluster that count without processes, too"""
 
 _lock = threading.RLock()
@@ -80,6 +80,11 @@ def check_client(
     return local
 
 
+def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> LocalSettings:
+    """Return settings of a local cluster with the folder of its jobs, if one is said."""
+    return options if keep is None else {**options, "keep": os.fspath(keep)}
+
+
 def _check_local(address: object, local: LocalSettings, processes: object) -> None:
     for name, value in local.items():
         if address is not None:
@@ -90,7 +95,10 @@ def _check_local(address: object, local: LocalSettings, processes: object) -> No
         if not processes and name not in OF_THREADS:
             raise ConfigError(f"{name}={value!r} is of worker processes: leave it or processes=False out")
     if local:
-        ClusterConfig.of({**local, "address": "tcp://127.0.0.1:1", "io_threads": local.get("worker_io_threads", 1)})
+        of_cluster = {name: value for name, value in local.items() if name != "keep"}
+        ClusterConfig.of(
+            {**of_cluster, "address": "tcp://127.0.0.1:1", "io_threads": local.get("worker_io_threads", 1)}
+        )
 
 
 def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool = True) -> LocalCluster:

@@ -11,6 +11,7 @@ from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
 from scaler.cores import usable_cores
 from scaler.endpoint import LOCAL
+from scaler.jobs.folder import usual_job_folder
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.settings.sources import NOT_GIVEN, descriptions, given, said, takes_settings
 
@@ -147,6 +148,7 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
         "n_workers": usable_cores(),
         "logging_level": "WARNING",
         "task_output_in_log": logs_output,
+        "keep": usual_job_folder(),
     }
     for part in (SchedulerConfig, ClusterConfig):
         for name, value in said(part, list(arguments)).items():
@@ -154,7 +156,8 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
                 arguments[name] = value
             else:
                 arguments.pop(name, None)  # each part finds it by itself
-    return SchedulerClusterCombo(**{**arguments, **(settings or {})})
+    # Programs share the folder of jobs, each of which is open in one of them.
+    return SchedulerClusterCombo(**{**arguments, "keep_shared": True, **(settings or {})})
 
 
 def start_thread_cluster(settings: LocalSettings) -> ThreadCluster:

@@ -25,6 +25,7 @@ from scaler.config import ConfigError
 from scaler.endpoint import in_process_address
 from scaler.errors import WorkerDiedError
 from scaler.ids import random_id
+from scaler.jobs.folder import usual_job_folder
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.starters import LocalSettings
@@ -83,9 +84,14 @@ class ThreadCluster:
     def __init__(self, settings: LocalSettings) -> None:
         self._address = in_process_address(f"scaler-{random_id().hex()}")
         scheduler = SchedulerConfig(
-            self._address, client_timeout_seconds=NO_SILENCE_SECONDS, worker_timeout_seconds=NO_SILENCE_SECONDS
+            self._address,
+            client_timeout_seconds=NO_SILENCE_SECONDS,
+            worker_timeout_seconds=NO_SILENCE_SECONDS,
+            keep=settings.get("keep", usual_job_folder()),
+            keep_shared=True,
         )
-        cluster = ClusterConfig.of({**settings, "address": self._address, "engine": "inline"})
+        of_cluster = {name: value for name, value in settings.items() if name != "keep"}
+        cluster = ClusterConfig.of({**of_cluster, "address": self._address, "engine": "inline"})
         self._scheduler = _Part("scaler-scheduler", partial(_run_scheduler, scheduler))
         self._agent = _Part("scaler-agent", partial(_run_agent, cluster))
         try:

@@ -38,6 +38,12 @@ UNREADABLE = (RecordError, sqlite3.Error, OSError)
 """What a damaged record raises."""
 
 
+def usual_job_folder() -> str:
+    """Return where the local clusters of this user keep their jobs, if nothing else is said."""
+    states = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return str(Path(states) / "scaler" / "jobs")
+
+
 def check_job_name(name: str) -> str:
     """Return the name of a job as a file name.
 
@@ -68,16 +74,24 @@ class JobFolder:
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
         self.path = path.expanduser().absolute()
+        self._is_shared = is_shared
+        self._locks: dict[Path, int] = {}
+        self._lock: int | None = None
+        if not is_shared:
+            self._enter()
+
+    def _enter(self) -> None:
+        """Make the folder, or check it, and lock it. One that is shared is entered when the first job is made."""
+        if self._lock is not None:
+            return
         make_private_folder(self.path, "folder of jobs")
         sync_folder(self.path.parent)
-        self._locks: dict[Path, int] = {}
         _check_local(self.path)
-        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         self._lock = _locked(self.path / LOCK, kind)
         if self._lock is None:
             raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or take another folder")
-        self._is_shared = is_shared
-        for part in () if is_shared else self.path.glob(f"*/{PART}*"):
+        for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
             shutil.rmtree(part, ignore_errors=True)  # a job that was being made or removed
 
     def close(self) -> None:
@@ -98,6 +112,7 @@ class JobFolder:
             ConfigError: if it cannot have that name.
             OSError: if there is no room for it.
         """
+        self._enter()
         place = self.place_of(terms.owner, terms.name)
         if not place.parent.exists():
             place.parent.mkdir(mode=0o700)
@@ -117,12 +132,18 @@ class JobFolder:
             ConfigError: if another scheduler has it.
             RecordError, sqlite3.Error, OSError: if it cannot be read.
         """
+        self._enter()
         self._take(place)
         try:
             return JobRecord.open(place)
         except BaseException:  # raised again
             self._give_back(place)
             raise
+
+    def shut(self, record: JobRecord) -> None:
+        """Close a job. Any number of times."""
+        record.close()
+        self._give_back(record.folder)
 
     def remove(self, record: JobRecord) -> None:
         """Forget a job. It is gone for good when this returns."""

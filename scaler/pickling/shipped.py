@@ -85,6 +85,10 @@ class Shipped:
         """
         return bool(self._paths) and self._pack(self._paths, _files(self._paths))
 
+    def sources(self) -> dict[str, bytes]:
+        """Return the source of each module that travels."""
+        return {name: source.text for name, source in self._sources.items()}
+
     def packed(self) -> bytes:
         """Return the modules as this process has loaded them; if there are none, those that were shipped to it."""
         return self._packed or _installed.packed

@@ -26,6 +26,7 @@ from scaler.scheduler.doorkeeper import LOOK_SECONDS as LIST_SECONDS
 from scaler.scheduler.doorkeeper import PEERS, VIEWERS, Doorkeeper
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.gauges import ProcessGauges
+from scaler.scheduler.kept_jobs import KeptJobs
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.own_keys import OwnKeys
 from scaler.scheduler.snapshot import ended, snapshot
@@ -107,6 +108,7 @@ class SchedulerProcess:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         allow_many_files("a scheduler", FILES_LEAST)
+        self._jobs = None if config.keep is None else KeptJobs(config)
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
         self._audit = Audit(config.audit_file, goes_on=config.logging.config_file is not None)
@@ -158,6 +160,8 @@ class SchedulerProcess:
         return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor
 
     def _close(self) -> None:
+        if self._jobs is not None:
+            self._jobs.close()
         self._listener.close(linger_seconds=0.5)
         self._transport.close()
 
@@ -219,6 +223,7 @@ class SchedulerProcess:
             window_at(self.endpoint, self._config.transfer_window_bytes),
             lambda: self._value_bytes,
             self._audit.say,
+            None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post),
         )
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:

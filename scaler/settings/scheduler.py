@@ -27,6 +27,9 @@ class SchedulerOptions(TypedDict, total=False):
     keys: str
     insecure_let_everybody_run_code: bool
     audit_file: str
+    keep: str
+    keep_shared: bool
+    keep_bytes: int
     crash_limit: int
     policy: str
     client_tasks: int
@@ -191,6 +194,23 @@ class SchedulerConfig(Settings):
         "--audit-file",
         metavar="FILE",
         default="none; the logger scaler.audit has them",
+    )
+    keep: str | None = setting(
+        None,
+        "the folder where jobs are kept, so that they outlive programs and schedulers; it is for this user alone",
+        "--keep",
+        metavar="FOLDER",
+        default="no jobs are kept",
+    )
+    keep_shared: bool = setting(
+        False, "whether other schedulers may use that folder, too, each job by one at a time", "--keep-shared"
+    )
+    keep_bytes: int = setting(
+        64 * 1024 * 1024 * 1024,
+        "the most bytes that all jobs take there; beyond that new ones are refused, and running ones pause",
+        "--keep-bytes",
+        unit="bytes",
+        least=1,
     )
     protected: bool = setting(True, "whether to refuse clients that ask for a shutdown", "-p", "--protected")
     event_loop: str = setting("builtin", EVENT_LOOP, "-e", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")

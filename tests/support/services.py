@@ -28,6 +28,8 @@ def services(balancer: ActorRef, object_store: ActorRef) -> Services:
         adoption=nobody,
         census=nobody,
         outputs=nobody,
+        jobs=None,
+        owner="tester",
         read_options=RunOptions.decode,
         paused_since=lambda _since: 0.0,
         value_bytes=int,

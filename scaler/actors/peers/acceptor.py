@@ -370,6 +370,8 @@ class Acceptor(Actor):
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
         for peer in self._directory.peers.values():
             peer.session.send(restarted)
+        if self._services.jobs is not None:
+            self._services.jobs.send(restarted)
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:

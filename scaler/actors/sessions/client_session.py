@@ -20,6 +20,7 @@ from scaler.actors.graphs.graph_node import by_graph
 from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.insight.explanations import not_here
 from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.jobs import JobAsked, ReaderLeft
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
 from scaler.actors.messages.objects import (
     DeleteObject,
@@ -73,6 +74,9 @@ from scaler.wire.messages.client import (
     GraphTask,
     GraphTaskCancel,
     InfoRequest,
+    JobRequest,
+    JobResponse,
+    JobStatus,
     OutputRequest,
     Task,
     TaskCancel,
@@ -524,6 +528,16 @@ class ClientSession(Session):
     def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
         self._services.outputs.send(OutputAsked(self._peer, batch, frozenset({self._account}), self._account))
 
+    @handles(Batch[JobRequest])
+    def _ask_of_jobs(self, batch: Batch[JobRequest]) -> None:
+        jobs, owner = self._services.jobs, self._peer.owner.name or self._services.owner
+        for request in batch:
+            if jobs is not None:
+                jobs.send(JobAsked(self.actor_ref, self._peer, request, owner))
+            else:
+                reason = "this scheduler keeps no jobs: start it with --keep FOLDER"
+                self._outbox.put(self._peer, JobResponse(request.number, JobStatus.REFUSED, reason=reason))
+
     @handles(Batch[ExplainRequest])
     def _explain(self, batch: Batch[ExplainRequest]) -> None:
         for request in batch:
@@ -607,4 +621,6 @@ class ClientSession(Session):
         if cancels:
             self.spawn(Farewell(cancels))
         self._object_store.send(OwnerLeft(self._client_id))
+        if self._services.jobs is not None:
+            self._services.jobs.send(ReaderLeft(self.actor_ref))
         super()._leave()

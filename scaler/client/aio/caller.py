@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.aio import asking
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
+from scaler.client.aio.job import AsyncJob, in_thread, through
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import not_of_map
 from scaler.client.calls.maker import results_of
@@ -21,6 +22,8 @@ from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+from scaler.client.jobs import making
+from scaler.client.jobs.job import Job
 from scaler.config import check_number
 from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module
@@ -155,6 +158,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         *others: Any,
         return_exceptions: bool = False,
         window: int = WINDOW,
+        job: str | None = None,
+        on_change: Literal["raise", "restart"] = "raise",
         **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
@@ -166,6 +171,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             items: the arguments of each task, tuples or lists; an ordinary or an asynchronous iterable.
             return_exceptions: whether the exception of a task that fails is its result, and the others go on.
             window: the most tasks that are open or were not read; 16,384 at most.
+            job: a name, as that of `Client.map`: if this program ends before, the same call goes on where it was.
+                `items` must be an ordinary iterable, and `window` does not count.
+            on_change: as that of `Client.map`.
 
         Raises:
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
@@ -174,6 +182,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map("map", unknown)
+        if job is not None:
+            kept = await self._attend(fn, items, job, on_change, return_exceptions)
+            return await in_thread(making.results, kept, self._caller[2].max_failures, return_exceptions)
         results: dict[int, Any] = {}
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for index, future in ended:
@@ -181,6 +192,33 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return [results[index] for index in range(len(results))]
 
     starmap = map  # noqa: A003 - the name is that of the other client
+
+    async def _attend(self, fn: Callable[..., Any], items: Items, name: str, on_change: str, tolerant: bool) -> Job:
+        _, core, options = self._caller
+        if not isinstance(items, Iterable):
+            raise TypeError("the rows of a job must be an ordinary iterable, because all of them are kept first")
+        return await in_thread(making.attend, core, fn, items, options, name, on_change, tolerant)
+
+    async def start(
+        self,
+        fn: Callable[..., Any],
+        items: Iterable[Sequence[Any]],
+        *,
+        name: str,
+        keep_for: float | str = "30d",
+        on_change: Literal["raise", "restart"] = "raise",
+    ) -> AsyncJob:
+        """Have `fn(*item)` run for each item, whoever stays, as `Client.start` does."""
+        _, core, options = self._caller
+        return AsyncJob(await in_thread(making.start, core, fn, items, options, name, keep_for, on_change))
+
+    async def job(self, name: str) -> AsyncJob:
+        """Return the job of this name, as `Client.job` does."""
+        return AsyncJob(await in_thread(making.find, self._caller[1], name))
+
+    async def jobs(self) -> list[AsyncJob]:
+        """Return all jobs of this owner, as `Client.jobs` does."""
+        return [AsyncJob(each) for each in await in_thread(making.find_all, self._caller[1])]
 
     @overload
     def map_unordered(
@@ -199,6 +237,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         *,
         return_exceptions: bool = False,
         window: int = WINDOW,
+        job: str | None = None,
+        on_change: Literal["raise", "restart"] = "raise",
         **unknown: Any,
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
@@ -209,6 +249,12 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if unknown:
             raise not_of_map("map_unordered", unknown)
+        if job is not None:
+            kept = await self._attend(fn, items, job, on_change, return_exceptions)
+            most = self._caller[2].max_failures
+            async for result in through(making.results_as_they_come(kept, most, return_exceptions)):
+                yield result
+            return
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for _, future in ended:
                 yield _outcome(future, return_exceptions)

@@ -67,6 +67,7 @@ class AsyncClient(AsyncCaller):
             A thread does that.
         key_file: with the key that a scheduler on TCP asks for, as for `Client`.
         name: of this program, as for `Client`.
+        keep: the folder where a local cluster keeps jobs, as for `Client`.
 
     The other arguments are settings of a cluster that starts on this machine, as those of `Client`.
 
@@ -89,10 +90,11 @@ class AsyncClient(AsyncCaller):
         stream_output: bool = False,
         key_file: str | os.PathLike[str] | None = None,
         name: str | None = None,
+        keep: str | os.PathLike[str] | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
         place, file = lifetime.place_of(address, key_file)
-        self._local = lifetime.check_client(place, serializer, n_workers, local, dashboard)
+        self._local = lifetime.check_client(place, serializer, n_workers, lifetime.with_keep(local, keep), dashboard)
         # It refuses bad values.
         ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
         self._has_dashboard = dashboard and task_context.current.address is None

@@ -425,6 +425,10 @@ class Functions:
         if self._stale_modules.look() | self._shipped.look():
             self._remembered = {}
 
+    def sources(self) -> dict[str, bytes]:
+        """Return the sources of the modules that travel with each function."""
+        return self._shipped.sources()
+
     def workers_are_new(self) -> None:
         """All worker processes are new: none has old code."""
         self._stale_modules.forget()

@@ -55,6 +55,9 @@ class TaskOptions:
             much is left of what the cluster of a machine was told to have.
         no_worker_timeout: seconds after which a task that waits fails with `NoWorkerError` if no connected worker could
             have taken it all the time, however busy. By default it waits.
+        max_failures: how many tasks of a job may fail before it is stopped with `TooManyFailuresError`: a
+            number, or, below 1, a part of those that have ended, once 100 have. By default a `map` stops at the first,
+            and a job of `start` tries all.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -73,6 +76,7 @@ class TaskOptions:
     capabilities: Mapping[str, int | str] | None = field(default=None, hash=False)
     memory: int | str | None = None
     no_worker_timeout: float | None = None
+    max_failures: float | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options that travel, as `RunOptions`"""
 
@@ -96,6 +100,8 @@ class TaskOptions:
             )
         if self.no_worker_timeout is not None:
             check_number("no_worker_timeout", self.no_worker_timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
+        if self.max_failures is not None:
+            check_number("max_failures", self.max_failures, 0)
         options = RunOptions(
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),
@@ -207,6 +213,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
         capabilities: Mapping[str, int | str] | None = None,
         memory: int | str | None = None,
         no_worker_timeout: float | None = None,
+        max_failures: float | None = None,
     ) -> WithOptions:
         """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
         change. Keywords override `options`, and `options` override what is here.
@@ -226,6 +233,8 @@ class TakesOptions(ABC, Generic[WithOptions]):
             memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
             no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
                 taken it all the time; by default it waits.
+            max_failures: how many tasks of a job may fail before it is stopped: a number, or, below 1, a part of
+                those that have ended.
 
         Raises:
             TypeError: if an option is of the wrong type.
@@ -243,6 +252,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
             capabilities=capabilities,
             memory=memory,
             no_worker_timeout=no_worker_timeout,
+            max_failures=max_failures,
         )
         if options is not None:
             more = more.over(checked(options))

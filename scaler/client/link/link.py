@@ -20,7 +20,7 @@ from scaler.client.link.connection import Connection
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
-from scaler.client.link.requests import Inquiry, OnOutput, Stream
+from scaler.client.link.requests import Inquiry, JobQuestion, OnOutput, Stream
 from scaler.client.link.waiting import OnAnswer
 from scaler.endpoint import Endpoint
 from scaler.errors import AuthenticationError, DisconnectedError
@@ -39,7 +39,7 @@ class Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Sink | GraphEntry | Inquiry | Reply) -> None:
+    def __init__(self, command: Command, receiver: Sink | GraphEntry | Inquiry | JobQuestion | Reply) -> None:
         self.command = command
         self.receiver = receiver
 
@@ -134,6 +134,11 @@ class Link:
     def withdraw(self, inquiry: Inquiry) -> None:
         """Want no answer to an inquiry any more."""
         self._put(partial(self._work.withdraw, inquiry))
+
+    def ask_job(self, question: JobQuestion) -> None:
+        """Ask something of a job. The question gets an answer or an error."""
+        self.check_open()
+        self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Ask what an open task waits for. The answer may not come."""

@@ -42,6 +42,7 @@ from scaler.wire.messages.client import (
     GraphTaskCancel,
     InfoRequest,
     InfoResponse,
+    JobResponse,
     TaskCancel,
     TaskResult,
     WorkerInfo,
@@ -71,6 +72,8 @@ class OpenWork:
         self.graphs = OpenGraphs()
         self._shutdowns: list[ShutdownReply] = []
         self.inquiries: Requests[WorkerInfo, InfoResponse] = Requests(self.queue)
+        self.jobs: Requests[WorkerInfo, JobResponse] = Requests(self.queue)
+        """their answers have no rows"""
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
@@ -85,7 +88,7 @@ class OpenWork:
 
     def is_waiting(self, but_for: int = 0) -> bool:
         """Return whether the scheduler owes an answer, the results of so many tasks apart."""
-        else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open
+        else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > but_for or bool(else_open)
 
     def is_open(self, task_id: TaskId) -> bool:
@@ -507,6 +510,7 @@ class OpenWork:
             self._send_graph(graph)
         self.out.extend(map(as_request, self.large.requests))
         self.inquiries.resend()
+        self.jobs.resend()
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
@@ -525,6 +529,7 @@ class OpenWork:
         self._fail_tasks(make_error)
         self.large.fail(make_request_error)
         self.inquiries.fail(make_request_error)
+        self.jobs.fail(make_request_error)
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
             reply.set_exception(make_request_error())

@@ -50,6 +50,7 @@ from scaler.wire.messages.client import (
     ExplainResponse,
     GoodbyeKind,
     InfoResponse,
+    JobResponse,
     OutputLine,
     OutputRequest,
     OutputResponse,
@@ -130,6 +131,7 @@ class ClientProtocol:
             Batch[OutputResponse]: self._outputs.on_responses,
             Batch[WorkerInfo]: work.inquiries.on_rows,
             Batch[InfoResponse]: work.inquiries.on_responses,
+            Batch[JobResponse]: work.jobs.on_responses,
         }
         self._actions = self._made_actions()
 

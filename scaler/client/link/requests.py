@@ -10,13 +10,13 @@ from itertools import count
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scaler.client.calls.entry import MakeError
-from scaler.wire.messages.client import InfoResponse, OutputLine, OutputResponse, WorkerInfo
+from scaler.wire.messages.client import InfoResponse, JobRequest, JobResponse, OutputLine, OutputResponse, WorkerInfo
 
 NUMBERS = 2**32
 """A number travels as 32 bits."""
 
 Row = TypeVar("Row", WorkerInfo, OutputLine)
-Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, contravariant=True)
+Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
 """Takes the lines of a task, and how many were left out, in the link's thread: must not block."""
@@ -39,6 +39,13 @@ class Inquiry(Asker[WorkerInfo, InfoResponse], Protocol):
     workers: int
     restart: bool
     leave: str
+
+
+class JobQuestion(Asker[WorkerInfo, JobResponse], Protocol):
+    """Receives the answer about a job."""
+
+    def item(self, number: int) -> JobRequest:
+        """Return what is asked."""
 
 
 class Stream(Protocol):

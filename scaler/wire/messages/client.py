@@ -53,9 +53,56 @@ class Known(IntEnum):
     """the value is an object of the scheduler, with the id of the task"""
 
 
+class JobVerb(IntEnum):
+    """What is asked of a job."""
+
+    OPEN = 0
+    """find it, or make it of the terms in the body; the bits of `amount`: 1, it is to go on; 2, failed rows, too"""
+    ROWS = 1
+    """keep `amount` rows from row `first` on: their block is the frame, the body a hash of them if they are plain"""
+    OBJECT = 2
+    """keep the object of this id, of the `InstructionKind` `amount`"""
+    SEAL = 3
+    """no further rows come"""
+    READ = 4
+    """how have the rows from `first` on ended, at most `amount` of them? Answered when that one has. The body
+    `a`: this client needs the job to go on; `s`: whichever of them have ended, at once"""
+    READ_NEW = 5
+    """the same in the order in which they came to be on disk; the body is the id of that order"""
+    SHOW = 6
+    """how is it? `amount` 1: when it has ended"""
+    LIST = 7
+    """which jobs are there?"""
+    FAILURES = 8
+    """which rows from `first` on have failed, at most `amount`, and what were their arguments?"""
+    RETRY = 9
+    """run failed rows again"""
+    CANCEL = 10
+    """stop it; what has ended is kept"""
+    FORGET = 11
+    """stop it, and keep nothing"""
+    LEAVE = 12
+    """this client does not need it to go on"""
+
+
+class JobStatus(IntEnum):
+    """What an answer about a job is."""
+
+    KNOWN = 0
+    """the body is JSON: what is known of it"""
+    ROWS = 1
+    """the body and the frame are rows that have ended; none: no further row will, as it is now"""
+    REFUSED = 2
+    """the reason says why"""
+    NOT_FOUND = 3
+    """there is no such job"""
+
+
 # One byte; the codec refuses a number that the enumeration does not have.
 GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
 KnownColumn = Annotated[int, "u8", Known]
+JobVerbColumn = Annotated[int, "u8", JobVerb]
+JobStatusColumn = Annotated[int, "u8", JobStatus]
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -354,3 +401,34 @@ class OutputResponse:
     """of the request"""
     dropped: U32
     """so many of its lines were left out, also among those before the first one that is kept"""
+
+
+@travels(CLIENT_TO_SCHEDULER)
+class JobRequest:
+    """Of a job that the scheduler keeps. Said again in a new session, it does nothing twice."""
+
+    number: U32
+    """made up by the client; its answer has the same"""
+    verb: JobVerbColumn
+    name: Text
+    """of the job"""
+    first: U64 = 0
+    amount: U32 = 0
+    body: Bytes = b""
+    frames: FrameColumn = ()
+
+
+@travels(SCHEDULER_TO_CLIENT)
+class JobResponse:
+    """The answer to a `JobRequest`."""
+
+    number: U32
+    """of the request"""
+    status: JobStatusColumn
+    first: U64 = 0
+    """of rows in the order in which they came to be on disk: the place of the first one there"""
+    amount: U32 = 0
+    """of rows: how many"""
+    body: Bytes = b""
+    reason: Reason = ""
+    frames: FrameColumn = ()

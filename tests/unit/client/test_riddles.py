@@ -289,7 +289,8 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
 
     of_client, of_future = asyncio.run(shown())
     both = {
-        *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "logs", "map", "map_unordered"),
+        *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "job", "jobs", "logs", "map"),
+        *("map_unordered", "start"),
         *("options", "restart_workers", "run_on_all", "send_object", "shutdown", "starmap", "story", "submit", "trace"),
         *("upload", "wait_for_workers", "workers"),
     }

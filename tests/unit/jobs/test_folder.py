@@ -38,9 +38,10 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
 
 def test_a_second_scheduler_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
     first = JobFolder(tmp_path / "keep")
-    for is_shared in (False, True):
-        with pytest.raises(ConfigError, match="another scheduler keeps its jobs in"):
-            JobFolder(tmp_path / "keep", is_shared)
+    with pytest.raises(ConfigError, match="another scheduler keeps its jobs in"):
+        JobFolder(tmp_path / "keep")
+    with pytest.raises(ConfigError, match="another scheduler keeps its jobs in"):
+        JobFolder(tmp_path / "keep", is_shared=True).create(TERMS)
     first.close()
     JobFolder(tmp_path / "keep").close()
 

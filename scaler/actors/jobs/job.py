@@ -1,0 +1,588 @@
+"""Job: the actor of one job: it says open rows to tasks, has results written, and tells who asks.
+
+Written to by the job keeper (what clients ask, and that one has left), its tasks, the object store (large results) and
+the clerk; sends to these and, through the outbox, to clients. No connection owns it. It lives as a client session does
+among tasks: each row is a task of its own, whose id is the prefix of the job and the number of the row, so a new
+scheduler says the same rows again, and agents' runs of them are adopted.
+
+Must never: tell anybody of a row before its result is on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from scaler.actors.jobs.answers import failures_of, info_of, refused, results_of, said_max_failures
+from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
+from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, TryAgain
+from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject
+from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
+from scaler.actors.services import Services
+from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.task import TaskActor
+from scaler.ids import ClientId, ObjectId, TaskId, random_id
+from scaler.jobs.record import CANCELED, DONE, OPEN, STOPPED, JobRecord, Object, Result
+from scaler.jobs.values import Row
+from scaler.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.wire.messages.client import JobResponse, JobVerb, Task, TaskResult
+from scaler.wire.messages.common import ObjectResponse, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+WINDOW_ROWS = 8192
+"""The most rows that are said at once: their actors take memory, and their agents must be known to a new scheduler."""
+
+ONCE_ROWS = 64
+"""The same for `at_most_once`: after a restart these may have begun."""
+
+SAID_AT_ONCE = 256
+"""So many rows are said in one turn."""
+
+TRY_AGAIN_SECONDS = 2.0
+"""How long it waits after the disk has failed."""
+
+READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
+"""The most results in one answer, but for a single large one."""
+
+PREFIX_BYTES = 8
+
+RETRIES = 2
+"""In the amount of `OPEN`: failed rows are to run again."""
+
+ATTEND, SCAN = b"a", b"s"
+"""The body of `READ`: the client needs the job to go on; or: whichever of the next rows have ended."""
+
+
+class JobActor(Actor):
+    """One job.
+
+    Args:
+        record: of the job, open for writing. Only the clerk touches it.
+        rows: what is in it.
+        keeper: the job keeper.
+        is_new: whether no scheduler has said its rows before.
+    """
+
+    def __init__(
+        self, record: JobRecord, rows: OpenRows, shelf: JobShelf, services: Services, keeper: ActorRef, is_new: bool
+    ) -> None:
+        self._record, self._shelf, self._services, self._keeper = record, shelf, services, keeper
+        self._rows = rows
+        self.terms = record.terms
+        self._state, self._reason, self._is_sealed = record.state, record.reason, record.is_sealed
+        self._size_bytes = 0
+        self._max_failures = self.terms.max_failures
+        self._is_new = is_new
+        self._has_objects = is_new
+        """whether the object store has its functions"""
+        self._tasks: dict[int, ActorRef] = {}
+        """the rows that were said, and have not ended"""
+        self._results: list[Result] = []
+        """of rows that have ended, and are not on disk"""
+        self._unwritten = 0
+        """how many of these the clerk has"""
+        self._readers: dict[ActorRef, None] = {}
+        """sessions of clients without which it does not go on: an ordered set"""
+        self._parked: list[JobAsked] = []
+        """questions that are answered when more is known"""
+        self._log = array("Q")
+        """rows in the order in which they came to be on disk"""
+        self._log_id = random_id().hex()
+        self._trouble = ""
+        """why nothing can be written at the moment"""
+        self._is_loading = self._is_going_on = False
+        self._verbs: dict[int, Callable[[JobAsked], None]] = {
+            JobVerb.OPEN: self._attach,
+            JobVerb.ROWS: self._take_rows,
+            JobVerb.OBJECT: self._take_object,
+            JobVerb.SEAL: self._seal,
+            JobVerb.READ: self._read,
+            JobVerb.READ_NEW: self._read_new,
+            JobVerb.SHOW: self._show,
+            JobVerb.FAILURES: self._show_failures,
+            JobVerb.RETRY: self._retry,
+            JobVerb.CANCEL: self._cancel,
+            JobVerb.FORGET: self._forget,
+            JobVerb.LEAVE: self._leave_job,
+        }
+
+    def on_start(self) -> None:
+        terms, services = self.terms, self._services
+        client_id = self._client_id = ClientId(random_id())
+        account = services.directory.accounts.open(client_id, services.directory.owners.of(terms.owner))
+        adoption = None if self._is_new else services.adoption
+        self._context = ClientContext(services, self.actor_ref, client_id, account, adoption)
+        self._large = LargeResults(self.actor_ref, client_id, services.object_store)
+        options = services.read_options(terms.options)
+        self._is_at_most_once = options.at_most_once
+        if adoption is not None:
+            self.schedule(services.config.client_timeout_seconds, AgentsAreBack())
+        self._load_objects()
+        self._go_on_soon()
+
+    def _load_objects(self) -> None:
+        if not self._has_objects and self._state == OPEN:
+            self._order(self._record.objects, self._objects_are_here)
+
+    @handles(AgentsAreBack)
+    def _agents_are_back(self, _news: AgentsAreBack) -> None:
+        """No agent has a run of its new tasks."""
+        self._context.adoption = None
+
+    def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+        self._shelf.order(self.actor_ref, self._record, order, then)
+
+    @handles(Obeyed)
+    def _obeyed(self, news: Obeyed) -> None:
+        news.then(news.value, news.error)
+
+    def _objects_are_here(self, objects: list[Object] | None, error: BaseException | None) -> None:
+        if objects is None:
+            self._stop_for(f"its functions cannot be read: {error}")
+            return
+        store_objects(objects, self._client_id, self.actor_ref, self._services.object_store)
+        self._has_objects = True
+        self._go_on_soon()
+
+    # Rows to tasks
+
+    def _may_go_on(self) -> bool:
+        is_wanted = not self.terms.is_attended or bool(self._readers)
+        return is_wanted and self._has_objects and self._state == OPEN and not self._trouble
+
+    def _go_on_soon(self) -> None:
+        if not self._is_going_on:
+            self._is_going_on = True
+            self.actor_ref.send(GoOn())
+
+    @handles(GoOn)
+    def _go_on(self, _go_on: GoOn) -> None:
+        self._is_going_on = False
+        self._write_results()
+        window = ONCE_ROWS if self._is_at_most_once else WINDOW_ROWS
+        room = min(window - len(self._tasks) - len(self._results) - self._unwritten, SAID_AT_ONCE)
+        if room <= 0 or not self._may_go_on():
+            return
+        taken = self._rows.take(room, self._tasks)
+        for row, arguments in taken:
+            self._say(row, arguments)
+        if taken:
+            self._go_on_soon()
+            return
+        first = self._rows.next_range()
+        if first is not None and not self._is_loading:
+            self._is_loading = True
+            self._order(lambda: self._record.rows_of(first), partial(self._loaded, first))
+
+    def _loaded(self, first: int, arguments: list[Row] | None, error: BaseException | None) -> None:
+        self._is_loading = False
+        if arguments is None:
+            self._stop_for(f"the arguments of the rows from {first} on cannot be read: {error}")
+            return
+        self._rows.load(first, arguments)
+        self._go_on_soon()
+
+    def _say(self, row: int, arguments: Row) -> None:
+        terms = self.terms
+        task_id = TaskId(terms.prefix + row.to_bytes(8, "big"))
+        payload, object_ids, frames = arguments
+        task = Task(
+            task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, terms.options,
+            self._context.account, 1, frames,
+        )  # fmt: skip
+        self._tasks[row] = self.spawn(TaskActor(task, self._context))
+
+    # Results to the record
+
+    @handles(TaskResult)
+    def _ended(self, result: TaskResult) -> None:
+        self._keep(result.task_id, result.status, (result.payload,))
+
+    @handles(TaskDone)
+    def _ended_with_frames(self, done: TaskDone) -> None:
+        if self._row_of(done.result.task_id) not in self._tasks:
+            return
+        frames, reason = self._large.take(done.result.task_id, done.frames)
+        if reason:
+            self._keep(done.result.task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
+        elif frames is not None:
+            self._keep(done.result.task_id, TaskStatus.SUCCESS, frames)
+
+    @handles(ObjectResponse)
+    def _large_is_here(self, response: ObjectResponse) -> None:
+        """The bytes of a large result have come from its agent, or are lost: then its row runs again."""
+        task_id = TaskId(response.object_id)
+        frames = self._large.come(response)
+        if frames is not None:
+            self._keep(task_id, TaskStatus.SUCCESS, frames)
+        else:
+            self._take_back(self._row_of(task_id))
+
+    @handles(ObjectLost)
+    def _large_is_lost(self, lost: ObjectLost) -> None:
+        if self._large.lose(lost.object_id):
+            self._take_back(self._row_of(TaskId(lost.object_id)))
+
+    @handles(SupplyObject)
+    def _supply(self, _supply: SupplyObject) -> None:
+        """Never needed: all that it stores has its bytes."""
+
+    def _row_of(self, task_id: bytes) -> int:
+        return int.from_bytes(task_id[PREFIX_BYTES:], "big")
+
+    def _take_back(self, row: int) -> None:
+        if self._tasks.pop(row, None) is not None:
+            self._rows.begin_again()
+            self._go_on_soon()
+
+    def _keep(self, task_id: TaskId, status: int, frames: Any) -> None:
+        row = self._row_of(task_id)
+        if row not in self._tasks:
+            return
+        if status == TaskStatus.CANCELED:
+            self._take_back(row)
+            return
+        del self._tasks[row]
+        self._results.append(Result(row, status, frames))
+        self._go_on_soon()
+
+    def _write_results(self) -> None:
+        if not self._results or self._trouble:
+            return
+        results, self._results = self._results, []
+        self._unwritten += len(results)
+
+        def write() -> int:
+            self._record.add_results(results)
+            return self._record.size_bytes
+
+        self._order(write, partial(self._written, results))
+
+    def _written(self, results: list[Result], size_bytes: int | None, error: BaseException | None) -> None:
+        self._unwritten -= len(results)
+        if size_bytes is None:
+            self._results = [*results, *self._results]
+            self._is_in_trouble(f"results cannot be written: {error}")
+            return
+        self._note_size(size_bytes)
+        for row, status, _ in results:
+            if self._rows.end(row, is_failure=status != TaskStatus.SUCCESS):
+                self._log.append(row)
+        self._look_at_failures()
+        self._look_at_end()
+        self._answer_parked()
+        self._go_on_soon()
+
+    def _is_in_trouble(self, reason: str) -> None:
+        if not self._trouble:
+            logger.error("the job %s pauses: %s", self.terms.name, reason)
+            self.schedule(TRY_AGAIN_SECONDS, TryAgain())
+        self._trouble = reason
+
+    @handles(TryAgain)
+    def _try_again(self, _again: TryAgain) -> None:
+        self._trouble = ""
+        if self._shelf.why_full():
+            self._is_in_trouble(self._shelf.why_full())
+            return
+        self._go_on_soon()
+
+    def _note_size(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+        self._shelf.note_size(self._record.folder, size_bytes)
+        why = self._shelf.why_full()
+        if why and self._state == OPEN and self._rows.n_open:
+            self._is_in_trouble(why)
+
+    # Its end
+
+    def _look_at_failures(self) -> None:
+        most, failed, ended = self._max_failures, self._rows.failed, self._rows.done + self._rows.failed
+        if most is None or self._state != OPEN:
+            return
+        allowed = most if most >= 1 or most == 0 else most * ended
+        if failed > allowed and (most >= 1 or most == 0 or ended >= 100):
+            self._move(STOPPED, f"{failed} of {ended} rows that have ended have failed, and at most {most:g} may")
+
+    def _look_at_end(self) -> None:
+        if self._state == OPEN and self._is_sealed and not self._rows.n_open:
+            self._move(DONE)
+
+    def _move(self, state: str, reason: str = "") -> None:
+        """The state is another one from now on. It is told when it is on disk."""
+        self._state, self._reason = state, reason
+        if state == OPEN:
+            self._load_objects()
+        else:
+            self._stop_tasks(CancelTask())
+            self._has_objects = False
+            self._services.object_store.send(OwnerLeft(self._client_id))
+        self._order(lambda: self._record.move(state, reason), self._moved)
+
+    def _moved(self, _nothing: None, error: BaseException | None) -> None:
+        if error is not None:
+            logger.error("the state of the job %s cannot be written: %s", self.terms.name, error)
+        elif self._state != OPEN:
+            logger.info("the job %s: %s%s", self.terms.name, self._state, self._reason and f": {self._reason}")
+        self._answer_parked()
+
+    def _stop_for(self, reason: str) -> None:
+        self._move(STOPPED, reason)
+
+    def _stop_tasks(self, cancel: CancelTask) -> None:
+        for task in self._tasks.values():
+            task.send(cancel)
+
+    # What clients ask
+
+    @handles(JobAsked)
+    def _asked(self, asked: JobAsked) -> None:
+        self._verbs[asked.request.verb](asked)
+
+    def _tell(self, asked: JobAsked, response: JobResponse) -> None:
+        self._services.outbox.put(asked.peer, response)
+
+    def _attach(self, asked: JobAsked) -> None:
+        """Somebody has opened it: with all ranges, so that its rows can be compared."""
+        wish = asked.request.amount
+        if wish:
+            self._max_failures = said_max_failures(asked.request, self._max_failures)
+            self._attend(asked)
+        if wish & RETRIES and self._rows.failed and not self._is_at_most_once:
+            self._order(self._record.reopen_failed, partial(self._reopened, asked))
+        else:
+            self._reopened(asked, [], None)
+
+    def _attend(self, asked: JobAsked) -> None:
+        if self.terms.is_attended and asked.session not in self._readers:
+            self._readers[asked.session] = None
+            self._go_on_soon()
+
+    def _reopened(self, asked: JobAsked, rows: list[int] | None, error: BaseException | None) -> None:
+        if rows is None:
+            self._tell(asked, refused(asked.request, f"its failed rows cannot be opened: {error}"))
+            return
+        self._rows.reopen(rows)
+        if asked.request.amount and (rows or self._state in (CANCELED, STOPPED)):
+            self._move(OPEN)
+        self._look_at_end()
+        self._go_on_soon()
+
+        def read() -> tuple[Any, set[bytes]]:
+            return list(self._record.ranges.values()), self._record.object_ids()
+
+        self._order(read, partial(self._told_all, asked))
+
+    def _told_all(self, asked: JobAsked, known: tuple[Any, set[bytes]] | None, error: BaseException | None) -> None:
+        if known is None:
+            self._tell(asked, refused(asked.request, f"the job cannot be read: {error}"))
+            return
+        info = self._info()
+        info["ranges"] = [[each.first, each.n_rows, each.digest.hex()] for each in known[0]]
+        info["objects"] = [each.hex() for each in known[1]]
+        self._tell(asked, info_of(asked.request, info))
+
+    def _info(self) -> dict[str, Any]:
+        terms, rows = self.terms, self._rows
+        return {
+            "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
+            "python": terms.python, "fingerprint": terms.fingerprint, "attended": terms.is_attended,
+            "created": terms.created, "state": self._state, "reason": self._reason, "sealed": self._is_sealed,
+            "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": len(self._tasks),
+            "bytes": self._size_bytes, "trouble": self._trouble, "log": self._log_id, "logged": len(self._log),
+            "readers": len(self._readers),
+        }  # fmt: skip
+
+    def _written_for(self, asked: JobAsked, _value: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self._tell(asked, refused(asked.request, f"it cannot be kept: {error}"))
+        else:
+            self._tell(asked, info_of(asked.request, self._info()))
+            self._answer_parked()
+        self._go_on_soon()
+
+    def _take_rows(self, asked: JobAsked) -> None:
+        request = asked.request
+        why = self._shelf.why_full() or ("" if len(request.frames) == 1 else "its rows did not come whole")
+        if why:
+            self._tell(asked, refused(request, why))
+            return
+        block = request.frames[0]
+
+        def write() -> tuple[bool, int]:
+            return self._record.add_range(request.first, request.amount, request.body, block), self._record.size_bytes
+
+        self._order(write, partial(self._rows_are_kept, asked))
+
+    def _rows_are_kept(self, asked: JobAsked, kept: tuple[bool, int] | None, error: BaseException | None) -> None:
+        if kept is not None:
+            if kept[0]:
+                self._rows.add(asked.request.first, asked.request.amount)
+            self._note_size(kept[1])
+        self._written_for(asked, None, error)
+
+    def _take_object(self, asked: JobAsked) -> None:
+        request = asked.request
+        new = Object(request.body, request.amount, "", tuple(request.frames))
+
+        def then(value: Any, error: BaseException | None) -> None:
+            if error is None:
+                store_objects([new], self._client_id, self.actor_ref, self._services.object_store)
+            self._written_for(asked, value, error)
+
+        self._order(lambda: self._record.add_object(new), then)
+
+    def _seal(self, asked: JobAsked) -> None:
+        def then(value: Any, error: BaseException | None) -> None:
+            self._is_sealed = error is None
+            self._look_at_end()
+            self._written_for(asked, value, error)
+
+        self._order(self._record.seal, then)
+
+    def _read(self, asked: JobAsked) -> None:
+        request = asked.request
+        if request.body == SCAN:
+            self._scan(asked)
+            return
+        if request.body == ATTEND:
+            self._attend(asked)
+        count = self._rows.ended_from(request.first, min(request.amount, READ_ROWS))
+        if not count and not self._is_over(request.first):
+            self._parked.append(asked)
+            return
+        read = partial(self._record.results, request.first, count, READ_BYTES)
+        self._order(lambda: read() if count else [], partial(self._have_read, asked, None))
+
+    def _scan(self, asked: JobAsked) -> None:
+        """Answer with those of the next rows that have ended, whichever they are."""
+        first = asked.request.first
+        count = max(0, min(READ_ROWS, self._rows.rows - first))
+        read = partial(self._record.results, first, count, 2**62)
+        self._order(lambda: read() if count else [], partial(self._have_read, asked, first + count))
+
+    def _is_over(self, row: int) -> bool:
+        """Return whether a row will not end before somebody does something."""
+        return self._state != OPEN or (self._is_sealed and row >= self._rows.rows)
+
+    def _read_new(self, asked: JobAsked) -> None:
+        request = asked.request
+        if request.body.hex() != self._log_id:
+            self._tell(asked, refused(request, "log"))
+            return
+        rows = self._log[request.first : request.first + min(request.amount, READ_ROWS)]
+        if not rows and self._state == OPEN:
+            self._parked.append(asked)
+            return
+        self._order(lambda: self._record.results_of(rows, READ_BYTES), partial(self._have_read, asked, request.first))
+
+    def _have_read(
+        self, asked: JobAsked, at: int | None, results: list[Result] | None, error: BaseException | None
+    ) -> None:
+        if results is None:
+            self._tell(asked, refused(asked.request, f"results cannot be read: {error}"))
+            return
+        self._tell(asked, results_of(asked.request, results, asked.request.first if at is None else at))
+
+    def _show(self, asked: JobAsked) -> None:
+        if asked.request.amount and self._state == OPEN:
+            self._parked.append(asked)
+        else:
+            self._tell(asked, info_of(asked.request, self._info()))
+
+    def _show_failures(self, asked: JobAsked) -> None:
+        record, request = self._record, asked.request
+
+        def read() -> list[tuple[Result, Row]]:
+            most = min(request.amount, 1000)
+            return [(each, record.arguments_of(each.row)) for each in record.failures(request.first, most)]
+
+        def then(found: list[tuple[Result, Row]] | None, error: BaseException | None) -> None:
+            lost = f"failures cannot be read: {error}"
+            self._tell(asked, refused(request, lost) if found is None else failures_of(request, found))
+
+        self._order(read, then)
+
+    def _retry(self, asked: JobAsked) -> None:
+        def then(rows: list[int] | None, error: BaseException | None) -> None:
+            if rows is not None:
+                self._rows.reopen(rows)
+                if self._state != OPEN:
+                    self._move(OPEN)
+            self._written_for(asked, None, error)
+
+        self._order(self._record.reopen_failed, then)
+
+    def _cancel(self, asked: JobAsked) -> None:
+        if self._state == OPEN:
+            self._move(CANCELED, "by its user")
+        self._order(lambda: None, partial(self._written_for, asked))
+
+    def _forget(self, asked: JobAsked) -> None:
+        self._state = CANCELED
+        self._stop_tasks(CancelTask())
+        self._answer_parked()
+
+        def then(_value: Any, error: BaseException | None) -> None:
+            self._shelf.note_size(self._record.folder, 0)
+            self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
+            self.stop_now()
+
+        shelf, record, me = self._shelf, self._record, self.actor_ref
+        shelf.order(me, None, lambda: shelf.folder.remove(record), then)
+
+    def _leave_job(self, asked: JobAsked) -> None:
+        self._detach(asked.session)
+        self._tell(asked, info_of(asked.request, self._info()))
+
+    @handles(ReaderLeft)
+    def _reader_left(self, left: ReaderLeft) -> None:
+        self._parked = [asked for asked in self._parked if asked.session is not left.session]
+        self._detach(left.session)
+
+    def _detach(self, session: ActorRef) -> None:
+        if self._readers.pop(session, self) is None and not self._readers:
+            # Nobody is attached: what runs goes on to its end, and what only waits does not begin.
+            self._stop_tasks(CancelTask(waiting=True))
+
+    def _answer_parked(self) -> None:
+        parked, self._parked = self._parked, []
+        for asked in parked:
+            self._verbs[asked.request.verb](asked)
+
+    # From inside the scheduler
+
+    @handles(ChildFailed)
+    def _child_failed(self, failed: ChildFailed) -> None:
+        for row, task in self._tasks.items():
+            if task is failed.child:
+                sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
+                task_id = TaskId(self.terms.prefix + row.to_bytes(8, "big"))
+                self._keep(task_id, TaskStatus.INTERNAL_ERROR, (sentence,))
+                return
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for task in self._tasks.values():
+            task.send(restarted)
+
+    def on_stop(self) -> None:
+        self._leave()
+
+    def on_failure(self, _type: object, _error: BaseException | None, _traceback: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._stop_tasks(CancelTask())
+        self._services.directory.accounts.close(self._client_id)
+        self._services.object_store.send(OwnerLeft(self._client_id))
+        shelf, record = self._shelf, self._record
+        shelf.order(self._keeper, None, lambda: shelf.folder.shut(record), lambda _nothing, _error: None)
+        self._keeper.send(JobEnded(self.actor_ref))

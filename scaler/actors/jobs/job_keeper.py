@@ -1,0 +1,219 @@
+"""JobKeeper: finds and makes the jobs of the scheduler, and hands on what clients ask of them.
+
+Written to by client sessions, its jobs, the acceptor and the clerk; sends to its jobs and, through the outbox, to
+clients. A job that has ended is opened when somebody asks for it. Must never: wait for the disk, or show a job to
+somebody else than its owner.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from scaler.actors.jobs.answers import refused
+from scaler.actors.jobs.job import JobActor
+from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.messages.jobs import JobAsked, JobEnded, Obeyed, ReaderLeft
+from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.services import Services
+from scaler.config import ConfigError
+from scaler.ids import ID_BYTES, random_id
+from scaler.jobs.folder import is_over_age, read_jobs
+from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
+from scaler.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+
+logger = logging.getLogger(__name__)
+
+PREFIX_BYTES = 8
+
+Opened: TypeAlias = "tuple[JobRecord, OpenRows]"
+
+
+class JobKeeper(Actor):
+    """The one keeper of jobs.
+
+    Args:
+        shelf: where they are.
+        services: for their tasks.
+    """
+
+    def __init__(self, shelf: JobShelf, services: Services) -> None:
+        self._shelf, self._services = shelf, services
+        self._jobs: dict[Path, ActorRef] = {}
+        self._opening: dict[Path, list[JobAsked]] = {}
+        """jobs that are being opened, and what is asked of them meanwhile"""
+
+    def on_start(self) -> None:
+        if not self._shelf.is_shared:
+            self._order(partial(_look_at_all, self._shelf), self._found)
+
+    def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+        self._shelf.order(self.actor_ref, None, order, then)
+
+    @handles(Obeyed)
+    def _obeyed(self, news: Obeyed) -> None:
+        news.then(news.value, news.error)
+
+    def _found(self, places: list[Path] | None, error: BaseException | None) -> None:
+        """Jobs that are to go on, whoever asks."""
+        if places is None:
+            logger.error("the jobs in %s cannot be read: %s", self._shelf.folder.path, error)
+        for place in places or ():
+            self._open(place, partial(_open, self._shelf, place), is_new=False)
+
+    def _open(self, place: Path, order: Callable[[], Opened], *, is_new: bool) -> None:
+        if place not in self._jobs and place not in self._opening:
+            self._opening[place] = []
+            self._order(order, partial(self._opened, place, is_new))
+
+    def _opened(self, place: Path, is_new: bool, opened: Opened | None, error: BaseException | None) -> None:
+        waiting = self._opening.pop(place)
+        if opened is None:
+            logger.warning("the job in %s cannot be opened: %s", place, error)
+            for asked in waiting:
+                self._tell(asked, refused(asked.request, f"the job cannot be opened: {error}"))
+            return
+        job = JobActor(*opened, self._shelf, self._services, self.actor_ref, is_new)
+        self._jobs[place] = ref = self.spawn(job)
+        for asked in waiting:
+            ref.send(asked)
+
+    def _tell(self, asked: JobAsked, response: JobResponse) -> None:
+        self._services.outbox.put(asked.peer, response)
+
+    @handles(JobAsked)
+    def _asked(self, asked: JobAsked) -> None:
+        request = asked.request
+        if request.verb == JobVerb.LIST:
+            self._order(partial(_list, self._shelf, asked.owner), partial(self._listed, asked))
+            return
+        try:
+            place = self._shelf.folder.place_of(asked.owner, request.name)
+        except ConfigError as error:
+            self._tell(asked, refused(request, str(error)))
+            return
+        job = self._jobs.get(place)
+        if job is not None:
+            job.send(asked)
+        elif place in self._opening:
+            self._opening[place].append(asked)
+        elif place.is_dir():
+            self._open(place, partial(_open, self._shelf, place), is_new=False)
+            self._opening[place].append(asked)
+        elif request.verb == JobVerb.OPEN and request.body:
+            self._make(place, asked)
+        else:
+            sentence = f"there is no job {request.name!r} of {asked.owner} here"
+            self._tell(asked, refused(request, sentence, JobStatus.NOT_FOUND))
+
+    def _make(self, place: Path, asked: JobAsked) -> None:
+        try:
+            terms = terms_of(asked.request, asked.owner)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            self._tell(asked, refused(asked.request, f"its terms cannot be read: {error!r}"))
+            return
+        if self._shelf.why_full():
+            self._tell(asked, refused(asked.request, self._shelf.why_full()))
+            return
+        self._open(place, partial(_create, self._shelf, terms), is_new=True)
+        self._opening[place].append(asked)
+
+    def _listed(self, asked: JobAsked, found: list[Any] | None, error: BaseException | None) -> None:
+        if found is None:
+            self._tell(asked, refused(asked.request, f"the jobs cannot be read: {error}"))
+        else:
+            body = json.dumps(found).encode()
+            self._tell(asked, JobResponse(asked.request.number, JobStatus.KNOWN, 0, len(found), body))
+
+    @handles(ReaderLeft)
+    def _reader_left(self, left: ReaderLeft) -> None:
+        for waiting in self._opening.values():
+            waiting[:] = [asked for asked in waiting if asked.session is not left.session]
+        for job in self._jobs.values():
+            job.send(left)
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for job in self._jobs.values():
+            job.send(restarted)
+
+    @handles(JobEnded)
+    def _job_ended(self, ended: JobEnded) -> None:
+        self._jobs = {place: job for place, job in self._jobs.items() if job is not ended.job}
+
+    @handles(ChildFailed)
+    def _job_failed(self, failed: ChildFailed) -> None:
+        """It is opened anew when somebody asks for it."""
+        logger.error("a job failed inside the scheduler: %r", failed.error)
+        self._job_ended(JobEnded(failed.child))
+
+
+def terms_of(request: JobRequest, owner: str) -> JobTerms:
+    """Return the terms of a new job.
+
+    Raises:
+        ValueError, TypeError, KeyError: if they are no terms.
+    """
+    said = json.loads(request.body)
+    fingerprint = {str(part): str(digest) for part, digest in said["fingerprint"].items()}
+    function_id, most = bytes.fromhex(said["function_id"]), said["max_failures"]
+    if len(function_id) != ID_BYTES:
+        raise ValueError("the id of its function is none")
+    return JobTerms(
+        request.name, owner, random_id()[:PREFIX_BYTES], function_id, str(said["function"]), str(said["program"]),
+        str(said["python"]), fingerprint, bytes.fromhex(said["options"]), int(said["priority"]),
+        str(said["task_name"]), bool(said["attended"]), None if most is None else float(most),
+        float(said["keep_seconds"]), float(said["created"]),
+    )  # fmt: skip
+
+
+# In the clerk's thread
+
+
+def _open(shelf: JobShelf, place: Path) -> Opened:
+    record = shelf.folder.open(place)
+    in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
+    ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
+    return record, OpenRows(record.ranges.values(), ended)
+
+
+def _create(shelf: JobShelf, terms: JobTerms) -> Opened:
+    return shelf.folder.create(terms), OpenRows((), {})
+
+
+def _look_at_all(shelf: JobShelf) -> list[Path]:
+    """Remove the jobs that are over age. Return those that are to go on."""
+    go_on = []
+    for place, found in list(read_jobs(shelf.folder.path)):
+        if not isinstance(found, Summary):
+            logger.error("the job in %s cannot be read, and stays as it is: %s", place, found)
+        elif is_over_age(found):
+            logger.info("the job %s is forgotten: it has not changed for long", found.terms.name)
+            shelf.folder.remove(shelf.folder.open(place))
+        else:
+            shelf.note_size(place, found.size_bytes)
+            if found.state == OPEN and found.is_sealed and not found.terms.is_attended:
+                go_on.append(place)
+    return go_on
+
+
+def _list(shelf: JobShelf, owner: str) -> list[dict[str, Any]]:
+    if not shelf.folder.path.exists():
+        return []
+    found = [each for _, each in read_jobs(shelf.folder.path) if isinstance(each, Summary)]
+    return [
+        {
+            "name": each.terms.name, "owner": each.terms.owner, "function": each.terms.function,
+            "program": each.terms.program, "attended": each.terms.is_attended, "created": each.terms.created,
+            "state": each.state, "reason": each.reason, "sealed": each.is_sealed, "rows": each.rows,
+            "done": each.done, "failed": each.failed, "bytes": each.size_bytes, "changed": each.changed,
+        }
+        for each in found
+        if each.terms.owner == owner
+    ]  # fmt: skip

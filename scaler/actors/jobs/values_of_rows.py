@@ -1,0 +1,82 @@
+"""The values of a job's rows at the object store: functions that its tasks need, and large results on their way here.
+
+Used by the job. A large result stays with its agent until the job has fetched its bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
+from scaler.actors.objects.located import LocatedFrames
+from scaler.ids import ClientId, ObjectId, TaskId, content_id
+from scaler.jobs.record import Object
+from scaler.kit import ActorRef
+from scaler.pickling.serialization import Frames
+from scaler.wire.messages.common import FOUND, InstructionKind, ObjectResponse
+from scaler.wire.session.lost_frames import LostFrames
+
+logger = logging.getLogger(__name__)
+
+
+class Reader:
+    """Takes what the object store sends to a peer, and gives it to an actor of the scheduler instead."""
+
+    def __init__(self, actor: ActorRef, client_id: ClientId) -> None:
+        self.put = actor.send
+        self.is_due = True
+        """so that the outbox never serves it"""
+        self.key = ("job", client_id)
+
+
+class LargeResults:
+    """Those that are with their agents.
+
+    Args:
+        actor: of the job.
+        client_id: by which the object store knows it.
+    """
+
+    def __init__(self, actor: ActorRef, client_id: ClientId, store: ActorRef) -> None:
+        self._actor, self._client_id, self._store = actor, client_id, store
+        self._reader: Any = Reader(actor, client_id)
+        self._awaited: set[ObjectId] = set()
+
+    def take(self, task_id: TaskId, frames: Frames) -> tuple[Frames | None, str]:
+        """Return the frames of a result if they are here, and why there are none if they are lost. Others come."""
+        if type(frames) is LostFrames:
+            return None, frames.reason
+        if type(frames) is not LocatedFrames:
+            return frames, ""
+        object_id = ObjectId(task_id)
+        self._awaited.add(object_id)
+        self._store.send(StoreObject(object_id, self._client_id, "", frames, held=True, source=self._actor))
+        self._store.send(FetchObject(object_id, self._reader, None, by_value=True))
+        return None, ""
+
+    def come(self, response: ObjectResponse) -> Frames | None:
+        """Return the frames of a result that has come; None if it is lost."""
+        if response.object_id not in self._awaited:
+            return None
+        self._awaited.discard(response.object_id)
+        self._store.send(DeleteObject(response.object_id, self._client_id))
+        return response.frames if response.found == FOUND and response.frames else None
+
+    def lose(self, object_id: ObjectId) -> bool:
+        """A result went with its host. Return whether it was awaited."""
+        was_awaited = object_id in self._awaited
+        self._awaited.discard(object_id)
+        return was_awaited
+
+
+def store_objects(objects: Iterable[Object], client_id: ClientId, job: ActorRef, store: ActorRef) -> None:
+    """Give the object store what the rows of a job need."""
+    for each in objects:
+        is_function = each.kind == InstructionKind.CREATE_FUNCTION
+        if is_function and content_id(each.frames) != each.object_id:
+            logger.warning("a function of a job is dropped: its id is not the hash of its content")
+            continue
+        object_id = ObjectId(each.object_id)
+        store.send(StoreObject(object_id, client_id, each.name, each.frames, True, is_function, source=job))

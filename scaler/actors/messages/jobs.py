@@ -1,0 +1,56 @@
+"""Jobs: what clients ask of them, and what the clerk answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler.actors.peers.peer import Peer
+from scaler.kit import ActorRef
+from scaler.message import message
+from scaler.wire.messages.client import JobRequest
+
+
+@message
+class JobAsked:
+    """client session -> job keeper -> job: my client asks this."""
+
+    session: ActorRef
+    peer: Peer
+    request: JobRequest
+    owner: str
+    """whose jobs it may see"""
+
+
+@message
+class ReaderLeft:
+    """client session -> job keeper -> jobs: my client is gone."""
+
+    session: ActorRef
+
+
+@message
+class Obeyed:
+    """clerk -> job keeper or job: an order was obeyed, and what it changed is on disk; or it has failed."""
+
+    then: Callable[[Any, BaseException | None], None]
+    """goes on with what it has returned, or raised"""
+    value: Any
+    error: BaseException | None
+
+
+@message
+class GoOn:
+    """job -> itself: say further rows, or have results written."""
+
+
+@message
+class TryAgain:
+    """job -> itself, by timer: the disk may have room again."""
+
+
+@message
+class JobEnded:
+    """job -> job keeper: forget me."""
+
+    job: ActorRef

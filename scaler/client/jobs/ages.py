@@ -1,0 +1,28 @@
+"""Ages: how long something is kept, as users write it: `3600`, "90s", "12h", "30d".
+
+Used where a job is made.
+"""
+
+from __future__ import annotations
+
+import re
+
+from scaler.config import ConfigError, check_number
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw]?)")
+
+
+def seconds_of(name: str, value: float | str) -> float:
+    """Return an age in seconds.
+
+    Raises:
+        ConfigError: if it is none; `name` says of what.
+    """
+    if isinstance(value, str):
+        found = _TEXT.fullmatch(value.strip())
+        if found is None:
+            raise ConfigError(f'{name} must be seconds, or a text such as "12h" or "30d", not {value!r}')
+        return float(found[1]) * _UNITS[found[2]]
+    check_number(name, value, 0)
+    return float(value)

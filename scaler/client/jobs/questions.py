@@ -1,0 +1,110 @@
+"""Questions about jobs, and their answers, one at a time.
+
+Made in the thread that waits; answered by the link's thread. A question is asked again when the scheduler is another
+one, so a wait outlives it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, NamedTuple
+
+from scaler.client.calls.entry import MakeError
+from scaler.client.link.link import Link
+from scaler.errors import JobError
+from scaler.pickling.serialization import Frames
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+
+_HEAD = struct.Struct("<QBI")
+
+Info = dict[str, Any]
+
+
+class RowEnd(NamedTuple):
+    """How a row has ended. `status`: a `TaskStatus`."""
+
+    row: int
+    status: int
+    frames: Frames
+
+
+class Question(Future[JobResponse]):
+    """One question about a job, and its answer."""
+
+    def __init__(
+        self, verb: JobVerb, name: str, first: int = 0, amount: int = 0, body: bytes = b"", frames: Frames = ()
+    ) -> None:
+        super().__init__()
+        self._said = (verb, name, first, amount, body, frames)
+
+    def item(self, number: int) -> JobRequest:
+        """Return it for the wire."""
+        return JobRequest(number, *self._said)
+
+    def hear(self, response: JobResponse, _rows: object) -> bool:
+        """Take the answer."""
+        if not self.done():
+            self.set_result(response)
+        return True
+
+    def fail(self, make_error: MakeError) -> None:
+        """There will be no answer."""
+        if not self.done():
+            self.set_exception(make_error())
+
+
+def wait(question: Question, deadline: float | None = None) -> JobResponse:
+    """Wait for an answer that is not a refusal.
+
+    Args:
+        deadline: of the monotonic clock.
+
+    Raises:
+        JobError: if it was refused, or there is no such job.
+        TimeoutError: if it is too late.
+    """
+    try:
+        seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return checked(question.result(seconds))
+    except FutureTimeoutError:
+        if question.done():
+            raise
+        raise TimeoutError("the job has not come so far in time; it goes on") from None
+
+
+def checked(response: JobResponse) -> JobResponse:
+    """Return an answer that is not a refusal. Raises `JobError`."""
+    if response.status in (JobStatus.REFUSED, JobStatus.NOT_FOUND):
+        raise JobError(response.reason)
+    return response
+
+
+def ask(link: Link, question: Question, deadline: float | None = None) -> JobResponse:
+    """Ask, and wait for the answer. Raises as `wait` does."""
+    link.ask_job(question)
+    return wait(question, deadline)
+
+
+def read_info(response: JobResponse) -> Any:
+    """Return what is known of a job, or of all."""
+    return json.loads(response.body)
+
+
+def read_rows(response: JobResponse) -> Iterator[RowEnd]:
+    """Go through the rows of an answer."""
+    heads, at = response.body, 0
+    values, begin = memoryview(response.frames[0] if response.frames else b""), 0
+    for _ in range(response.amount):
+        row, status, n_frames = _HEAD.unpack_from(heads, at)
+        sizes = struct.unpack_from(f"<{n_frames}Q", heads, at + _HEAD.size)
+        at += _HEAD.size + 8 * n_frames
+        frames = []
+        for size in sizes:
+            frames.append(values[begin : begin + size])
+            begin += size
+        yield RowEnd(row, status, frames)

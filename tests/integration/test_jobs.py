@@ -1,0 +1,341 @@
+"""Jobs: real schedulers, clusters, clients and disks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import AsyncClient, Client
+from scaler.config import ConfigError
+from scaler.errors import JobConflictError, JobError, TooManyFailuresError
+from tests.support.processes import command, free_address, wait_until
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def fails_at_sevens(x: int) -> int:
+    if x % 7 == 3:
+        raise ValueError(f"bad {x}")
+    return x
+
+
+def large(x: int) -> bytes:
+    return bytes([x]) * 300_000
+
+
+def noted(file: str, x: int, seconds: float) -> int:
+    time.sleep(seconds)
+    with Path(file).open("a") as ran:
+        ran.write(f"{x}\n")
+    return x
+
+
+def fails_without(file: str, x: int) -> int:
+    if not Path(file).exists():
+        raise FileNotFoundError(file)
+    return x
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept") / "jobs"
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    with Client(n_workers=2, keep=folder) as client:
+        yield client
+
+
+def rows(count: int) -> list[tuple[int]]:
+    return [(x,) for x in range(count)]
+
+
+def counts(file: Path) -> Counter[int]:
+    return Counter(map(int, file.read_text().split())) if file.exists() else Counter()
+
+
+def test_a_map_with_a_name_runs_each_row_once_however_often_it_is_called(client: Client, tmp_path: Path) -> None:
+    ran, items = tmp_path / "ran", [(str(tmp_path / "ran"), x, 0.0) for x in range(200)]
+    assert client.map(noted, items, job="once") == list(range(200))
+    assert client.map(noted, items, job="once", progress=True) == list(range(200))
+    assert sorted(client.map_unordered(noted, items, job="once")) == list(range(200))
+    assert counts(ran) == Counter(range(200))
+
+
+def test_a_name_stands_for_one_work(client: Client) -> None:
+    client.map(double, rows(10), job="one work")
+    with pytest.raises(JobConflictError, match="of its rows 0 to 9, at least one has other arguments"):
+        client.map(double, [(x + 1,) for x in range(10)], job="one work")
+    with pytest.raises(JobConflictError, match="it has more rows now than it had"):
+        client.map(double, rows(11), job="one work")
+    with pytest.raises(JobConflictError, match=r"its function was .*double, and is .*fails_at_sevens"):
+        client.map(fails_at_sevens, rows(10), job="one work")
+    with pytest.raises(JobConflictError, match="it was made by map"):
+        client.start(double, rows(10), name="one work")
+    assert client.map(double, iter(rows(3)), job="one work", on_change="restart") == [0, 2, 4]
+    assert client.map(double, rows(3), job="one work") == [0, 2, 4]
+
+
+def test_a_map_stops_at_its_first_failure_and_goes_on_when_it_is_called_again(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "there"
+    items = [(str(file), x) for x in range(3000)]
+    with pytest.raises(FileNotFoundError):
+        client.map(fails_without, items, job="needs a file")
+    assert client.job("needs a file").progress().done == 0
+    file.touch()
+    assert client.map(fails_without, items, job="needs a file") == list(range(3000))
+
+
+def test_failures_are_listed_and_tolerated_and_run_again(client: Client) -> None:
+    results = client.map(fails_at_sevens, rows(70), job="sevens", return_exceptions=True)
+    assert [str(each) for each in results if isinstance(each, ValueError)] == [f"bad {x}" for x in range(3, 70, 7)]
+    job = client.start(fails_at_sevens, rows(70), name="sevens too")
+    done = job.wait(60)
+    assert (done.state, done.rows, done.done, done.failed, done.is_complete) == ("done", 70, 60, 10, True)
+    assert [(each.row, str(each.error), each.arguments) for each in job.failures()][:2] == [
+        (3, "bad 3", "3"),
+        (10, "bad 10", "10"),
+    ]
+    job.retry()
+    assert job.wait(60).failed == 10
+    with pytest.raises(ValueError, match="bad 3"):
+        list(job.results())
+    assert list(job.results(start=68)) == [68, 69]
+    assert sorted(row for row, _ in job.as_completed(return_exceptions=True)) == list(range(70))
+
+
+def test_too_many_failures_stop_a_map_and_a_job(client: Client) -> None:
+    with pytest.raises(TooManyFailuresError, match="at most 5 may"):
+        client.options(max_failures=5).map(fails_at_sevens, rows(20_000), job="five")
+    with pytest.raises(ValueError, match="bad 3"):
+        client.options(max_failures=0.5).map(fails_at_sevens, rows(300), job="half")
+    job = client.options(max_failures=0.01).start(fails_at_sevens, rows(20_000), name="a hundredth")
+    assert job.wait(60).state == "stopped"
+    assert job.progress().done < 19_000
+
+
+def test_large_results_are_kept(client: Client) -> None:
+    expected = [large(x) for x in range(20)]
+    assert client.map(large, rows(20), job="large") == expected
+    assert list(client.job("large").results()) == expected
+    assert client.job("large").progress().size_bytes > 6_000_000
+
+
+def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
+    with pytest.raises(TypeError, match="row 1 has a future"):
+        client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
+    with pytest.raises(TypeError, match="row 0 has an ObjectReference"):
+        client.map(double, [(client.send_object([1]),)], job="references")
+    with pytest.raises(ConfigError, match="is no name of a job"):
+        client.map(double, rows(1), job="a\nb")
+    with pytest.raises(JobError, match="there is no job 'nobody'"):
+        client.job("nobody")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'job'"):
+        client.get({"a": 1}, ["a"], job="graph")  # type: ignore[call-overload]
+
+
+def test_a_job_is_forgotten(client: Client, folder: Path) -> None:
+    job = client.start(double, rows(5), name="short-lived")
+    assert job.wait(60).state == "done"
+    assert "short-lived" in [each.name for each in client.jobs()]
+    job.forget()
+    assert "short-lived" not in [each.name for each in client.jobs()]
+    assert not list(folder.glob("*/short-lived"))
+    with pytest.raises(JobError, match="there is no job"):
+        job.progress()
+
+
+def test_a_job_is_cancelled_and_goes_on(client: Client, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    job = client.start(noted, [(str(ran), x, 0.01) for x in range(500)], name="cancelled")
+    wait_until(lambda: job.progress().done > 10, "some rows have ended")
+    job.cancel()
+    stopped = job.wait(60)
+    assert stopped.state == "canceled"
+    assert stopped.done < 500
+    job.retry()
+    assert job.wait(60).done == 500
+    assert set(counts(ran)) == set(range(500))
+
+
+def test_jobs_can_be_awaited(folder: Path) -> None:
+    async def main() -> None:
+        async with AsyncClient(n_workers=2, keep=folder.with_name("awaited")) as client:
+            assert await client.map(double, rows(50), job="a") == [2 * x for x in range(50)]
+            assert max([each async for each in client.map_unordered(double, rows(50), job="a")]) == 98
+            job = await client.start(double, rows(600), name="b")
+            assert (await job.wait(60)).done == 600
+            assert [each async for each in job.results(start=598)] == [1196, 1198]
+            assert sum([value async for _, value in job.as_completed()]) == 600 * 599
+            assert [each.name for each in await client.jobs()] == ["a", "b"]
+            await (await client.job("a")).forget()
+            assert await job.failures() == []
+
+    asyncio.run(main())
+
+
+def test_threads_keep_jobs_too(tmp_path: Path) -> None:
+    with Client(processes=False, keep=tmp_path / "jobs") as client:
+        assert client.map(double, rows(10), job="threads") == [2 * x for x in range(10)]
+
+
+def test_a_scheduler_that_keeps_no_jobs_says_so() -> None:
+    address = free_address()
+    with command("scheduler", address) as scheduler, Client(address) as client:
+        scheduler.wait_for("address")
+        with pytest.raises(JobError, match="this scheduler keeps no jobs: start it with --keep FOLDER"):
+            client.jobs()
+
+
+def test_a_second_scheduler_at_a_folder_is_refused(tmp_path: Path) -> None:
+    with command("scheduler", free_address(), "--keep", str(tmp_path / "jobs")) as first:
+        first.wait_for("jobs are kept in")
+        with command("scheduler", free_address(), "--keep", str(tmp_path / "jobs")) as second:
+            second.wait_for("another scheduler keeps its jobs in")
+            assert second.end() != 0
+
+
+PROGRAM = """
+import sys
+from tests.integration.test_jobs import noted
+from scaler import Client
+
+address, file, seconds, count, how = sys.argv[1:]
+items = [(file, x, float(seconds)) for x in range(int(count))]
+with Client(address) as client:
+    if how == "map":
+        print(client.map(noted, items, job="prices") == list(range(int(count))), flush=True)
+    else:
+        client.start(noted, items, name="prices")
+        print("started", flush=True)
+"""
+
+
+class Cluster:
+    """A scheduler with a folder, a cluster, and programs, each of which may be killed."""
+
+    def __init__(self, place: Path) -> None:
+        self.address, self.place, self.ran = free_address(), place, place / "ran"
+        self.start_scheduler()
+        self.start_cluster()
+
+    def _start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def start_scheduler(self) -> None:
+        with (self.place / "scheduler.log").open("a") as log:
+            self._scheduler = subprocess.Popen(
+                [sys.executable, "-m", "scaler.cli.scheduler", self.address, "--keep", str(self.place / "jobs")],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def start_cluster(self) -> None:
+        with (self.place / "cluster.log").open("a") as log:
+            self._cluster = subprocess.Popen(
+                [sys.executable, "-m", "scaler.cli.cluster", self.address, "-n", "2"],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def program(self, seconds: float, count: int, how: str) -> subprocess.Popen[str]:
+        return self._start("-c", PROGRAM, self.address, str(self.ran), str(seconds), str(count), how)
+
+    def kill(self, process: subprocess.Popen) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def kill_scheduler(self) -> None:
+        self.kill(self._scheduler)
+        self.start_scheduler()
+
+    def kill_cluster(self) -> None:
+        self.kill(self._cluster)
+        self.start_cluster()
+
+    def acknowledged(self) -> set[int]:
+        """Return the rows whose results are on disk, read beside the scheduler."""
+        files = list((self.place / "jobs").glob("*/prices/job.sqlite"))
+        if not files:
+            return set()
+        connection = sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True)
+        try:
+            return {row for (row,) in connection.execute("SELECT row FROM results")}
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        for process in (self._cluster, self._scheduler):
+            process.terminate()
+        for process in (self._cluster, self._scheduler):
+            process.wait(30)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.end()
+
+
+def run_for(cluster: Cluster, most: int) -> Counter[int]:
+    """Return how often the rows ran that are acknowledged now, when there are so many."""
+    wait_until(lambda: len(cluster.acknowledged()) > most, f"{most} rows are acknowledged")
+    acknowledged, ran = cluster.acknowledged(), counts(cluster.ran)
+    return Counter({row: ran[row] for row in acknowledged})
+
+
+@pytest.mark.faults
+def test_a_program_that_was_killed_goes_on_where_it_was(cluster: Cluster) -> None:
+    program = cluster.program(0.005, 1000, "map")
+    run_for(cluster, 100)
+    cluster.kill(program)
+    again = cluster.program(0.005, 1000, "map")
+    assert again.communicate(timeout=120)[0].strip() == "True"
+    assert counts(cluster.ran) == Counter(range(1000))
+
+
+@pytest.mark.faults
+def test_whatever_dies_no_acknowledged_row_runs_again(cluster: Cluster) -> None:
+    chance = random.Random(1)
+    assert cluster.program(0.002, 3000, "start").communicate(timeout=120)[0].strip() == "started"
+    before: Counter[int] = Counter()
+    for deaths in range(1, 7):
+        before.update({row: n for row, n in run_for(cluster, 300 * deaths).items() if row not in before})
+        for kill in chance.sample((cluster.kill_scheduler, cluster.kill_cluster), chance.choice((1, 1, 2))):
+            kill()
+    with Client(cluster.address) as client:
+        assert client.job("prices").wait(120).done == 3000
+        assert list(client.job("prices").results()) == list(range(3000))
+    after = counts(cluster.ran)
+    assert {row: after[row] for row in before} == dict(before)
+    assert set(after) == set(range(3000))
+
+
+@pytest.mark.faults
+def test_a_job_outlives_its_program_and_its_scheduler(cluster: Cluster) -> None:
+    program = cluster.program(0.005, 1000, "start")
+    assert program.communicate(timeout=120)[0].strip() == "started"
+    before = run_for(cluster, 100)
+    cluster.kill_scheduler()
+    with Client(cluster.address) as client:
+        assert client.job("prices").wait(120).done == 1000
+        assert list(client.job("prices").results()) == list(range(1000))
+    after = counts(cluster.ran)
+    assert {row: after[row] for row in before} == dict(before)  # acknowledged rows never run again
+    assert set(after) == set(range(1000))

@@ -1,0 +1,22 @@
+"""How long something is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.client.jobs.ages import seconds_of
+from scaler.config import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [(90, 90), ("90", 90), ("90s", 90), ("1.5h", 5400), ("30d", 2_592_000), ("1 w", 604_800), (0, 0)],
+)
+def test_ages_are_seconds(text: float | str, seconds: float) -> None:
+    assert seconds_of("keep_for", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-1d", "1y", "", -1, float("nan")])
+def test_others_are_refused(text: float | str) -> None:
+    with pytest.raises(ConfigError, match="keep_for"):
+        seconds_of("keep_for", text)

@@ -1,0 +1,91 @@
+"""Rows of a job in ranges, and how they are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.client.jobs import row_ranges
+from scaler.client.jobs.row_ranges import compare, digest_of, is_plain, new_ranges
+from scaler.jobs.values import unpack_rows
+from scaler.wire.messages.client import Task
+
+INFINITE = {"inf": float("inf")}
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def make(row: int, item: Any) -> Any:
+    payload = repr(item).encode()
+    return Task(bytes(16), bytes(16), payload, b""), None, None, (), ()
+
+
+def ranges_of(items: list[Any], first: int = 0) -> list[Any]:
+    return list(new_ranges(iter(items), first, make))
+
+
+def known(items: list[Any]) -> list[tuple[int, int, str]]:
+    return [(each.first, each.n_rows, each.digest.hex()) for each in ranges_of(items)]
+
+
+@given(st.lists(st.tuples(plain, plain), max_size=5))
+def test_equal_values_have_equal_hashes_whoever_shares_them(items: list[Any]) -> None:
+    apart = [eval(repr(item), INFINITE) for item in items]
+    shared = [(item[0], item[0]) for item in items]
+    assert digest_of(items) == digest_of(apart)
+    assert digest_of(shared) == digest_of([(a[0], eval(repr(a[0]), INFINITE)) for a in items])
+
+
+def test_values_that_are_not_plain_have_none() -> None:
+    for value in ({1, 2}, object(), [1, {"a": {3}}], frozenset()):
+        assert not is_plain(value)
+        assert digest_of([(value,)]) == b""
+    assert digest_of([(1,)]) != digest_of([(1.0,)]) != digest_of([(True,)])
+
+
+def test_ranges_are_bounded_by_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_ranges, "ROWS", 3)
+    monkeypatch.setattr(row_ranges, "BYTES", 20)
+    found = ranges_of([(1,), (2,), (3,), (4,), ("x" * 30,), (6,)], first=10)
+    assert [(each.first, each.n_rows) for each in found] == [(10, 3), (13, 2), (15, 1)]
+    assert [row.payload for row in unpack_rows(found[0].block, 3)] == [b"(1,)", b"(2,)", b"(3,)"]
+
+
+def test_an_item_that_cannot_be_sent_is_named() -> None:
+    with pytest.raises(TypeError, match="each item must be a tuple or a list of arguments; item 1 is 5"):
+        ranges_of([(1,), 5])
+
+    def bad(row: int, item: Any) -> Any:
+        raise TypeError("f: missing a required argument")
+
+    with pytest.raises(TypeError, match="item 7 of the map: f: missing"):
+        list(new_ranges(iter([()]), 7, bad))
+
+
+def test_rows_are_compared_with_those_that_are_known() -> None:
+    items = [(each, str(each)) for each in range(10)]
+    assert compare(iter(items), known(items), is_sealed=True) == ("", 0)
+    other = [*items[:5], (5, "five"), *items[6:]]
+    assert compare(iter(other), known(items), is_sealed=True)[0] == (
+        "of its rows 0 to 9, at least one has other arguments"
+    )
+    assert compare(iter(items[:8]), known(items), is_sealed=True)[0] == "it has 8 rows now, and had more"
+    assert compare(iter([*items, (10, "")]), known(items), is_sealed=True)[0] == "it has more rows now than it had"
+
+
+def test_a_job_whose_rows_had_not_all_come_takes_the_others() -> None:
+    items = [(each,) for each in range(10)]
+    rest = iter(items)
+    assert compare(rest, known(items[:6]), is_sealed=False) == ("", 0)
+    assert next(rest) == (6,)
+
+
+def test_rows_that_cannot_be_compared_are_counted() -> None:
+    items = [({each},) for each in range(10)]
+    assert compare(iter(items), known(items), is_sealed=True) == ("", 10)

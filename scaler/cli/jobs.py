@@ -1,29 +1,61 @@
-"""scaler_jobs: look at jobs: what a scheduler keeps in its folder."""
+"""scaler_jobs: look at jobs, wait for them, and end them: at a scheduler, or in the folder where one keeps them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+from scaler.cli import options
+from scaler.client import lifetime
+from scaler.client.jobs.job import Job
+from scaler.client.jobs.making import infos
+from scaler.client.jobs.questions import Question, ask, read_info
+from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
+from scaler.errors import ScalerError
 from scaler.jobs.folder import UNREADABLE, job_places, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, Summary
 from scaler.monitor import units
+from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from scaler.version import __version__
+from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
-Look at the jobs that a scheduler keeps in a folder. With --file the folder itself is read: no
-scheduler need run, and one that runs is not disturbed. Nothing is changed, and no value is unpickled.
+Look at the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file the folder
+itself is read: no scheduler need run, and one that runs is not disturbed.
 """
 EPILOG = """\
 examples:
-  scaler_jobs --file /var/lib/scaler list      a line for each job: rows, how many are done and failed, bytes, age
-  scaler_jobs --file /var/lib/scaler check     reads all, and says what is damaged; exit code 1 if anything is
+  scaler_jobs tcp://127.0.0.1:2345 list                a line for each job: rows, how many are done and failed, bytes
+  scaler_jobs tcp://127.0.0.1:2345 show prices         how far it is, and its first failures
+  scaler_jobs tcp://127.0.0.1:2345 wait prices         until it has ended; exit code 1 unless all rows are done
+  scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
+  scaler_jobs --file /var/lib/scaler list              the same as list, without a scheduler
+  scaler_jobs --file /var/lib/scaler check             reads all, and says what is damaged; exit code 1 if anything is
+
+Only `results` reads values: it imports what they need, and prints them as Python shows them.
 """
 HEAD = ("JOB", "OWNER", "FUNCTION", "STATE", "ROWS", "DONE", "FAILED", "BYTES", "CHANGED")
+SHOWN_FAILURES = 20
+
+NO_SCHEDULER_SECONDS = 10.0
+"""How long it waits for a scheduler that does not answer."""
+
+TEXTS = {
+    "list": "show all jobs, a line for each",
+    "check": "read all, and say what is damaged; with --file only",
+    "show": "say how far a job is, and why rows have failed",
+    "wait": "wait until a job has ended",
+    "results": "print the results in the order of the rows, each as soon as it is there",
+    "retry": "run failed rows again, and go on if it was cancelled or has stopped",
+    "cancel": "end a job; what has ended is kept",
+    "forget": "end a job, and keep nothing",
+}
+OF_FILES, OF_ALL = ("list", "check"), ("list",)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -32,32 +64,65 @@ def make_parser() -> argparse.ArgumentParser:
         "scaler_jobs", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument(
-        "--file", metavar="FOLDER", type=Path, required=True, help="the folder where a scheduler keeps its jobs"
-    )
+    parser.add_argument("--file", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs")
+    parser.add_argument("address", metavar="ADDRESS", nargs="?", help="of the scheduler")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    commands.add_parser("list", help="show all jobs, a line for each")
-    commands.add_parser("check", help="read all, and say what is damaged")
+    for name, text in TEXTS.items():
+        part = commands.add_parser(name, help=text)
+        if name not in OF_FILES:
+            part.add_argument("name", metavar="NAME", help="of the job")
+        if name == "results":
+            part.add_argument("--start", type=int, default=0, metavar="ROW", help="the first row (default: 0)")
+        if name == "wait":
+            part.add_argument(
+                "--timeout", type=float, metavar="SECONDS", help="wait so long at most (default: no limit)"
+            )
+        if name != "check":
+            options.add_key_file(part)
     return parser
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    arguments = make_parser().parse_args(argv)
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    if (arguments.file is None) is (arguments.address is None):
+        parser.error("name the address of a scheduler, or a folder with --file, and not both")
+    if arguments.file is not None and arguments.command not in OF_FILES:
+        parser.error(f"{arguments.command} needs a scheduler: name its address in place of --file")
+    if arguments.file is None and arguments.command == "check":
+        parser.error("check reads the files: name their folder with --file")
     try:
-        sys.exit({"list": _list, "check": _check}[arguments.command](arguments.file.expanduser()))
-    except ConfigError as error:
+        if arguments.file is not None:
+            sys.exit({"list": _list_files, "check": _check}[arguments.command](arguments.file.expanduser()))
+        place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
+        link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file)
+        try:
+            sys.exit(_COMMANDS[arguments.command](link, arguments))
+        finally:
+            link.close(0)
+    except (ConfigError, ScalerError, TimeoutError) as error:
         sys.exit(f"scaler_jobs: {error}")
     except OSError as error:
         sys.exit(f"scaler_jobs: {error.filename or ''}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def line_of(summary: Summary) -> tuple[str, ...]:
     """Return what is shown of a job."""
     terms = summary.terms
-    state = summary.state if summary.state != OPEN or summary.is_sealed else "not all rows are here"
-    counts = (f"{summary.rows:,}", f"{summary.done:,}", f"{summary.failed:,}", units.size(summary.size_bytes).strip())
-    return terms.name, terms.owner, terms.function, state, *counts, units.ago(time.time() - summary.changed)
+    names = (terms.name, terms.owner, terms.function)
+    return _line(names, summary.state, summary.is_sealed, (summary.rows, summary.done, summary.failed),
+                 summary.size_bytes, summary.changed)  # fmt: skip
+
+
+def _line(
+    names: tuple[str, ...], state: str, is_sealed: bool, counts: tuple[int, ...], size_bytes: int, changed: float
+) -> tuple[str, ...]:
+    shown = state if state != OPEN or is_sealed else "not all rows are here"
+    numbers = (f"{count:,}" for count in counts)
+    return *names, shown, *numbers, units.size(size_bytes).strip(), units.ago(time.time() - changed)
 
 
 def show(lines: Iterable[tuple[str, ...]]) -> None:
@@ -65,12 +130,87 @@ def show(lines: Iterable[tuple[str, ...]]) -> None:
     table = [HEAD, *lines]
     widths = [max(len(line[column]) for line in table) for column in range(len(HEAD))]
     for line in table:
-        texts = [text.ljust(width) if at < 4 or at == 8 else text.rjust(width)
-                 for at, (text, width) in enumerate(zip(line, widths, strict=True))]  # fmt: skip
+        texts = [
+            text.ljust(width) if at < 4 or at == 8 else text.rjust(width)
+            for at, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
         print("  ".join(texts).rstrip())
 
 
-def _list(folder: Path) -> int:
+# At a scheduler
+
+
+def _job(link: LinkThread, name: str) -> Job:
+    return Job(name, link, DEFAULT_SERIALIZER, read_info(ask(link, Question(JobVerb.SHOW, name))))
+
+
+def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
+    show(_line_of_info(info) for info in infos(link))
+    return 0
+
+
+def _line_of_info(info: dict[str, Any]) -> tuple[str, ...]:
+    names = (info["name"], info["owner"], info["function"])
+    return _line(names, info["state"], info["sealed"], (info["rows"], info["done"], info["failed"]), info["bytes"],
+                 info["changed"])  # fmt: skip
+
+
+def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
+    job = _job(link, arguments.name)
+    found = job.progress()
+    print(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
+    open_rows = found.rows - found.done - found.failed
+    print(f"{found.rows:,} rows: {found.done:,} done, {found.failed:,} failed, {open_rows:,} open")
+    print(f"{units.size(found.size_bytes).strip()} on disk")
+    for row, text in job.headlines(SHOWN_FAILURES):
+        print(f"  row {row}: {text}")
+    if found.failed > SHOWN_FAILURES:
+        print(f"  and {found.failed - SHOWN_FAILURES:,} more")
+    return 0
+
+
+def _wait(link: LinkThread, arguments: argparse.Namespace) -> int:
+    found = _job(link, arguments.name).wait(arguments.timeout)
+    print(f"{arguments.name}: {found.state}, {found.done:,} of {found.rows:,} rows done, {found.failed:,} failed")
+    return int(found.done < found.rows)
+
+
+def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
+    for value in _job(link, arguments.name).results(arguments.start, return_exceptions=True):
+        print(repr(value))
+    return 0
+
+
+def _retry(link: LinkThread, arguments: argparse.Namespace) -> int:
+    _job(link, arguments.name).retry()
+    return 0
+
+
+def _cancel(link: LinkThread, arguments: argparse.Namespace) -> int:
+    _job(link, arguments.name).cancel()
+    return 0
+
+
+def _forget(link: LinkThread, arguments: argparse.Namespace) -> int:
+    _job(link, arguments.name).forget()
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
+    "list": _list,
+    "show": _show,
+    "wait": _wait,
+    "results": _results,
+    "retry": _retry,
+    "cancel": _cancel,
+    "forget": _forget,
+}
+
+
+# In a folder
+
+
+def _list_files(folder: Path) -> int:
     found = list(read_jobs(folder))
     show(line_of(each) for _, each in found if isinstance(each, Summary))
     damaged = [(place, each) for place, each in found if not isinstance(each, Summary)]

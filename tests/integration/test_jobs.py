@@ -12,11 +12,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from scaler import AsyncClient, Client
+from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, TooManyFailuresError
 from tests.support.processes import command, free_address, wait_until
@@ -209,6 +210,50 @@ def test_a_second_scheduler_at_a_folder_is_refused(tmp_path: Path) -> None:
             assert second.end() != 0
 
 
+def run(*arguments: str) -> tuple[int, str]:
+    """Run `scaler_jobs`; return its exit code and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scaler.cli.jobs", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> None:
+    with SchedulerClusterCombo(2, keep=str(tmp_path / "jobs"), logging_level="ERROR") as combo:
+        address = combo.get_address()
+        with Client(address) as client:
+            client.start(fails_at_sevens, rows(50), name="sevens")
+        assert run(address, "wait", "sevens") == (1, "sevens: done, 43 of 50 rows done, 7 failed\n")
+        code, shown = run(address, "show", "sevens")
+        assert code == 0
+        assert "50 rows: 43 done, 7 failed, 0 open" in shown
+        assert "row 3: ValueError: bad 3 in " in shown
+        assert run(address, "results", "sevens", "--start", "48") == (0, "48\n49\n")
+        code, listed = run(address, "list")
+        assert [line.split()[:2] for line in listed.splitlines()][1][0] == "sevens"
+        assert run(address, "retry", "sevens") == run(address, "cancel", "sevens") == (0, "")
+        folder = str(tmp_path / "jobs")
+        assert run("--file", folder, "list")[1].splitlines()[1].split()[0] == "sevens"
+        assert run("--file", folder, "check") == (0, "1 jobs, no problems; nothing was changed\n")
+        assert run(address, "forget", "sevens") == (0, "")
+        assert run(address, "show", "sevens")[1].startswith("scaler_jobs: there is no job 'sevens'")
+        assert run("list")[0] == 2
+
+
+def test_a_folder_without_room_refuses_new_jobs_and_pauses_running_ones(tmp_path: Path) -> None:
+    options = {"keep": str(tmp_path / "jobs"), "keep_bytes": 4_000_000, "logging_level": "CRITICAL"}
+    with SchedulerClusterCombo(2, **options) as combo, Client(combo.get_address()) as client:
+        job = client.start(large, rows(200), name="too large")
+        paused = wait_until(lambda: job.progress().reason and job.progress(), "it pauses")
+        assert "and may take 4,000,000: forget some, or start the scheduler with more --keep-bytes" in paused.reason
+        assert 0 < paused.done < 200
+        with pytest.raises(JobError, match="may take 4,000,000"):
+            client.start(double, rows(1), name="another one")
+        assert list(islice(job.results(), 5)) == [large(x) for x in range(5)]
+        job.forget()
+        assert client.map(double, rows(5), job="another one") == [0, 2, 4, 6, 8]
+
+
 PROGRAM = """
 import sys
 from tests.integration.test_jobs import noted
@@ -325,6 +370,29 @@ def test_whatever_dies_no_acknowledged_row_runs_again(cluster: Cluster) -> None:
     after = counts(cluster.ran)
     assert {row: after[row] for row in before} == dict(before)
     assert set(after) == set(range(3000))
+
+
+@pytest.mark.more
+@pytest.mark.faults
+def test_ten_deaths_in_a_job_of_twenty_thousand_rows(cluster: Cluster) -> None:
+    chance = random.Random(2)
+    program = cluster.program(0.001, 20_000, "map")
+    before: Counter[int] = Counter()
+    for deaths in range(1, 11):
+        before.update({row: n for row, n in run_for(cluster, 1_500 * deaths).items() if row not in before})
+        victim = chance.choice(("scheduler", "cluster", "program", "all"))
+        if victim in ("program", "all"):
+            cluster.kill(program)
+        if victim in ("cluster", "all"):
+            cluster.kill_cluster()
+        if victim in ("scheduler", "all"):
+            cluster.kill_scheduler()
+        if victim in ("program", "all"):
+            program = cluster.program(0.001, 20_000, "map")
+    assert program.communicate(timeout=200)[0].strip() == "True"
+    after = counts(cluster.ran)
+    assert {row: after[row] for row in before} == dict(before)
+    assert set(after) == set(range(20_000))
 
 
 @pytest.mark.faults

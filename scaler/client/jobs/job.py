@@ -18,7 +18,7 @@ from typing import Any
 from scaler.client.calls.items import name_of_item
 from scaler.client.jobs.questions import Info, Question, RowEnd, ask, read_info, read_rows, wait
 from scaler.client.link.link import Link
-from scaler.client.outcome import read_error, read_value, unread_result
+from scaler.client.outcome import headline, read_error, read_value, unread_result
 from scaler.errors import JobError, ScalerError, TooManyFailuresError
 from scaler.ids import TaskId
 from scaler.pickling.serialization import Serializer, read_arguments
@@ -148,6 +148,11 @@ class Job:
                 first = row + 1
             if not response.amount:
                 return found
+
+    def headlines(self, most: int) -> list[tuple[int, str]]:
+        """Return the first rows that have failed, and why, in one line each. Nothing is unpickled."""
+        rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, 0, most)))
+        return [(end.row, headline(self._result_of(end), self._name_of(end.row))) for end in rows]
 
     def retry(self) -> None:
         """Run the rows again that have failed, and go on if it was cancelled or has stopped."""

@@ -15,7 +15,7 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.job import ATTEND, Job
 from scaler.client.jobs.opening import Opening, Work
-from scaler.client.jobs.questions import Question, ask, read_info
+from scaler.client.jobs.questions import Info, Question, ask, read_info
 from scaler.client.link.link import Link
 from scaler.client.progress.bar import Progress
 from scaler.errors import JobError, TooManyFailuresError
@@ -144,5 +144,10 @@ def find_all(core: CallMaker[Any]) -> list[Job]:
     """Return all jobs of this owner. Raises `JobError`."""
     link: Link = core.link
     link.check_open()
-    known = read_info(ask(link, Question(JobVerb.LIST, "")))
-    return [Job(info["name"], link, core.serializer, info) for info in known]
+    return [Job(info["name"], link, core.serializer, info) for info in infos(link)]
+
+
+def infos(link: Link) -> list[Info]:
+    """Return what is known of all jobs of this owner. Raises `JobError`."""
+    known: list[Info] = read_info(ask(link, Question(JobVerb.LIST, "")))
+    return known

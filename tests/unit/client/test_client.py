@@ -74,13 +74,15 @@ class TestSettings:
             ("stream_output", False),
             ("key_file", None),
             ("name", None),
+            ("keep", None),
             ("local", inspect.Parameter.empty),
         ]
         assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
         assert {row.name: row.default for row in ClientConfig.rows()} == {
             parameter.name: parameter.default
             for parameter in parameters
-            if parameter.name not in {"serializer", "n_workers", "modules", "processes", "dashboard", "name", "local"}
+            if parameter.name
+            not in {"serializer", "n_workers", "modules", "processes", "dashboard", "name", "keep", "local"}
         }
 
     @pytest.mark.parametrize("name", ["", " ", "x" * 65, "two\nlines", 5])

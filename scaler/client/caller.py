@@ -226,7 +226,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         Raises:
             JobConflictError: if there is a job of this name with other work.
             JobError: if the scheduler cannot keep it.
-            TooManyFailuresError: if more tasks of a job have failed than the option `max_failures` allows.
+            TooManyFailuresError: if more tasks have failed than the option `max_failures` allows.
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
             ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
             SerializeObjectError: if the function or an argument cannot be serialised.
@@ -244,7 +244,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             bar = making.progress_bar(iterable) if progress else None
             kept = making.attend(core, fn, iterable, options, job, on_change, return_exceptions)
             return making.results(kept, options.max_failures, return_exceptions, timeout, bar)
-        return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions)
+        most = options.max_failures
+        return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions, most)
 
     starmap = map  # noqa: A003 - the name is a public contract
     """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
@@ -366,7 +367,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             core.check_map(timeout)
             kept = making.attend(core, fn, iterable, options, job, on_change, return_exceptions)
             return making.results_as_they_come(kept, options.max_failures, return_exceptions, timeout)
-        return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window)
+        most = options.max_failures
+        return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window, most)
 
     @overload
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: Literal[True] = ...) -> dict[str, Any]: ...

@@ -101,11 +101,12 @@ class Core(CallMaker[LinkThread]):
         progress: bool,
         timeout: float | None,
         return_exceptions: bool,
+        max_failures: float | None = None,
     ) -> list[Any]:
         """Run one task for each item and return the results."""
         self.check_map(timeout)
         function, repeated = self.functions.get(fn), self._repeated(items)
-        run = MapRun(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated)
+        run = MapRun(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated, max_failures)
         return run.run(items, progress)
 
     def map_unordered(
@@ -116,12 +117,14 @@ class Core(CallMaker[LinkThread]):
         timeout: float | None,
         return_exceptions: bool,
         window: int,
+        max_failures: float | None = None,
     ) -> Iterator[Any]:
         """Run one task for each item and yield the results as they come."""
         self.check_map(timeout)
         check_number("window", window, 1)
         function, repeated = self.functions.get(fn), self._repeated(items)
-        run = MapStream(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated, window)
+        tolerated = (return_exceptions, repeated, window, max_failures)
+        run = MapStream(function, terms, self.serializer, self.link, timeout, *tolerated)
         return run.stream(items)
 
     def _repeated(self, items: Iterable[Sequence[Any]]) -> Repeated | None:

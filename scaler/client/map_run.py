@@ -21,6 +21,7 @@ from scaler.client.calls.entry import PREFIX_BYTES, Entry, MakeError, index_of
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
+from scaler.client.calls.tolerance import Tolerance
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
@@ -59,6 +60,7 @@ class MapRun:
         timeout: seconds from the start to the end, or None.
         return_exceptions: whether the exception of a failed task is its result.
         repeated: sends values that several tasks share once; None: each task has its own.
+        max_failures: how many tasks may fail, see `Tolerance`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class MapRun:
         timeout: float | None = None,
         return_exceptions: bool = False,
         repeated: Repeated | None = None,
+        max_failures: float | None = None,
     ) -> None:
         self._function = function
         self._repeated = repeated
@@ -77,7 +80,7 @@ class MapRun:
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
-        self._returns_exceptions = return_exceptions
+        self._tolerance = Tolerance(return_exceptions, max_failures)
         self._items: Iterable[Sequence[Any]] = ()
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -126,6 +129,7 @@ class MapRun:
             self._repeated = None  # an error that the user keeps would keep its objects
             if self._progress is not None:
                 self._progress.finish(self._done, self._failed)
+        self._tolerance.end()
         return self._results
 
     # Submitting
@@ -261,12 +265,12 @@ class MapRun:
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         if error is not None:
-            if not self._returns_exceptions:
-                raise error
+            self._tolerance.take(error, self._done + 1)
             value = error
             self._failed += 1
         index = int.from_bytes(task_id[PREFIX_BYTES:], "big")  # as `index_of`, without a call for each result
-        self._keep(index, value)
+        if error is None or self._tolerance.returns_exceptions:
+            self._keep(index, value)
         self._done += 1
         if self._open_bytes and index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)
@@ -314,8 +318,9 @@ class MapStream(MapRun):
         return_exceptions: bool,
         repeated: Repeated | None,
         window: int,
+        max_failures: float | None = None,
     ) -> None:
-        super().__init__(function, terms, serializer, link, timeout, return_exceptions, repeated)
+        super().__init__(function, terms, serializer, link, timeout, return_exceptions, repeated, max_failures)
         self._window = min(window, WINDOW_TASKS)
         self._ready: deque[tuple[int, Any]] = deque()
         self._large: LargeValues[int] = LargeValues()
@@ -337,6 +342,7 @@ class MapStream(MapRun):
                 if self._ready:
                     yield self._next()
                 elif self._submitted == self._done:
+                    self._tolerance.end()
                     return
                 else:
                     self._wait(self._submitted - self._done - 1)

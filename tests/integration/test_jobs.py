@@ -129,6 +129,24 @@ def test_too_many_failures_stop_a_map_and_a_job(client: Client) -> None:
     assert job.progress().done < 19_000
 
 
+def test_a_map_without_a_name_tolerates_failures_too(client: Client) -> None:
+    tolerant = client.options(max_failures=20)
+    with pytest.raises(ValueError, match="bad 3"):
+        tolerant.map(fails_at_sevens, rows(70))
+    assert (
+        sum(isinstance(each, ValueError) for each in tolerant.map(fails_at_sevens, rows(70), return_exceptions=True))
+        == 10
+    )
+    with pytest.raises(TooManyFailuresError, match="21 of "):
+        tolerant.map(fails_at_sevens, rows(20_000))
+    results = []
+    with pytest.raises(ValueError, match="bad"):
+        results.extend(tolerant.map_unordered(fails_at_sevens, rows(70)))
+    assert len(results) == 60
+    with pytest.raises(TooManyFailuresError, match="21 of "):
+        list(tolerant.map_unordered(fails_at_sevens, rows(20_000)))
+
+
 def test_large_results_are_kept(client: Client) -> None:
     expected = [large(x) for x in range(20)]
     assert client.map(large, rows(20), job="large") == expected

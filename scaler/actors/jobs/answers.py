@@ -12,11 +12,13 @@ from typing import Any
 
 from scaler.jobs.record import Result
 from scaler.jobs.values import Row, pack_sizes
-from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
 
 RESULT_HEAD = struct.Struct("<QBI")
 """Of each result: its row, its status, the number of its frames. Their sizes follow, 8 bytes each."""
+
+
+_WITH_ONE_FRAME = struct.Struct(RESULT_HEAD.format + "Q")
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -40,13 +42,17 @@ def failures_of(request: JobRequest, found: Sequence[tuple[Result, Row]]) -> Job
     return _rows(request, request.first, each)
 
 
-def _rows(request: JobRequest, first: int, rows: Iterable[tuple[int, int, Frames]]) -> JobResponse:
+def _rows(request: JobRequest, first: int, rows: Iterable[tuple[int, int, Sequence[Any]]]) -> JobResponse:
     heads: list[bytes] = []
     bodies: list[Any] = []
     count = 0
     for row, status, frames in rows:
-        heads += (RESULT_HEAD.pack(row, status, len(frames)), pack_sizes(frames))
-        bodies += frames
+        if len(frames) == 1:  # nearly all have one
+            heads.append(_WITH_ONE_FRAME.pack(row, status, 1, len(frames[0])))
+            bodies.append(frames[0])
+        else:
+            heads += (RESULT_HEAD.pack(row, status, len(frames)), pack_sizes(frames))
+            bodies += frames
         count += 1
     blob = b"".join(bodies)
     return JobResponse(request.number, JobStatus.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())

@@ -18,7 +18,7 @@ from scaler.actors.jobs.answers import refused
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.messages.jobs import JobAsked, JobEnded, Obeyed, ReaderLeft
+from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, ReaderLeft
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
@@ -31,6 +31,9 @@ from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobV
 logger = logging.getLogger(__name__)
 
 PREFIX_BYTES = 8
+
+AGES_SECONDS = 3600.0
+"""How often jobs that have not changed for long are looked for."""
 
 Opened: TypeAlias = "tuple[JobRecord, OpenRows]"
 
@@ -51,7 +54,13 @@ class JobKeeper(Actor):
 
     def on_start(self) -> None:
         if not self._shelf.is_shared:
-            self._order(partial(_look_at_all, self._shelf), self._found)
+            self._look_at_ages(LookAtAges())
+
+    @handles(LookAtAges)
+    def _look_at_ages(self, _look: LookAtAges) -> None:
+        """Forget jobs that are over age, and see which are to go on."""
+        self._order(partial(_look_at_all, self._shelf, frozenset(self._jobs)), self._found)
+        self.schedule(AGES_SECONDS, LookAtAges())
 
     def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
         self._shelf.order(self.actor_ref, None, order, then)
@@ -187,10 +196,12 @@ def _create(shelf: JobShelf, terms: JobTerms) -> Opened:
     return shelf.folder.create(terms), OpenRows((), {})
 
 
-def _look_at_all(shelf: JobShelf) -> list[Path]:
-    """Remove the jobs that are over age. Return those that are to go on."""
+def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
+    """Remove the jobs that are over age, but for those that are open. Return those that are to go on."""
     go_on = []
     for place, found in list(read_jobs(shelf.folder.path)):
+        if place in are_open:
+            continue
         if not isinstance(found, Summary):
             logger.error("the job in %s cannot be read, and stays as it is: %s", place, found)
         elif is_over_age(found):

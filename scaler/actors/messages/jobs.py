@@ -50,6 +50,11 @@ class TryAgain:
 
 
 @message
+class LookAtAges:
+    """job keeper -> itself, by timer: jobs may have been kept for long enough."""
+
+
+@message
 class JobEnded:
     """job -> job keeper: forget me."""
 

@@ -19,6 +19,7 @@ from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import not_of_map
 from scaler.client.calls.maker import results_of
 from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
+from scaler.client.calls.tolerance import Tolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
 from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
@@ -186,9 +187,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             kept = await self._attend(fn, items, job, on_change, return_exceptions)
             return await in_thread(making.results, kept, self._caller[2].max_failures, return_exceptions)
         results: dict[int, Any] = {}
+        tolerance = Tolerance(return_exceptions, self._caller[2].max_failures)
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for index, future in ended:
-                results[index] = _outcome(future, return_exceptions)
+                results[index] = _outcome(future, tolerance, len(results) + 1)
+        tolerance.end()
         return [results[index] for index in range(len(results))]
 
     starmap = map  # noqa: A003 - the name is that of the other client
@@ -255,9 +258,14 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             async for result in through(making.results_as_they_come(kept, most, return_exceptions)):
                 yield result
             return
+        n_ended, tolerance = 0, Tolerance(return_exceptions, self._caller[2].max_failures)
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for _, future in ended:
-                yield _outcome(future, return_exceptions)
+                n_ended += 1
+                outcome = _outcome(future, tolerance, n_ended)
+                if return_exceptions or future.exception() is None:
+                    yield outcome
+        tolerance.end()
 
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
         check_number("window", window, 1)
@@ -298,6 +306,10 @@ class AsyncClientWithOptions(AsyncCaller):
         return self._client, self._core, self.task_options
 
 
-def _outcome(future: AsyncFuture[Any], return_exceptions: bool) -> Any:
-    error = future.exception() if return_exceptions else None
-    return future.result() if error is None else error
+def _outcome(future: AsyncFuture[Any], tolerance: Tolerance, n_ended: int) -> Any:
+    """Return a result, or an error that is tolerated."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    tolerance.take(error, n_ended)
+    return error

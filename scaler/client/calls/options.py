@@ -55,9 +55,9 @@ class TaskOptions:
             much is left of what the cluster of a machine was told to have.
         no_worker_timeout: seconds after which a task that waits fails with `NoWorkerError` if no connected worker could
             have taken it all the time, however busy. By default it waits.
-        max_failures: how many tasks of a job may fail before it is stopped with `TooManyFailuresError`: a
-            number, or, below 1, a part of those that have ended, once 100 have. By default a `map` stops at the first,
-            and a job of `start` tries all.
+        max_failures: how many tasks of a map or job may fail before it is stopped with `TooManyFailuresError`: a
+            number, or, below 1, a part of those that have ended, once 100 have. A map in which fewer fail raises the
+            first error at its end. By default a `map` stops at the first, and a job of `start` tries all.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -233,8 +233,8 @@ class TakesOptions(ABC, Generic[WithOptions]):
             memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
             no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
                 taken it all the time; by default it waits.
-            max_failures: how many tasks of a job may fail before it is stopped: a number, or, below 1, a part of
-                those that have ended.
+            max_failures: how many tasks of a map or job may fail before it is stopped: a number, or, below 1, a part
+                of those that have ended.
 
         Raises:
             TypeError: if an option is of the wrong type.

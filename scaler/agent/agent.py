@@ -130,6 +130,7 @@ def _tree(
 ) -> Supervisor:
     """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
     config, names, values = node.config, node.names, Values(store)
+    kept = store, values, Part.ROOM in executor.parts
 
     def workers(peers: Peers) -> tuple[ActorRef, ...]:
         return tuple(peers[worker_child(index)] for index in range(len(names)))
@@ -157,7 +158,7 @@ def _tree(
 
     return Supervisor(
         (
-            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers), store, values)),
+            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers), *kept)),
             *executor.children(node),
             ChildSpec("garbage collector", GarbageCollector, garbage_collector),
             ChildSpec(LINK, Link, link),

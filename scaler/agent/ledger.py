@@ -288,7 +288,10 @@ class Ledger:
             return self._refused(result, self.value_bytes, RAISE_IT)
         if self._values is None or self.find(result.task_id, result.attempt) is None:
             return result  # a newer attempt makes the value that has this id
-        return self._values.take(result)
+        try:
+            return self._values.take(result)
+        except ObjectTooLargeError as error:
+            return without_result(result, error.said_of("its result"))
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""

@@ -220,7 +220,8 @@ class Link(Actor):
     @handles(RunStatusDue)
     def _answer_run_questions(self, due: RunStatusDue) -> None:
         if self._conversation.state is UP:
-            for status in run_statuses(due.questions, due.view, self._ledger):
+            held = () if self._values is None else self._values.held
+            for status in run_statuses(due.questions, due.view, self._ledger, held):
                 self._door.say_alone(status)
 
     # Tasks
@@ -277,8 +278,9 @@ class Link(Actor):
             self._results_timer.cancel()
             self._results_timer = None
         self._say(results)
-        if any(result.location for result in results):
-            self._objects.send(ValuesKept())
+        kept = {result.worker for result in results if result.location}
+        if kept:
+            self._objects.send(ValuesKept(kept))
 
     def _say_with_next(self, results: Batch[RunResult]) -> None:
         self._door.say_with_next(results)

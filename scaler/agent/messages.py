@@ -6,7 +6,7 @@ Those between them and the executor of a node are in `scaler.executors.messages`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler.ids import ObjectId
@@ -79,7 +79,9 @@ class SayWhatIsKept:
 
 @message
 class ValuesKept:
-    """The link to the cache: there is more in the store, with results of this node."""
+    """The link to the cache: there is more in the store, with results of these workers."""
+
+    workers: Collection[int]
 
 
 @message

@@ -14,6 +14,7 @@ Must never: read an object.
 from __future__ import annotations
 
 import logging
+import math
 
 from scaler.agent.messages import (
     FetchObject,
@@ -26,7 +27,15 @@ from scaler.agent.messages import (
 )
 from scaler.agent.values import Values
 from scaler.errors import ObjectTooLargeError
-from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
+from scaler.executors.messages import (
+    CollectionDue,
+    ForgetObjects,
+    HoldTasks,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    StoredObject,
+)
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
@@ -47,6 +56,9 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """While more is in memory than may be, and all of it is read, the cache looks so often whether that has changed."""
+STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
+"""When nothing has made room for so long, held workers begin one more piece of work each, and the next after twice the
+time, at most so long: a reader may need what they would make, before or together with what is here."""
 
 
 @message
@@ -60,14 +72,27 @@ class ObjectCache(Actor):
     Args:
         store: has them.
         values: says which of them are results of this node.
+        can_hold: whether workers obey `HoldTasks`.
     """
 
-    def __init__(self, link: ActorRef, workers: tuple[ActorRef, ...], store: Store, values: Values) -> None:
+    def __init__(
+        self,
+        link: ActorRef,
+        workers: tuple[ActorRef, ...],
+        store: Store,
+        values: Values,
+        can_hold: bool = False,
+    ) -> None:
         self._link = link
         self._workers = workers
         self._store = store
         self._values = values
+        self._can_hold = can_hold
         self._is_making_room = False
+        self._is_full = False
+        """whether the log has said that nothing more fits"""
+        self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
+        """when held workers go on if nothing has made room until then, and how long they wait the next time"""
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
         """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
@@ -168,6 +193,9 @@ class ObjectCache(Actor):
         gone = [item.object_id for item in deleted if self._drop(item.object_id, item.location)]
         self._called.difference_update(gone)
         self._forget(gone)
+        if gone and self._stalls_at < math.inf:
+            self._stalls_at = self.now() + self._stall_seconds
+        self._go_on_if_there_is_room()
 
     def _drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Drop a copy, or, with a location, a result of this node."""
@@ -176,8 +204,48 @@ class ObjectCache(Actor):
         return object_id not in self._values and self._store.drop(object_id)
 
     @handles(ValuesKept)
-    def _values_kept(self, _kept: ValuesKept) -> None:
+    def _values_kept(self, kept: ValuesKept) -> None:
+        """Have a worker begin nothing while its result is more than there is room for. One result is always let in, so
+        that its readers go on, and make room.
+        """
         self._make_room()
+        if not self._store.is_over() or not self._can_hold or len(self._values) < 2:
+            return
+        for worker in set(kept.workers) - self._values.held:
+            self._values.held.add(worker)
+            self._workers[worker].send(HoldTasks(self._values.are_used_by))
+        self._stalls_at = min(self._stalls_at, self.now() + self._stall_seconds)
+
+    def _go_on_if_there_is_room(self) -> None:
+        if self._stalls_at == math.inf or self._store.is_over():
+            return
+        self._let_go_on()
+        self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
+        if self._is_full:
+            self._is_full = False
+            logger.info("objects: there is room again, and all workers go on")
+
+    def _let_go_on(self) -> None:
+        held, self._values.held = self._values.held, set()
+        for worker in sorted(held):
+            self._workers[worker].send(HoldTasks(None))
+
+    def _go_on_if_nothing_moves(self) -> None:
+        if self._values.held and self.now() >= self._stalls_at:
+            self._stall_seconds = min(STALL_MOST_SECONDS, 2 * self._stall_seconds)
+            self._stalls_at = self.now() + self._stall_seconds
+            self._let_go_on()
+
+    def _say_full(self) -> None:
+        if self._values.held and not self._is_full:
+            self._is_full = True
+            logger.warning(
+                "objects: memory and disk for them are full (%s bytes may be in memory), and %d of %d workers begin no "
+                "task until results are read or deleted",
+                f"{self._store.hot_most:,}",
+                len(self._values.held),
+                len(self._workers),
+            )
 
     @handles(Batch[ObjectRequest])
     def _supply(self, requests: Batch[ObjectRequest]) -> None:
@@ -244,6 +312,9 @@ class ObjectCache(Actor):
             if self._store.waits_for_readers():
                 for worker in self._workers:
                     worker.send(CollectionDue())  # their processes have objects that no task needs now
+            self._say_full()
+            self._go_on_if_nothing_moves()
             self.schedule(LOOK_SECONDS, room)
         else:
             self._is_making_room = False
+        self._go_on_if_there_is_room()

@@ -14,11 +14,10 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.errors import ObjectTooLargeError
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
 from scaler.store.store import Store
-from scaler.wire.messages.worker import RunResult
+from scaler.wire.messages.worker import RunResult, RunTask
 
 
 class Values:
@@ -28,6 +27,8 @@ class Values:
         self._store = store
         self._said: dict[ObjectId, RunResult] = {}
         """the results as they were said, with the locations of their values"""
+        self.held: set[int] = set()
+        """the workers, by number, that begin nothing because there is no room for what they would return"""
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """how others find a value"""
@@ -35,6 +36,9 @@ class Values:
     def take(self, result: RunResult) -> RunResult:
         """Keep the frames of a result, in the place of what had this id. Return the result with their location; as it
         was, if they cannot be kept.
+
+        Raises:
+            ObjectTooLargeError: if there can never be room for them here.
         """
         object_id, frames = ObjectId(result.task_id), result.frames
         block = block_of(frames) if can_share() else None
@@ -52,7 +56,7 @@ class Values:
                 self._store.take_block(object_id, block)
                 self._memories.add(block.memory)
             location = self.locate(object_id)
-        except (OSError, MemoryError, ObjectTooLargeError):
+        except (OSError, MemoryError):
             location = b""
         if not location:
             self._store.drop(object_id)
@@ -60,8 +64,15 @@ class Values:
         said = self._said[object_id] = replace(result, frames=(), location=location)
         return said
 
+    def __len__(self) -> int:
+        return len(self._said)
+
     def __contains__(self, object_id: ObjectId) -> bool:
         return object_id in self._said
+
+    def are_used_by(self, task: RunTask) -> bool:
+        """Return whether a task needs values that are here: with its end, some may go."""
+        return any(ObjectId(packed) in self._said for packed in split_ids(task.object_ids))
 
     def is_result_of(self, object_id: ObjectId, attempt: int) -> bool:
         """Return whether just this attempt has made a value that is here."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.tally import BUCKETS, Bin, Tally
@@ -314,11 +314,14 @@ class RunStatusDue:
     view: View | None
 
 
-def run_statuses(questions: Iterable[RunQuestion], view: View | None, ledger: Ledger) -> Iterator[RunStatus]:
+def run_statuses(
+    questions: Iterable[RunQuestion], view: View | None, ledger: Ledger, held: Container[int] = ()
+) -> Iterator[RunStatus]:
     """Yield where these runs are. Of one that has ended, the result is on its way.
 
     Args:
         view: what the workers execute; None: they cannot say it.
+        held: the workers that begin nothing, because there is no room for results.
     """
     for question in questions:
         task = ledger.find(question.task_id, question.attempt)
@@ -327,10 +330,10 @@ def run_statuses(questions: Iterable[RunQuestion], view: View | None, ledger: Le
         if view is None:
             yield _answer(question, RunState.NOT_KNOWN)
         else:
-            yield _found(question, task.worker, view)
+            yield _found(question, task.worker, view, RunState.NO_ROOM if task.worker in held else RunState.QUEUED)
 
 
-def _found(question: RunQuestion, worker: int, view: View) -> RunStatus:
+def _found(question: RunQuestion, worker: int, view: View, else_state: RunState) -> RunStatus:
     first_seconds = 0.0
     for process in view.processes:
         task = process.task
@@ -341,7 +344,7 @@ def _found(question: RunQuestion, worker: int, view: View) -> RunStatus:
             return _answer(question, state, process.ran_seconds, process.pid)
         if not process.is_waiting:
             first_seconds = max(first_seconds, process.ran_seconds)
-    return _answer(question, RunState.QUEUED, first_seconds)
+    return _answer(question, else_state, first_seconds)
 
 
 def _answer(question: RunQuestion, state: RunState, ran_seconds: float = 0.0, pid: int = 0) -> RunStatus:

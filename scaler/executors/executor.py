@@ -27,6 +27,7 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   executor with `Part.SUSPENSION`, or without `Part.WAITS`: then it is what says that a run waits, or does not any more.
 - `SayRuns`: only for an executor with `Part.WATCH`: add to the view each process of this worker, which run it executes,
   and for how long.
+- `HoldTasks`: only for an executor with `Part.ROOM`: until it is taken back, only such tasks begin as it lets begin.
 - `BeginAnew`: only for an executor with `Part.FRESH`: each process that is there ends after the tasks that it has, and
   tasks that come after this run in others. One stays while a client in it has open tasks.
 
@@ -98,6 +99,8 @@ class Part(Enum):
     """`capacity` changes, and the number of workers that take tasks with it (`CapacityChanged`)"""
     PROCESSES = "worker processes"
     """tasks run in processes of this node that the executor starts, prepares and limits as the settings say"""
+    ROOM = "room for results"
+    """a worker begins nothing while there is no room for what it would return (`HoldTasks`)"""
     FRESH = "fresh processes"
     """a worker replaces its processes by fresh ones when it is told to (`BeginAnew`)"""
 

@@ -7,7 +7,7 @@ Each executor defines its own internal messages. Messages between processes are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,15 @@ class BeginAnew:
 
 
 # With the object cache.
+
+
+@message
+class HoldTasks:
+    """Object cache to workers: there is no room for further results. Begin only tasks of which `may_begin` says so,
+    until it is None.
+    """
+
+    may_begin: Callable[[RunTask], bool] | None
 
 
 @message

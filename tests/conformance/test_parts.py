@@ -14,7 +14,7 @@ import pytest
 
 from scaler import task_context
 from scaler.executors.executor import Part
-from scaler.executors.messages import BeginAnew, CollectionDue
+from scaler.executors.messages import BeginAnew, CollectionDue, HoldTasks
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import ProcessorNews
@@ -133,3 +133,19 @@ def test_tasks_run_in_fresh_processes_once_the_worker_was_told_to_begin_anew(ben
         worker.send(BeginAnew())
     bench.run(after)
     assert value_of(*bench.results(after)) != first
+
+
+def test_a_worker_that_is_held_begins_only_what_it_may_and_goes_on_afterwards(bench: ExecutorBench) -> None:
+    bench.needs(Part.ROOM)
+    may, waits, withdrawn, given_back = (bench.task(abs, -number) for number in range(1, 5))
+    bench.workers[0].send(HoldTasks(lambda task: task.task_id == may.task_id))
+    bench.run(may)
+    assert value_of(*bench.results(may)) == 1
+    bench.run(waits, withdrawn, given_back)
+    bench.settle()
+    bench.cancel(withdrawn)
+    assert [result.status for result in bench.results(withdrawn)] == [TaskStatus.CANCELED]
+    bench.recall(given_back)
+    bench.until(lambda: (given_back.task_id, given_back.attempt) in bench.given_back)
+    bench.workers[0].send(HoldTasks(None))
+    assert value_of(*bench.results(waits)) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
 import subprocess
@@ -95,6 +96,20 @@ def test_a_location_on_another_machine_is_refused() -> None:
     location = SharedBlock.of([b"x"]).location()
     with pytest.raises(OSError, match="another machine"):
         SharedBlock.open(bytes(16) + location[16:])
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory has no seals here")
+def test_a_location_of_memory_that_is_not_sealed_is_refused() -> None:
+    """Whoever has it could cut it short under its readers, which ends their processes."""
+    block = SharedBlock.of([b"x"])
+    descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, 4096)
+    location = moved(moved(block.location(), DESCRIPTOR, descriptor), INODE, os.fstat(descriptor).st_ino)
+    with pytest.raises(OSError, match="the block is gone"):
+        SharedBlock.open(location)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    assert SharedBlock.open(location).n_bytes == block.n_bytes
+    os.close(descriptor)
 
 
 def test_a_location_that_leads_to_something_else_is_refused(tmp_path: Path) -> None:

@@ -182,6 +182,12 @@ def _as_the_agent_says(name: str, tasks: int, where: Where) -> tuple[Reason, str
     if where.state == RunState.RUNS:
         process = f" in process {where.pid}" if where.pid else ""
         return WORKER, f"it runs at worker {name}{process}, and has for {age(where.run_ms / 1000)}"
+    if where.state == RunState.NO_ROOM:
+        return WORKER, (
+            f"it has not begun: memory and disk for values are full on the host of worker {name}, which begins nothing "
+            "until results there are read, or their futures dropped; give that cluster more object_memory_bytes or "
+            "spill_bytes if that is no cure"
+        )
     if where.state == RunState.QUEUED and tasks > 1:
         ahead = f"{tasks - 1:,} other task{'s' * (tasks != 2)}"
         first = f"; the one that runs there has for {age(where.run_ms / 1000)}" if where.run_ms else ""

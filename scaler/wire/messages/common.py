@@ -85,6 +85,8 @@ class RunState(IntEnum):
     RUNS = 2
     WAITS = 3
     """for other tasks"""
+    NO_ROOM = 4
+    """it has not begun: its worker begins nothing, because there is no room for what that would return"""
 
 
 class InstructionKind(IntEnum):

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scaler.agent import object_cache
-from scaler.agent.messages import FetchObject, HandOver, KeepObject, ObjectsHere, ObjectsSupplied, SayWhatIsKept
+from scaler.agent.messages import (
+    FetchObject,
+    HandOver,
+    KeepObject,
+    ObjectsHere,
+    ObjectsSupplied,
+    SayWhatIsKept,
+    ValuesKept,
+)
 from scaler.agent.object_cache import ObjectCache
 from scaler.agent.values import Values
-from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.executors.messages import CollectionDue, ForgetObjects, HoldTasks, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId, TaskId, content_id
 from scaler.kit import Dispatcher, VirtualClock
-from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SHARE_LEAST_BYTES, SharedBlock
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
-from scaler.wire.messages.worker import RunResult
+from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.session.too_large import NO_LIMIT
 from tests.support.recorder import Recorder
 
@@ -35,7 +44,7 @@ class Bench:
         self.store = store or Store(HostShare(None), NO_LIMIT)
         self.values = Values(self.store)
         self.cache = self.dispatcher.spawn(
-            ObjectCache(self.dispatcher.spawn(self.link), self.refs, self.store, self.values)
+            ObjectCache(self.dispatcher.spawn(self.link), self.refs, self.store, self.values, can_hold=True)
         )
 
     def tell(self, *messages: object) -> None:
@@ -373,6 +382,102 @@ def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -
     assert bench.values.results() == []
     assert bench.link.take(ObjectsHere) == []
     assert bench.workers[0].take(ForgetObjects) == [ForgetObjects([ONE])]
+
+
+def keep(bench: Bench, number: int, worker: int, content: bytes) -> None:
+    """A worker returns a value."""
+    task_id = TaskId(bytes([number]) * 16)
+    bench.values.take(
+        RunResult(task_id, worker, 1, TaskStatus.SUCCESS, b"", 0, SharedBlock.of([content]).map(remember=True))
+    )
+    bench.tell(ValuesKept({worker}))
+
+
+def delete(bench: Bench, number: int) -> None:
+    object_id = ObjectId(bytes([number]) * 16)
+    location = next(each.location for each in bench.values.results() if ObjectId(each.task_id) == object_id)
+    bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, object_id, "", (), location)]))
+
+
+@pytest.fixture
+def small() -> Bench:
+    """A host whose memory has room for two values, and none on disk."""
+    return Bench(Store(HostShare(None), 3 << 20))
+
+
+def held(bench: Bench) -> list[list[bool]]:
+    return [[hold.may_begin is not None for hold in worker.take(HoldTasks)] for worker in bench.workers]
+
+
+def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(small: Bench) -> None:
+    content = b"l" * (SHARE_LEAST_BYTES + (1 << 18))
+    for number in (1, 2):
+        keep(small, number, 0, content)
+    assert held(small) == [[], []]
+    keep(small, 3, 1, content)
+    keep(small, 4, 1, content)
+    assert (held(small), small.values.held) == ([[], [True]], {1})
+    delete(small, 1)
+    assert held(small) == [[], []]
+    delete(small, 2)
+    assert (held(small), small.values.held) == ([[], [False]], set())
+
+
+def test_one_result_is_always_let_in(small: Bench) -> None:
+    small.need(TWO)
+    small.respond(TWO, bytes((3 << 20) - 1))
+    keep(small, 1, 0, b"l" * SHARE_LEAST_BYTES)
+    assert held(small) == [[], []]
+
+
+def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -> None:
+    for number in (1, 2, 3):
+        keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
+    (hold,) = small.workers[0].take(HoldTasks)
+    task = RunTask(TaskId(b"t" * 16), 0, 1, TWO, b"", b"")
+    assert hold.may_begin is not None
+    assert not hold.may_begin(task)
+    assert hold.may_begin(replace(task, object_ids=TWO + ObjectId(bytes([2]) * 16)))
+
+
+def test_the_log_says_once_that_all_is_full_and_when_it_is_no_more(
+    small: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="scaler")
+    for number in (1, 2, 3, 4):
+        keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
+    for _ in range(3):
+        small.pass_time(object_cache.LOOK_SECONDS)
+    assert caplog.text.count("memory and disk for them are full (3,145,728 bytes may be in memory)") == 1
+    for number in (1, 2):
+        delete(small, number)
+    assert caplog.text.count("there is room again") == 1
+
+
+def test_when_nothing_makes_room_held_workers_begin_some_more_and_wait_twice_as_long(small: Bench) -> None:
+    content = b"l" * (SHARE_LEAST_BYTES + (1 << 18))
+    for number in (1, 2, 3):
+        keep(small, number, 0, content)
+    assert held(small) == [[True], []]
+    seconds_of = (object_cache.STALL_SECONDS, 2 * object_cache.STALL_SECONDS)
+    for times, seconds in enumerate(seconds_of):
+        for _ in range(int(seconds) - 2):
+            small.pass_time(object_cache.LOOK_SECONDS)
+        assert held(small) == [[], []]
+        for _ in range(3):
+            small.pass_time(object_cache.LOOK_SECONDS)
+        assert held(small) == [[False], []]
+        keep(small, 4 + times, 0, content)
+        assert held(small) == [[True], []]
+
+
+def test_a_worker_of_an_executor_that_cannot_hold_goes_on(small: Bench) -> None:
+    small.dispatcher.end(small.cache)
+    cache = ObjectCache(small.dispatcher.spawn(small.link), small.refs, small.store, small.values)
+    small.cache = small.dispatcher.spawn(cache)
+    for number in (1, 2, 3):
+        keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
+    assert held(small) == [[], []]
 
 
 def test_before_the_node_leaves_it_hands_its_results_over(bench: Bench) -> None:

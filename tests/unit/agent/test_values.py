@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.agent.values import Values
+from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 from scaler.shared_memory import _LOCATION, SHARE_LEAST_BYTES, SharedBlock, frames_at
@@ -81,7 +82,9 @@ def test_large_values_leave_files_for_others_to_open(monkeypatch: pytest.MonkeyP
     assert [bool(location) for location in taken] == [True, True, False]
 
 
-def test_what_the_host_never_has_room_for_is_sent() -> None:
+@pytest.mark.parametrize("content", [SMALL, LARGE])
+def test_what_the_host_never_has_room_for_is_refused(content: bytes) -> None:
     values = new_values(Store(HostShare(None), 1000))
-    assert [take(values, ONE, arrived(content)) for content in (SMALL, LARGE)] == [b"", b""]
+    with pytest.raises(ObjectTooLargeError, match=r"its worker's host takes at most 1,000 bytes.*object_memory_bytes"):
+        take(values, ONE, arrived(content))
     assert values.ids() == []

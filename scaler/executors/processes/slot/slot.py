@@ -20,7 +20,7 @@ Must never: decode a payload, answer a task twice, or believe a result that is n
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -30,6 +30,7 @@ from scaler.executors.messages import (
     CollectionDue,
     ExecutorProcessGone,
     ForgetObjects,
+    HoldTasks,
     NeedObject,
     ObjectFound,
     ObjectLost,
@@ -118,6 +119,8 @@ class Slot(Actor):
         self._readers: Mail = dict(self._turns.mail)
         for room in self._rooms:
             self._readers.update(room.mail)
+        self._may_begin: Callable[[RunTask], bool] | None = None
+        """while there is no room for results: which tasks begin all the same"""
 
     @handles(
         *(ProcessorComing, ProcessorNotComing, ProcessorStays),
@@ -157,6 +160,11 @@ class Slot(Actor):
         self._answers.not_here(requests, here)
 
     # From the object cache
+
+    @handles(HoldTasks)
+    def _hold(self, hold: HoldTasks) -> None:
+        self._may_begin = hold.may_begin
+        self._hand_out()
 
     @handles(ObjectFound)
     def _object_found(self, found: ObjectFound) -> None:
@@ -299,6 +307,8 @@ class Slot(Actor):
         if processor is None or not self._queue.first_row() or processor.number in old:
             return
         if self._cancellation.stops and self._cancellation.ends(processor):
+            return
+        if self._may_begin is not None and not self._may_begin(self._queue.first_row()[0]):
             return
         # A task that asks to go on waits for all that another processor holds.
         portion = self._prefetch.take(processor, HELD_US if self._processors.has_blocked else TOGETHER_US)

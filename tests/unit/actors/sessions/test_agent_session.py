@@ -804,6 +804,21 @@ def test_a_location_that_is_none_fails_the_task(simulation: Simulation, location
     assert client.results[task_id].status == TaskStatus.INTERNAL_ERROR
 
 
+def test_an_agent_says_the_locations_of_its_own_runs_and_of_no_others(simulation: Simulation) -> None:
+    """What it says of a result of another agent is deleted there, and changes nothing."""
+    client, agent = simulation.client(), simulation.agent(1, located)
+    (task_id,) = client.submit(1)
+    simulation.advance(1.0)
+    other = simulation.agent(1, located)
+    simulation.advance(1.0)
+    forged = SharedBlock.of([b"forged"]).location()
+    other.say(RunResult(task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, (), location=forged))
+    simulation.advance(1.0)
+    client.say(ObjectRequest(ObjectId(task_id), 1))
+    simulation.advance(1.0)
+    assert (agent.wanted, other.wanted) == ([task_id], [])
+
+
 def test_who_cannot_open_a_result_gets_it_from_its_agent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, located)
     (task_id,) = client.submit(1)

@@ -1,0 +1,93 @@
+"""The memory for values is full, and so is the disk: workers wait with what they have, and readers go on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from scaler.errors import ObjectTooLargeError
+from tests.faults.test_spill import files, shared_memory_of
+from tests.support.processes import Command, command, scheduler, wait_until
+
+pytestmark = pytest.mark.faults
+
+VALUE_BYTES = 5_000_000
+MEMORY_BYTES = 20_000_000
+WORKERS = 2
+
+
+def value(number: int, size: int = VALUE_BYTES) -> bytes:
+    return bytes([number]) * size
+
+
+def ends(*data: bytes) -> list[tuple[int, int]]:
+    return [(each[0], len(each)) for each in data]
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Command]]:
+    spill_bytes: int = getattr(request, "param", 0)
+    disk: Sequence[str] = ("--spill-folder", str(tmp_path), "--spill-bytes", str(spill_bytes))
+    options = ("-n", str(WORKERS), "--object-memory-bytes", str(MEMORY_BYTES), *disk)
+    (runtime := tmp_path / "runtime").mkdir()  # it does not share its memory with other clusters of this user
+    alone = {"XDG_RUNTIME_DIR": str(runtime)}
+    with scheduler() as (address, _), command("cluster", address, *options, env=alone) as running:
+        yield address, running
+
+
+@pytest.mark.parametrize("cluster", [0, 20_500_000], indirect=True)
+def test_workers_wait_until_results_are_read_and_all_of_them_are_right(
+    cluster: tuple[str, Command], tmp_path: Path
+) -> None:
+    address, agent = cluster
+    with Client(address) as client:
+        futures = [client.submit(value, number) for number in range(30)]
+        agent.wait_for("workers begin no task until results are read or deleted")
+        done = [future for future in futures if future.done()]
+        assert len(done) < 16
+        assert shared_memory_of(agent.pid) <= MEMORY_BYTES + 4 * WORKERS * VALUE_BYTES
+        waiting = [future for future in futures if not future.done()]
+        full = "memory and disk for values are full"
+        wait_until(lambda: any(full in future.explain() for future in waiting[:6]), "it is explained")
+        assert ends(*(future.result(120) for future in futures)) == [(number, VALUE_BYTES) for number in range(30)]
+        agent.wait_for("all workers go on")
+        futures.clear()
+        wait_until(lambda: not files(tmp_path), "nobody needs them")
+        agent.signal(signal.SIGTERM)
+        assert agent.end() == 0
+
+
+def test_futures_that_are_dropped_make_room(cluster: tuple[str, Command]) -> None:
+    address, agent = cluster
+    with Client(address) as client:
+        futures = [client.submit(value, number) for number in range(12)]
+        agent.wait_for("workers begin no task until results are read or deleted")
+        futures[:] = [future for future in futures if not future.done()]
+        wait(futures, 60)
+        assert all(future.done() for future in futures[:2])
+
+
+def test_a_graph_whose_values_do_not_fit_together_is_finished(cluster: tuple[str, Command]) -> None:
+    address, _ = cluster
+    with Client(address) as client:
+        graph = {f"v{number}": (value, number) for number in range(8)}
+        asked = client.get({**graph, "ends": (ends, *graph)}, ["ends"])
+        assert asked["ends"] == [(number, VALUE_BYTES) for number in range(8)]
+
+
+def test_a_result_for_which_there_is_never_room_fails_its_task_and_no_other(cluster: tuple[str, Command]) -> None:
+    address, _ = cluster
+    with Client(address) as client:
+        future = client.submit(value, 1, MEMORY_BYTES + 1)
+        other = client.submit(value, 2)
+        with pytest.raises(
+            ObjectTooLargeError, match=r"its result.*worker's host.*20,000,000.*object_memory_bytes"
+        ) as caught:
+            future.result(60)
+        assert caught.value.size >= MEMORY_BYTES
+        assert ends(other.result(60)) == [(2, VALUE_BYTES)]

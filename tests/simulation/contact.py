@@ -45,6 +45,8 @@ class Contacts:
         self._limits = limits
         self._beat = beat
         self._contacts: dict[str, _Contact] = {}
+        self._heard_last: dict[str, float] = {}
+        """on whichever line"""
         self._lines: dict[str, Line] = {}
         self.lost: set[str] = set()
         """whose session has ended for want of contact"""
@@ -69,6 +71,7 @@ class Contacts:
         if line.connection in self._given_up:
             return
         name = line.dialer.party.name
+        self._heard_last[name] = self._world.now
         known = self._lines.get(name)
         if known is None or known.connection <= line.connection:
             self._lines[name] = line
@@ -94,7 +97,10 @@ class Contacts:
         """
         if scheduler is not self._scheduler or not scheduler.runs or self._contacts.get(name) is not contact:
             return
-        was_stopped = scheduler.stopped_at >= contact.heard_at
+        assert contact.closed_at is not None
+        if self._heard_last[name] > contact.closed_at:
+            return  # on another line, which it prefers
+        was_stopped = scheduler.stopped_at >= contact.heard_at - session.LATE_MAIL_SECONDS
         if self._may_go_on(name, contact):
             again = partial(self._check_ended, scheduler, name, contact, is_client)
             self._world.at(self._limits.worker_timeout_seconds, again)

@@ -90,6 +90,7 @@ struct Task {
   account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
   coalesceResult @9 :Data;     # byte column: 1 = its result is of use only with those of others, and may wait a moment for them, see README.md
   frames @10 :Data;            # UInt32 column: number of payload frames; they are those of the arguments of kind 4 in the block, see README.md
+  rows @11 :Data;              # UInt32 column: so many calls, see README.md; 0 = one call
 }
 
 struct TaskCancel {
@@ -97,6 +98,7 @@ struct TaskCancel {
   count @0 :UInt32;   # number of items
   taskId @1 :Data;    # id column: the tasks
   waiting @2 :Data;   # byte column: 1 = only if it has not begun; else it goes on
+  rows @3 :Data;      # UInt32 column: as in Task
 }
 
 struct TaskResult {
@@ -108,6 +110,9 @@ struct TaskResult {
   payload @3 :List(Data);   # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
   size @4 :Data;            # UInt64 column: 0, or the bytes of a large result: request the object that has the task's id, then delete it
   profile @5 :List(Data);   # what it took, see README.md; empty if it was not measured
+  rows @6 :Data;            # UInt32 column: as in Task: all of these rows have ended; success: the payload has a block for each
+  statuses @7 :List(Data);  # success of rows: a byte for each, its status; empty = all have succeeded
+  durationUs @8 :Data;      # UInt32 column: of a row of a map: microseconds of all its rows; else 0
 }
 
 struct GraphTask {

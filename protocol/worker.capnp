@@ -30,6 +30,7 @@ struct AgentToScheduler {
       runStatus @14 :RunStatus;
       workersClosed @15 :WorkersClosed;
       objectResponse @16 :Common.ObjectResponse;
+      runSplit @17 :RunSplit;
     }
   }
 }
@@ -81,6 +82,7 @@ struct WorkerHello {
   begun @14 :Data;                     # UInt32 column: if it goes on: the dial of the connection on which its session began; 0 = it does not count
   closed @15 :Data;                    # UInt32 column: so many of the workers, the last ones, take no tasks now, see WorkersClosed
   namedOnly @16 :Data;                 # byte column: 1 = its workers run named functions and nothing else, see README.md; 0 = they run pickled ones
+  takesRows @17 :Data;                 # byte column: 1 = it takes tasks of many rows, see README.md; 0 = each row is a task
 }
 
 struct WorkersClosed {
@@ -105,6 +107,16 @@ struct RunTask {
   account @10 :Data;           # UInt32 column: the account of the client that it is for, for clients inside the task, see README.md
   coalesceResult @11 :Data;    # byte column: as in Task
   frames @12 :Data;            # UInt32 column: number of payload frames, as in Task
+  rows @13 :Data;              # UInt32 column: as in Task
+}
+
+struct RunSplit {
+  # Something has happened to a row of this task: each of its rows is a task of its own from now on, with this attempt.
+  count @0 :UInt32;           # number of items
+  taskId @1 :Data;            # id column: the tasks of many rows
+  worker @2 :Data;            # UInt16 column: the worker that has them
+  attempt @3 :Data;           # UInt32 column: as in RunTask
+  rows @4 :Data;              # UInt32 column: as in RunTask
 }
 
 struct RunCancel {
@@ -129,6 +141,7 @@ struct RecallResponse {
   taskId @1 :Data;            # id column: the tasks
   worker @2 :Data;            # UInt16 column: the worker that had it
   attempt @3 :Data;           # UInt32 column: as in the request
+  rows @4 :Data;              # UInt32 column: as in RunTask
 }
 
 struct RunResult {
@@ -144,6 +157,8 @@ struct RunResult {
   profile @8 :List(Data);        # what the task took, if that was asked for, see README.md; empty if it was not measured
   failure @9 :List(Text);        # failed: type and message, "ValueError: too small", 200 bytes at most, for people who watch; else empty
   location @10 :List(Data);      # where the agent keeps the result, see README.md; empty: it is in the frames or the payload
+  rows @11 :Data;                # UInt32 column: as in RunTask: these rows have ended; success: the payload has a block for each
+  statuses @12 :List(Data);      # success of rows: a byte for each, its status; empty = all have succeeded
 }
 
 struct ObjectKept {

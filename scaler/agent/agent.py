@@ -145,10 +145,9 @@ def _tree(
             agent_token=node.agent_token,
             end=shell.stop,
             capabilities=capabilities,
-            can_say_runs=Part.WATCH in executor.parts,
             n_open=n_open,
-            can_begin_anew=Part.FRESH in executor.parts,
             values=values,
+            **_abilities(executor, config),
         )
 
     def garbage_collector(peers: Peers) -> GarbageCollector:
@@ -166,6 +165,13 @@ def _tree(
         Strategy.ONE_FOR_ALL,
         RestartBudget(times=0),
     )
+
+
+def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
+    """Return what the workers can do. None takes tasks of many rows if a process ends after so many tasks or bytes."""
+    parts = executor.parts
+    takes_rows = Part.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
+    return {"can_say_runs": Part.WATCH in parts, "can_begin_anew": Part.FRESH in parts, "takes_rows": takes_rows}
 
 
 def _default_names(n_workers: int) -> tuple[str, ...]:

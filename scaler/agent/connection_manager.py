@@ -193,6 +193,7 @@ class ConnectionManager:
         end: Callable[[int], None],
         capabilities: str,
         link: Actor,
+        takes_rows: bool = False,
     ) -> None:
         self._door = door
         self._config = config
@@ -202,6 +203,7 @@ class ConnectionManager:
         self._agent_id = random_id()
         self._agent_token = agent_token
         self._capabilities = capabilities
+        self._takes_rows = takes_rows
         self._link, self._now, self._schedule = link, link.now, link.schedule
         self.conversation = ConversationState(
             Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True
@@ -272,11 +274,15 @@ class ConnectionManager:
 
     def _say_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
+        splits = self._session_state.split_rows()
+        if splits:
+            self._door.say(splits)  # if the session goes on
         names, held = ",".join(self._names), self._session_state.ledger.held()
         own = (self._agent_id, names, held, self._agent_token)
         resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
-        self._door.say_hello(replace(hello, closed=self._session_state.closed or 0))
+        closed, takes_rows = self._session_state.closed or 0, int(self._takes_rows)
+        self._door.say_hello(replace(hello, closed=closed, takes_rows=takes_rows))
 
     def _go_on(self, version: str) -> None:
         self._note_up(version)

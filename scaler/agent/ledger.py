@@ -29,6 +29,7 @@ from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import calls_of, recalls_of, results_of, row_ids
 from scaler.wire.messages.worker import (
     HELD_MOST,
     HELD_RUN,
@@ -37,6 +38,7 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunResult,
+    RunSplit,
     RunTask,
     RunUnblocked,
 )
@@ -163,9 +165,9 @@ class Ledger:
                 before = known[task_id]
                 if not self._replaces(task, before):
                     continue
-                at_worker[before.worker] -= 1
+                at_worker[before.worker] -= before.rows or 1
             known[task_id] = task
-            at_worker[worker] += 1
+            at_worker[worker] += task.rows or 1
             if worker in by_worker:
                 by_worker[worker].append(task)
             else:
@@ -181,6 +183,40 @@ class Ledger:
         self._former.discard(task.task_id)
         self._waiting.pop(task.task_id, None)
         return True
+
+    def split(self, task: RunTask) -> RunSplit | None:
+        """Each row of a task is a run of its own from now on. Return what to say; None if that is so already."""
+        known = self._open.get(task.task_id)
+        if known is None or known.attempt != task.attempt or not known.rows:
+            return None
+        del self._open[task.task_id]
+        self._open.update((row.task_id, row) for row in calls_of(known))
+        return RunSplit(known.task_id, known.worker, known.attempt, known.rows)
+
+    def split_all(self) -> list[RunSplit]:
+        """A hello speaks of single runs, since who hears it may have split what is whole. Return what was split."""
+        said = [self.split(task) for task in list(self._open.values()) if task.rows]
+        for run, result in list(self._kept.items()):
+            if result.rows:
+                del self._kept[run]
+                self._kept.update(((row.task_id, row.attempt), row) for row in results_of(result))
+        return [each for each in said if each is not None]
+
+    def apart(self, results: Batch[RunResult]) -> Batch[RunResult]:
+        """Return the results with those of rows that are runs of their own as theirs."""
+        known, apart = self._open, _RESULTS()
+        for result in results:
+            task = known.get(result.task_id) if result.rows else None
+            if result.rows and (task is None or task.rows != result.rows):
+                apart += results_of(result)
+            else:
+                apart.append(result)
+        return apart
+
+    def recalls(self, response: RecallResponse) -> list[RecallResponse]:
+        """Return what is said of a task, as said of those rows that are runs of their own."""
+        task = self._open.get(response.task_id)
+        return recalls_of(response) if response.rows and task is not None and not task.rows else [response]
 
     def find(self, task_id: TaskId, attempt: int) -> RunTask | None:
         """Return the task if just this attempt at it is open."""
@@ -216,7 +252,7 @@ class Ledger:
     def give_back(self, response: RecallResponse) -> None:
         """An open task has not begun, and goes back to the scheduler."""
         task = self._open.pop(response.task_id)
-        self._at_worker[task.worker] -= 1
+        self._at_worker[task.worker] -= task.rows or 1
         self._former.discard(response.task_id)
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
@@ -242,8 +278,9 @@ class Ledger:
         if not results:
             return False
         last = results[-1]
-        left = self.not_blocked_at(last.worker) - len(results)
-        if left < LEFT_TASKS or left * last.duration_us < LEFT_US:
+        rows = sum([result.rows or 1 for result in results])
+        left = self.not_blocked_at(last.worker) - rows
+        if left < LEFT_TASKS or left * last.duration_us < LEFT_US * (last.rows or 1):
             return False
         for result in results:
             if result.status != TaskStatus.SUCCESS or result.frames:
@@ -276,7 +313,7 @@ class Ledger:
                 if task.attempt != attempt:
                     known[task_id] = task  # a newer attempt is still here
                     continue
-                at_worker[task.worker] -= 1
+                at_worker[task.worker] -= task.rows or 1
             if former:
                 former.discard(task_id)
         return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])
@@ -298,7 +335,10 @@ class Ledger:
         forget = self._kept.pop
         for item in items:
             if type(item) is RunResult:
-                forget((item.task_id, item.attempt), None)
+                known = forget((item.task_id, item.attempt), None)
+                if item.rows and (known is None or not known.rows):
+                    for task_id in row_ids(item.task_id, item.rows):
+                        forget((task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
         """Return those of the cancels to which no result is the answer that was said, or is."""

@@ -15,8 +15,10 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager, Door
@@ -38,7 +40,7 @@ from scaler.agent.outputs import Outputs
 from scaler.agent.session_state import SessionState
 from scaler.agent.values import Values
 from scaler.agent.watch import ReportDue, RunStatusDue, Watch, WatchDue, run_statuses
-from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
+from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere, SplitRows
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.message import message
@@ -58,6 +60,7 @@ from scaler.wire.messages.common import (
     ObjectResponse,
     TaskStatus,
 )
+from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import (
     DisconnectResponse,
     DrainRequest,
@@ -72,6 +75,7 @@ from scaler.wire.messages.worker import (
     RunOutput,
     RunQuestion,
     RunResult,
+    RunSplit,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -82,6 +86,8 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.1
+
+_ROWS = attrgetter("rows")
 
 RESULTS_WAIT_SECONDS = 0.08
 """No result waits longer than this for others. The scheduler counts its task for so long as work of the worker."""
@@ -109,6 +115,7 @@ class Link(Actor):
         n_open: how many of the workers, the first ones, take tasks until the executor says otherwise; None: all.
         can_begin_anew: whether they obey `BeginAnew`.
         values: keeps large results; None: they are sent.
+        takes_rows: whether the workers take tasks of many rows.
     """
 
     def __init__(
@@ -126,10 +133,11 @@ class Link(Actor):
         can_begin_anew: bool = False,
         n_open: int | None = None,
         values: Values | None = None,
+        takes_rows: bool = False,
     ) -> None:
         self._session_state = session_state = SessionState(workers, objects, config.endpoint, values)
         self._connection = connection = ConnectionManager(
-            door, config, names, agent_token, session_state, end, capabilities, self
+            door, config, names, agent_token, session_state, end, capabilities, self, takes_rows
         )
         self._conversation, self._is_up, self._say = connection.conversation, connection.is_up, connection.say
         self._door, self._names, self._values = door, names, values
@@ -230,11 +238,22 @@ class Link(Actor):
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         if not self._is_up():
             return
+        if self._conversation.state is not UP:  # a hello has named what is here
+            tasks = Batch[RunTask](chain.from_iterable(self._split_at_once(task) for task in tasks))
         for worker, new in self._ledger.add(tasks).items():
             if worker < len(self._workers):
                 self._workers[worker].send(new if self._devices is None else self._devices.number(new))
             else:
                 self._refuse(new, f"there is no worker {worker} here")
+
+    def _split_at_once(self, task: RunTask) -> Sequence[RunTask]:
+        if task.rows:
+            self._say([RunSplit(task.task_id, task.worker, task.attempt, task.rows)])
+        return calls_of(task)
+
+    @handles(SplitRows)
+    def _rows_apart(self, news: SplitRows) -> None:
+        self._say([split for task in news.tasks if (split := self._ledger.split(task)) is not None])
 
     @handles(Batch[RunCancel])
     def _run_cancels(self, cancels: Batch[RunCancel]) -> None:
@@ -257,12 +276,15 @@ class Link(Actor):
         status, payload = TaskStatus.NOT_FOUND, text.encode()
         self._results(
             Batch[RunResult](
-                RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ()) for item in items
+                RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, (), rows=_rows_in(item))
+                for item in items
             )
         )
 
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
+        if any(map(_ROWS, results)):
+            results = self._ledger.apart(results)
         may_wait = (
             self._conversation.state is UP and self._ledger.may_wait(results) and self._session_state.drain is None
         )
@@ -330,7 +352,7 @@ class Link(Actor):
     def _given_back(self, responses: Batch[RecallResponse]) -> None:
         """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
         given = Batch[RecallResponse]()
-        for response in responses:
+        for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
                 continue
@@ -448,3 +470,8 @@ class Link(Actor):
         else:
             self._session_state.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)
+
+
+def _rows_in(item: RunTask | RunCancel | RecallRequest) -> int:
+    """Return how many rows an item is about, if it says so."""
+    return item.rows if isinstance(item, RunTask) else 0

@@ -14,10 +14,11 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayWhatIsKept
 from scaler.agent.values import Values
 from scaler.endpoint import Endpoint
+from scaler.executors.messages import SplitAll
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import DrainRequest, ProcessorGone, WorkersClosed
+from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed
 
 PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
@@ -52,6 +53,13 @@ class SessionState:
         self.closed: int | None = None
         self.drain: DrainRequest | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
+
+    def split_rows(self) -> list[RunSplit]:
+        """Before a hello: have all rows be runs of their own, here and at the workers. Return what is to be said."""
+        splits = self.ledger.split_all()
+        for worker in {split.worker for split in splits}:
+            self._workers[worker].send(SplitAll())
+        return splits
 
     def first_words(self) -> list[Any]:
         """Return what a session begins with."""

@@ -52,12 +52,15 @@ class Tally:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = [0] * (_FIRST_BUCKET + BUCKETS)
-        status = result.status
-        entry[_OUTCOMES[status]] += 1
+        status, rows = result.status, task.rows or 1
+        entry[_OUTCOMES[status]] += rows
+        for other in result.statuses.replace(b"\0", b"") if result.statuses else b"":
+            entry[_OUTCOMES[status]] -= 1
+            entry[_OUTCOMES[other]] += 1
         if status <= TaskStatus.FAILED:  # others were not measured
             duration_us = result.duration_us
             entry[_US] += duration_us
-            entry[_FIRST_BUCKET + min(duration_us.bit_length(), BUCKETS - 1)] += 1
+            entry[_FIRST_BUCKET + min((duration_us // rows).bit_length(), BUCKETS - 1)] += rows
             if self._told:
                 self._told_of_ended[task.worker] += self._told.pop((task.task_id, task.attempt), 0)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from scaler import task_context
 from scaler.client.calls.entry import PREFIX_BYTES, Entry, MakeError, index_of
-from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
+from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, RUN_OPTIONS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
 from scaler.client.calls.tolerance import Tolerance
@@ -26,10 +26,12 @@ from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
+from scaler.client.ranges import unreadable
 from scaler.errors import has_ended_a_task
-from scaler.ids import ObjectId, random_id
+from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.rows import RowsError, results_of, unpack
 
 __tracebackhide__ = has_ended_a_task
 
@@ -44,6 +46,20 @@ BATCH_TASKS = 64
 
 BATCH_BYTES = 512 * 1024
 """The most bytes of these, unless one has more."""
+
+RANGE_US = 5_000
+"""Rows that are expected to take so long together travel as one task: it is a turn among clients, too."""
+
+SHORT_US = 1_000
+"""And at least so many as take this long: workers need not end a map more evenly."""
+
+TAIL = 32
+"""And no more than this part of the rows that are left, so that all workers end a map at the same time."""
+
+RANGE_BYTES = 64 * 1024
+"""The most bytes of arguments of one range, unless its last row has more."""
+
+LEAST_MEAN_US = 0.5
 
 LOOK_SECONDS = 0.02
 """While items are submitted, a map with a progress bar or a time-out looks so often at both."""
@@ -101,6 +117,8 @@ class MapRun:
         self._enough = 0
         self._wake = threading.Event()
         self.deliver = self._arrived.append
+        self._extra_rows = [0, 0]
+        """how many more rows than results have arrived, and were read"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
@@ -140,16 +158,90 @@ class MapRun:
         most = BATCH_TASKS if isinstance(items, (list, tuple)) else 1
         rest = enumerate(items)
         room = WINDOW_TASKS
-        while batch := self._make_batch(rest, min(most, room)):
-            n_tasks = len(batch)
-            self._hand_over(batch)
+        n_items = len(items) if isinstance(items, (list, tuple)) else 0
+        while n_tasks := self._submit_some(rest, min(most, room), self._rows_now(room, n_items - self._submitted)):
             self._results.extend(repeat(None, n_tasks))
             self._submitted += n_tasks
             room -= n_tasks
-            if self._is_urgent or (self._look_at < inf and time.monotonic() >= self._look_at):
+            if self._is_urgent or (self._look_at < inf and time.monotonic() >= self._look_at) or self._must_learn():
                 self._collect()
             if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
                 room = self._make_room()
+
+    def _submit_some(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int, rows: int) -> int:
+        """Submit the tasks of some of the next items. Return how many; 0: there are no more items.
+
+        Args:
+            rows: of how many items the next task is to be made.
+        """
+        if rows > 1:
+            return self._submit_range(rest, rows)
+        batch = self._make_batch(rest, most)
+        n_tasks = len(batch)
+        if batch:
+            self._hand_over(batch)
+        return n_tasks
+
+    def _must_learn(self) -> bool:
+        """Return whether results are there that say for the first time how long its rows take."""
+        if not self._arrived or self._link.rows_most <= 1:
+            return False
+        return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
+
+    def _rows_now(self, room: int, left: int) -> int:
+        """Return how many of the rows that are left the next task is to have. What has options travels alone, and what
+        comes from a generator: no row waits for a later one.
+        """
+        rows_most = self._link.rows_most
+        if rows_most <= 1 or left <= 1 or self._terms[RUN_OPTIONS]:
+            return 1
+        mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
+        if mean_us > RANGE_US:
+            return 1
+        mean_us = max(mean_us, LEAST_MEAN_US)
+        even = max(left // TAIL, int(SHORT_US / mean_us))
+        return min(rows_most, room, left, int(RANGE_US / mean_us), even)
+
+    def _submit_range(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
+        """Submit one task of the next items, at most so many, and a single one behind it if an argument is large."""
+        blocks: list[bytes] = []
+        alone: Entry | None = None
+        first, n_bytes = -1, 0
+        block_of = self._function.block
+        for index, item in islice(rest, most):
+            if type(item) is not tuple:
+                check_item(index, item)
+            try:
+                block = block_of(item)
+                if block is None:
+                    alone = self._entry_of(index, item)
+                    block = _simple_block(alone)
+            except UNFIT as error:
+                raise of_item(error, index) from error.__cause__
+            if first < 0:
+                first = index
+            if block is None:
+                break
+            alone = None
+            blocks.append(block)
+            n_bytes += len(block)
+            if n_bytes > RANGE_BYTES:
+                break
+        if blocks:
+            entry = self._function.range_entry(self._id_of(first), self, blocks, self._terms)
+            self.deliver = self._deliver_rows
+            self._link.submit_range(entry)
+        if alone is not None:
+            self._count_bytes(first + len(blocks), alone)
+            self._link.submit(alone)
+        return len(blocks) + (alone is not None)
+
+    def _entry_of(self, index: int, item: Sequence[Any]) -> Entry:
+        pack = None if self._repeated is None else self._repeated.pack
+        return self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, 1, pack)
+
+    def _id_of(self, index: int) -> TaskId:
+        return TaskId(self._id_prefix + index.to_bytes(8, "big"))
 
     def _make_batch(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> list[Entry]:
         """Make the tasks of the next items ready, at most so many; none follows one that brings an object, or when they
@@ -217,7 +309,7 @@ class MapRun:
             self._wake.wait(seconds)
 
     def _is_ready(self) -> bool:
-        n_arrived = len(self._arrived) + len(self._arrived_frames)
+        n_arrived = len(self._arrived) + self._extra_rows[0] - self._extra_rows[1] + len(self._arrived_frames)
         return self._is_urgent or self._submitted - self._done - n_arrived <= self._enough
 
     def _collect(self) -> None:
@@ -226,14 +318,22 @@ class MapRun:
         Raises:
             BaseException: the error of the first task that failed, or of the map.
         """
+        self._is_urgent = False  # what is urgent arrived before this
         arrived, serializer, put = self._arrived, self._serializer, self._put
+        total_us = count = 0
         for _ in range(len(arrived)):
             result = arrived.popleft()
-            if result.status:
+            total_us += result.duration_us
+            count += result.rows or 1
+            if result.rows:
+                self._read_rows(result)
+            elif result.status:
                 put(result.task_id, None, self._read_error(result))
             else:
                 value, error = read_value(serializer, (result.payload,))
                 put(result.task_id, value, error and self._unread_result(error, result.task_id))
+        if count and self._link.rows_most > 1:
+            self._link.durations.learn(self._function.instruction.object_id, total_us, count)
         while self._arrived_frames:
             object_id, frames = self._arrived_frames.popleft()
             value, error = (None, missing_result()) if frames is None else read_value(serializer, frames)
@@ -246,6 +346,32 @@ class MapRun:
             self._progress.update(self._done, self._failed)
         if self._deadline is not None and time.monotonic() >= self._deadline and self._done < self._submitted:
             raise TimeoutError(self._late())
+
+    def _read_rows(self, result: TaskResult) -> None:
+        self._extra_rows[1] += result.rows - 1
+        try:
+            if not (result.status or result.statuses):
+                self._read_values(index_of(result.task_id), unpack(result.payload, result.rows))
+                return
+            apart = results_of(result)
+        except RowsError as error:
+            apart = unreadable(result, error)
+        for each in apart:
+            if each.status:
+                self._put(each.task_id, None, self._read_error(each))
+            else:
+                self._read_values(index_of(each.task_id), [each.payload])
+
+    def _read_values(self, first: int, blocks: Sequence[bytes]) -> None:
+        serializer, results = self._serializer, self._results
+        for index, block in enumerate(blocks, first):
+            value, error = read_value(serializer, (block,))
+            if error is None:
+                results[index] = value
+                self._done += 1
+            else:
+                task_id = self._id_of(index)
+                self._put(task_id, None, self._unread_result(error, task_id))
 
     def _concern(self) -> str:
         return self._link.concern
@@ -280,8 +406,16 @@ class MapRun:
 
     # For the link's thread
 
-    def refuse(self, result: TaskResult) -> None:
+    def _deliver_rows(self, result: TaskResult) -> None:
+        """Take a result while some are those of ranges."""
+        if result.rows:
+            self._extra_rows[0] += result.rows - 1
+            if result.statuses:
+                self._is_urgent = True
         self._arrived.append(result)
+
+    def refuse(self, result: TaskResult) -> None:
+        self._deliver_rows(result)
         self._is_urgent = True
 
     def store(self, result: TaskResult) -> None:
@@ -299,6 +433,12 @@ class MapRun:
     def notify(self) -> None:
         if self._is_ready():
             self._wake.set()
+
+
+def _simple_block(entry: Entry) -> bytes | None:
+    """Return the block of arguments of a task, if that is all of them."""
+    task, _sink, _function, objects, references = entry
+    return None if objects or references or task.object_ids or task.frames else task.payload
 
 
 class MapStream(MapRun):

@@ -48,14 +48,17 @@ class Answers:
         """These runs have ended; `where` is their traceback, if there is one."""
         text = end.text.encode() + (b"\n" + where if end.text and where else b"")
         results = Batch[RunResult](
-            RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile) for task in tasks
+            RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile, rows=task.rows)
+            for task in tasks
         )
         if results:
             self._link.send(results)
 
     def given_back(self, tasks: Iterable[RunTask]) -> None:
         """These runs go back to the scheduler."""
-        given = Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in tasks)
+        given = Batch[RecallResponse](
+            RecallResponse(task.task_id, task.worker, task.attempt, task.rows) for task in tasks
+        )
         if given:
             self._link.send(given)
 

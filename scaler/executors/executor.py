@@ -103,6 +103,8 @@ class Part(Enum):
     """a worker begins nothing while there is no room for what it would return (`HoldTasks`)"""
     FRESH = "fresh processes"
     """a worker replaces its processes by fresh ones when it is told to (`BeginAnew`)"""
+    ROWS = "tasks of many rows"
+    """a worker takes them, says when it splits one (`SplitRows`), and splits all when it is told to (`SplitAll`)"""
 
 
 NEEDS_PROCESSES = (

@@ -71,6 +71,18 @@ class SayRuns:
 
 
 @message
+class SplitRows:
+    """Executor to link: each row of these tasks is a run of its own from now on."""
+
+    tasks: Sequence[RunTask]
+
+
+@message
+class SplitAll:
+    """Link to workers: each row that you have is a run of its own from now on."""
+
+
+@message
 class BeginAnew:
     """Link to workers: replace your processes by fresh ones, each after the tasks that it has."""
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from scaler.ids import TaskId
 from scaler.priority_rows import PriorityRows
+from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
@@ -113,6 +115,16 @@ class TaskQueue:
         while row := self._aside.first():
             self._rows[self._aside.priorities[-1]].extendleft(reversed(row))
             row.clear()
+
+    def split(self) -> list[RunTask]:
+        """Put the rows of each range in its place. Return the ranges."""
+        ranges = [task for task in self if task.rows]
+        for rows in (self._aside, self._rows) if ranges else ():
+            for priority, row in rows.items():
+                rows[priority] = deque(chain.from_iterable(map(calls_of, row)))
+        for task in ranges if self.by_account else ():
+            self.by_account[task.account] += task.rows - 1
+        return ranges
 
     def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
         """Remove the tasks of these runs, wherever they wait, and return them."""

@@ -21,6 +21,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from time import monotonic_ns, perf_counter_ns
@@ -29,7 +30,8 @@ from typing import Any, NoReturn
 
 from scaler import task_context
 from scaler.amounts import GPU, read_amounts
-from scaler.errors import TaskInterrupt
+from scaler.errors import MissingObjects, TaskInterrupt
+from scaler.ids import ObjectId
 from scaler.pickling import pickled_classes
 from scaler.pickling.serialization import (
     INLINE_BYTES,
@@ -52,12 +54,13 @@ from scaler.processor.lifecycle.ending import end_forked
 from scaler.processor.lifecycle.limits import ProcessLimits, check_room
 from scaler.processor.lifecycle.preparation import finder
 from scaler.processor.progress_page import Progress
-from scaler.processor.uplink import Uplink
+from scaler.processor.uplink import TOGETHER_NS, OpenRows, Uplink
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
+from scaler.wire.messages.rows import row_id, unpack
 from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -202,9 +205,12 @@ class Processor:
 
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         words, after_task, waiting, uplink = self._words, self._after_task, self.waiting, self._uplink
-        number = self._number
-        last = number + len(tasks)
+        number, left = self._number, len(tasks)
         for task in tasks:
+            left -= 1
+            if task.rows:
+                number = self._run_rows(task, number, left)
+                continue
             number += 1
             if uplink.is_patient:
                 uplink.send_before(task)
@@ -220,12 +226,91 @@ class Processor:
                 after_task()
             # At once: what may have no other attempt, as options may say, and what another task waits for.
             if task.coalesce_result and not (task.options or task.priority or result.status):
-                uplink.put_with_others(result, task.function_id, last - number)
+                uplink.put_with_others(result, task.function_id, left)
             else:
-                uplink.put(result, number == last)
+                uplink.put(result, not left)
         words[0] = 0
         self._number = number
         uplink.send_hurried()
+
+    def _run_rows(self, task: RunTask, number: int, left: int) -> int:
+        """Run the rows of a range, each as a task with a number of its own. Return the number of the last one.
+
+        Args:
+            number: of the task before it.
+            left: how many of the tasks that were handed with it follow.
+        """
+        words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
+        if uplink.is_patient:
+            uplink.send_before(task)
+        rows = uplink.open_rows(task)
+        add, sent_ns = rows.blocks.append, monotonic_ns()
+        waiting.run = task
+        for row, block in enumerate(unpack(task.payload, task.rows)):
+            number += 1
+            words[4] = now_ns = monotonic_ns()
+            if now_ns - sent_ns > TOGETHER_NS:
+                uplink.send_results()
+                sent_ns = now_ns
+            words[0] = number
+            if words[1] < number <= words[2]:
+                rows.statuses[row] = TaskStatus.CANCELED
+                add(b"")
+                self._withheld += 1
+                continue
+            waiting.row = row
+            result = self._run_row(task, row, block)
+            if isinstance(result, bytes):
+                add(result)
+            else:
+                self._add_unusual(rows, row, result)
+            waiting.forget_children()
+            after_task()
+        uplink.close_rows(left)
+        return number
+
+    def _run_row(self, task: RunTask, row: int, block: bytes) -> bytes | RunResult:
+        """Return the value of a row, or its whole result if that is not a small value."""
+        frames, error = NO_FRAMES, None
+        started_ns = perf_counter_ns()
+        try:
+            try:
+                known = self._functions.get(task.function_id)
+                serializer, function, value = known or self._values.read_function(task.function_id)
+                self._may_interrupt = True
+                positional, _keywords = read_arguments(block, value, _no_object)
+                frames = self._write(serializer, function(*positional))
+                self._may_interrupt = False
+                if (
+                    len(frames) == 1
+                    and type(frames[0]) is bytes
+                    and len(frames[0]) <= INLINE_BYTES
+                    and not self._is_void
+                ):
+                    return frames[0]
+                check_room(frames, self._worker)
+            except BaseException as raised:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the row
+                self._may_interrupt = False
+                error = self._describe(raised)
+        except (TaskInterrupt, KeyboardInterrupt) as raised:  # before the first line of the handler above
+            self._may_interrupt = False
+            error = self._describe(raised)
+        alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"")
+        duration_us = min((perf_counter_ns() - started_ns) // 1000, LONGEST_US)
+        if self._is_void:
+            return self._void_result(alone, duration_us, b"")
+        status, payload, failed = TaskStatus.SUCCESS, b"", ""
+        if error is not None:
+            status, payload, frames, failed = _failed(error, alone)
+        return RunResult(alone.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"", failed)
+
+    def _add_unusual(self, rows: OpenRows, row: int, result: RunResult) -> None:
+        if result.frames:
+            self._uplink.put_row_alone(result)
+        else:
+            rows.failure = result.failure
+            rows.statuses[row] = result.status
+            rows.blocks.append(result.payload)
 
     def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
         """Run some of the tasks at a time. When a limit is reached, this process ends; those that are left go back.
@@ -351,6 +436,10 @@ class Processor:
 def _failed(failure: TaskFailure, task: RunTask) -> tuple[TaskStatus, bytes, Frames, str]:
     """Return status, payload, frames and text of the result of a task that has raised."""
     return TaskStatus.FAILED, failure._replace(task_id=task.task_id).encode(), (), failure.short
+
+
+def _no_object(_object_id: ObjectId, _is_own: bool) -> NoReturn:
+    raise MissingObjects("a row of a range has no objects")  # the scheduler takes none that has
 
 
 def _nothing() -> None:

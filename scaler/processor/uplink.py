@@ -27,6 +27,7 @@ from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import ResumeTask, TaskOutput
+from scaler.wire.messages.rows import pack, row_id
 from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -47,10 +48,69 @@ TICK_SECONDS = 0.003
 IDLE_TICKS = 2
 """After so many ticks without an unsent result the flusher sleeps until it is woken."""
 
+LONGEST_US = 2**32 - 1
+
 REPORT_NS = 250_000_000
 """Of the reports of tasks, one travels in this time at the most: the latest."""
 
 _RESUME = Batch[ResumeTask]
+
+
+class OpenRows:
+    """The results of the rows of a range that have not left. Filled by the main thread; any thread may have them leave.
+
+    Args:
+        task: the range.
+    """
+
+    __slots__ = ("_row", "_since_ns", "blocks", "failure", "statuses", "task")
+
+    def __init__(self, task: RunTask) -> None:
+        self.task = task
+        self.blocks: list[bytes] = []
+        """of the rows that have ended, in their order"""
+        self.statuses: dict[int, int] = {}
+        """of rows that have not succeeded, by number; set before their block is there"""
+        self.failure = ""
+        """type and message of one that has failed"""
+        self._row = 0
+        """the first one whose result has not left"""
+        self._since_ns = perf_counter_ns()
+
+    def skip(self) -> None:
+        """The result of the next row leaves by itself; those before it have left."""
+        self._row += 1
+
+    def take(self) -> RunResult | None:
+        """Return what there is as one result."""
+        blocks, task, first = self.blocks, self.task, self._row
+        count = len(blocks)
+        if not count:
+            return None
+        taken = blocks[:count]
+        del blocks[:count]  # others may have come
+        self._row += count
+        now_ns = perf_counter_ns()
+        duration_us, self._since_ns = min((now_ns - self._since_ns) // 1000, LONGEST_US), now_ns
+        statuses = b""
+        if self.statuses:
+            statuses = bytes(self.statuses.get(row, 0) for row in range(first, first + count))
+            if not any(statuses):
+                statuses = b""
+        task_id = row_id(task.task_id, first)
+        payload = pack(taken)
+        return RunResult(
+            task_id,
+            task.worker,
+            task.attempt,
+            0,
+            payload,
+            duration_us,
+            (),
+            failure=self.failure if statuses else "",
+            rows=count,
+            statuses=statuses,
+        )
 
 
 class Uplink:
@@ -66,6 +126,8 @@ class Uplink:
         """whether there are unsent results, and all of them are only wanted together"""
         self._function_id: bytes = b""
         """of which function they are"""
+        self._rows: OpenRows | None = None
+        """of the range that runs"""
         self._lock = threading.Lock()
         self._has_results = threading.Event()
         self._is_flusher_asleep = True
@@ -122,6 +184,52 @@ class Uplink:
         if self._is_flusher_off:
             self._has_results.set()
 
+    def open_rows(self, task: RunTask) -> OpenRows:
+        """A range begins. Its results may wait for its end, but not for a row that takes long."""
+        rows = self._rows = OpenRows(task)
+        if not self._unsent:
+            self._be_patient()
+        return rows
+
+    def _be_patient(self) -> None:
+        self._first_unsent_ns = perf_counter_ns()
+        self.is_patient = True
+        if self._is_flusher_off:
+            self._has_results.set()
+
+    def put_row_alone(self, result: RunResult) -> None:
+        """Send the result of a row that is not like the others, behind theirs."""
+        rows = self._rows
+        with self._lock:
+            self._send([*self._all_unsent(), result])
+            if rows is not None:
+                rows.skip()
+
+    def close_rows(self, left: int) -> None:
+        """A range has ended.
+
+        Args:
+            left: how many of the tasks that were handed with it have not begun.
+        """
+        with self._lock:
+            rows, self._rows = self._rows, None
+        result = None if rows is None else rows.take()
+        if rows is None or result is None:
+            return
+        if rows.task.coalesce_result and not (rows.task.priority or result.statuses):
+            self.put_with_others(result, rows.task.function_id, left)
+        else:
+            self.put(result, not left)
+
+    def _all_unsent(self) -> list[RunResult | TaskOutput]:
+        """Take all that there is, the rows of a range that runs among it; under the lock."""
+        unsent, rows = self._unsent, self._rows
+        items = [unsent.popleft() for _ in range(len(unsent))]
+        ended = None if rows is None else rows.take()
+        if ended is not None:
+            items.append(ended)
+        return items
+
     def send_before(self, task: RunTask) -> None:
         """A task begins. It may take longer than those whose results wait, if it is of another function."""
         if task.function_id != self._function_id or not task.coalesce_result:
@@ -147,7 +255,12 @@ class Uplink:
         with self._lock:
             unsent = self._unsent
             self.is_patient = False
-            if len(unsent) == 1:  # as most often
+            if self._rows is not None:
+                items = self._all_unsent()
+                if items:
+                    self._send(items)
+                self._be_patient()
+            elif len(unsent) == 1:  # as most often
                 self._send([unsent.popleft()])
             elif unsent:
                 self._send([unsent.popleft() for _ in range(len(unsent))])
@@ -160,8 +273,7 @@ class Uplink:
     def say(self, items: list[Any]) -> None:
         """Send items after all results that there are; for any thread."""
         with self._lock:
-            unsent = self._unsent
-            self._send([*(unsent.popleft() for _ in range(len(unsent))), *items])
+            self._send([*self._all_unsent(), *items])
 
     def _send(self, items: list[Any]) -> None:
         for header, frames in encode(PROCESSOR_TO_AGENT, items):
@@ -217,6 +329,7 @@ class Uplink:
         """In a forked process: send nothing, receive nothing, and never wait."""
         self._lock = threading.Lock()  # the other one may have been held by a thread that does not exist here
         self._unsent.clear()
+        self._rows = None
         self._channel.close()
 
     # In

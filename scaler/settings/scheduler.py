@@ -32,6 +32,7 @@ class SchedulerOptions(TypedDict, total=False):
     keep_bytes: int
     crash_limit: int
     policy: str
+    rows_per_task: int
     client_tasks: int
     client_bytes: int
     open_tasks: int
@@ -117,6 +118,13 @@ class SchedulerConfig(Settings):
     )
     per_worker_queue_size: int = setting(
         1000, "the most tasks at one worker, including the running one", "-qs", "--per-worker-queue-size", least=1
+    )
+    rows_per_task: int = setting(
+        1,
+        "the most rows of a map that travel as one task, once it is known how long they take; 1: each row is a task",
+        "--rows-per-task",
+        least=1,
+        most=4096,
     )
     client_tasks: int = setting(
         250_000,

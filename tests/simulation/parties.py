@@ -37,6 +37,7 @@ from scaler.store.host_share import HostShare
 from scaler.store.store import Store
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
+from scaler.wire.messages.rows import calls_of, row_ids
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
 from scaler.wire.session.too_large import NO_LIMIT
@@ -277,8 +278,9 @@ class AgentParty(_Shelled):
         if not self.is_alive:
             return []
         ledger, keys = self.link._ledger, self.record.keys
-        ended = [keys[result.task_id] for result in ledger.results() if result.task_id in keys]
-        return [*(script_of(task).key for task in ledger._open.values()), *ended]
+        ids = [task_id for result in ledger.results() for task_id in row_ids(result.task_id, result.rows)]
+        ended = [keys[task_id] for task_id in ids if task_id in keys]
+        return [*(script_of(row).key for task in ledger._open.values() for row in calls_of(task)), *ended]
 
     def _hit_what_may_run(self) -> None:
         """The agent is lost: that counts against what runs, and for each worker against what the scheduler takes for
@@ -287,10 +289,10 @@ class AgentParty(_Shelled):
         """
         running = {processor._script.key for processor in self.processors if processor._script is not None}
         waiting = {processor._script.key for processor in self.processors if processor._script and processor._wait}
-        hit = set(self._orders()[len(self.link._ledger._open) :])
+        hit = set(self._orders()[sum(task.rows or 1 for task in self.link._ledger._open.values()) :])
         by_worker: dict[int, list[RunTask]] = {}
         for task in self.link._ledger._open.values():
-            by_worker.setdefault(task.worker, []).append(task)
+            by_worker.setdefault(task.worker, []).extend(calls_of(task))
         for tasks in by_worker.values():
             others = [task for task in tasks if script_of(task).key not in waiting]
             hit |= {

@@ -53,6 +53,7 @@ from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.rows import calls_of, pack
 from scaler.wire.messages.worker import RunResult, RunTask
 from tests.simulation.programs import NEST, Script, value_of
 from tests.simulation.users import Call, User
@@ -65,6 +66,8 @@ CHANNEL_SECONDS = 0.0001
 LIMIT_SECONDS = 3.0
 """So long after its limit a task has ended: it is interrupted then, and its process killed a second later."""
 START_SECONDS = 0.05
+ROWS_SECONDS = 0.1
+"""No result of a row waits longer than this for those of the next rows."""
 DEFAULT = DefaultSerializer()
 
 
@@ -163,6 +166,14 @@ class ProcessorModel(Party):
         self._slot = slot
         self._objects: dict[ObjectId, list[Any]] = {}
         self._tasks: list[tuple[RunTask, dict[ObjectId, list[Any]]]] = []
+        """each row of a range is one"""
+        self._range_ends: set[int] = set()
+        """the numbers of the last rows of ranges"""
+        self._in_range: set[int] = set()
+        """the numbers of all rows of ranges"""
+        self._rows: list[RunResult] = []
+        """results of rows that have not left"""
+        self._row_timer: Event | None = None
         self._answered = 0
         self._timer: Event | None = None
         self._script: Script | None = None
@@ -200,6 +211,7 @@ class ProcessorModel(Party):
         self._tell(ProcessorUp(self.number, self.proxy, self.page, self.is_extra))
 
     def _say(self, items: list[Any]) -> None:
+        self._send_rows()
         for item in items:
             if type(item) is TaskBlocked:
                 seconds = item.timeout_ms / 1000 if item.timeout_ms else inf
@@ -221,7 +233,11 @@ class ProcessorModel(Party):
     def take(self, mail: Any) -> None:
         if type(mail) is HandTasks:
             for task in mail.tasks:
-                self._tasks.append((task, self._needs(task)))
+                needs, before = self._needs(task), len(self._tasks)
+                self._tasks += [(row, needs) for row in calls_of(task)]
+                if task.rows:
+                    self._range_ends.add(len(self._tasks))
+                    self._in_range.update(range(before + 1, len(self._tasks) + 1))
             self._next()
         elif type(mail) is HandObject:
             stored = mail.stored
@@ -387,8 +403,40 @@ class ProcessorModel(Party):
             self.user.unread.clear()
         duration_us = min(int(seconds * 1e6), 2**32 - 1)
         result = RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"")
-        self._tell(TasksFinished(self.number, Batch[RunResult]([result])))
+        self._put(result)
         self.soon(self._next, 0.00002)
+
+    def _put(self, result: RunResult) -> None:
+        """Say a result; that of a row waits for the end of its range, but not for long."""
+        if self._answered not in self._in_range or result.frames:
+            self._send_rows()
+            self._tell(TasksFinished(self.number, Batch[RunResult]([result])))
+            return
+        self._rows.append(result)
+        if self._answered in self._range_ends:
+            self._send_rows()
+        elif self._row_timer is None:
+            self._row_timer = self.soon(self._send_rows, ROWS_SECONDS)
+
+    def _send_rows(self) -> None:
+        if self._row_timer is not None:
+            self._row_timer.cancel()
+            self._row_timer = None
+        rows, self._rows = self._rows, []
+        if rows:
+            first, statuses = rows[0], bytes(row.status for row in rows)
+            whole = RunResult(
+                first.task_id,
+                first.worker,
+                first.attempt,
+                TaskStatus.SUCCESS,
+                pack([row.payload for row in rows]),
+                sum(row.duration_us for row in rows),
+                (),
+                rows=len(rows),
+                statuses=statuses if any(statuses) else b"",
+            )
+            self._tell(TasksFinished(self.number, Batch[RunResult]([whole])))
 
     def _check_limit(self, script: Script, status: TaskStatus, seconds: float) -> None:
         was_stopped = max(self.stopped_at, self.agent.stopped_at) > self.world.now - seconds
@@ -415,7 +463,7 @@ class ProcessorModel(Party):
             return
         executing = self.page.words[0]
         self.die()
-        if executing or self._script is not None:
+        if executing or self._script is not None or self._rows:
             self.agent.record.lose(self.name)
         self.agent.world.log(f"{self.name} {reason}")
         if self.is_up:

@@ -105,6 +105,9 @@ class Record:
         older, newer = sorted((one, other), key=self._ordered_at)
         needed = (older.processor, older.agent, older.client, SCHEDULER)
         since, until = self._ordered_at(older), self._ordered_at(newer)
+        if one.attempt == other.attempt:  # results of rows that had not left died with their process
+            since, until = sorted((one.at, other.at))
+            needed = (one.processor, other.processor)
         if key in self.related and any(name.startswith("agent") and since <= at <= until for at, name in self.losses):
             return True  # it had a result that another one needs
         ended = self.ends.get(key, inf)

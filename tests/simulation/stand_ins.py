@@ -21,10 +21,17 @@ import scaler.client.link.thread
 import scaler.ids
 import scaler.process.shell
 from scaler import task_context
+from scaler.client.map_run import MapRun
 from tests.simulation.loop import LoopModel, PipeEnd, PollModel
 from tests.simulation.network import Network, TransportModel
 from tests.simulation.users import WatchedFuture
 from tests.simulation.world import World
+
+
+def _rows_now(run: MapRun, room: int, left: int) -> int:
+    """Return how many rows the next task of a map has: now more, now fewer, whatever is known of its function."""
+    most = run._link.rows_most
+    return max(1, min(room, left, 1 + (run._submitted * 7 // 5 + most - 1) % most))
 
 
 class _NoThread:
@@ -78,6 +85,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
         for module, names in replaced:
             stack.enter_context(patch.multiple(module, **names))
         stack.enter_context(patch.object(task_context, "current", task_context.current))
+        stack.enter_context(patch.object(MapRun, "_rows_now", _rows_now))
         stack.enter_context(_errors_logged(world))
         yield
 

@@ -32,6 +32,10 @@ LONE_SECONDS = 12.0
 """A task of a second is done after this time, whatever others have submitted before."""
 
 
+ROWS = 6
+"""In every second run, so many rows of a map are one task at most."""
+
+
 class Story:
     """One run.
 
@@ -51,6 +55,7 @@ class Story:
             per_worker_queue_size=draw.choice((1, 4, 1000)),
             crash_limit=draw.choice(kind.crash_limits),
             object_retention_seconds=5.0,
+            rows_per_task=ROWS if (seed // 24 + seed) % 2 else 1,
         )
         if kind.kept:
             limits = dataclasses.replace(limits, kept_bytes=draw.choice(kind.kept))

@@ -9,7 +9,7 @@ from scaler.settings import ClusterConfig, SchedulerConfig
 from tests.simulation.contact import Contacts
 from tests.simulation.network import Network
 from tests.simulation.parties import ADDRESS, AgentParty, ProgramParty, SchedulerParty
-from tests.simulation.record import Record
+from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.strangers import StrangerParty
 from tests.simulation.world import World
 
@@ -123,6 +123,8 @@ class System:
         has_dead = bool(self.contacts.lost) or any(
             not party.is_alive for party in (*self.agents, *self.programs, *self.strangers)
         )
+        # Another scheduler keeps for so long what agents had for tasks that nobody says again.
+        has_dead = has_dead or any(name == SCHEDULER for _at, name in self.record.losses)
         timeout = max(self.limits.client_timeout_seconds, self.limits.worker_timeout_seconds) if has_dead else 0.0
         world.run(timeout + 5.0)
         self._end_clients()  # a task of a dead client may have begun elsewhere meanwhile

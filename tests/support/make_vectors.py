@@ -178,7 +178,7 @@ def refused() -> Json:
     ((two, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(n))) for n in (1, 2)])  # type: ignore[arg-type]
     task = Task(sample_id(1), sample_id(2), b"", b"")  # type: ignore[arg-type]
     ((hello, _),) = encode(CLIENT_TO_SCHEDULER, [task])
-    count_at = two.index((2).to_bytes(4, "little"), two.index(sample_id(1)) - 24)
+    count_at = two.index((2).to_bytes(4, "little"), two.index(sample_id(1)) - 32)
     too_many = two[:count_at] + (3).to_bytes(4, "little") + two[count_at + 4 :]
     none = header[:24] + header[24:].replace((1).to_bytes(8, "little"), bytes(8))  # behind the direction
     return {

@@ -18,6 +18,7 @@ class Work:
     priority: int = 0
     options: bytes = b""
     coalesce_result: int = 0
+    rows: int = 0
 
 
 @dataclass

@@ -83,6 +83,8 @@ class PeerIdentity:
     """whether an agent's workers run named functions only"""
     owner: str = ""
     """to whom it belongs, which it has proved; empty: nobody in particular"""
+    takes_rows: bool = False
+    """whether an agent takes tasks of many rows"""
 
 
 @message

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from scaler.actors.policy.interface import NO_OFFER
 from scaler.actors.policy.needs import Needs, Offer
@@ -20,7 +20,7 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 class TaskReady:
     """task -> balancer: I can run. `goes_first`: a retry, or the next node of a running graph; queued ahead of new
     tasks. `near_worker`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was
-    never accepted, and may be refused.
+    never accepted, and may be refused. `context`: of a range, to split it where it runs.
     """
 
     task: ActorRef
@@ -30,6 +30,7 @@ class TaskReady:
     near_worker: ActorRef | None = None
     account: int = 0
     is_new: bool = False
+    context: Any = None
 
 
 @message
@@ -120,6 +121,14 @@ class RunRecalled:
     """worker proxy -> task: my worker gave this attempt back before it started."""
 
     attempt: int
+
+
+@message
+class TaskSplit:
+    """worker proxy -> task: this attempt of yours is one task for each of your rows from now on, and you are none."""
+
+    attempt: int
+    rows: Sequence[ActorRef]
 
 
 @message

@@ -261,6 +261,7 @@ class Acceptor(Actor):
             *window,
             account,
             self._services.value_bytes(),
+            config.rows_per_task if is_client and config.rows_per_task > 1 else 0,
         )
         self._outbox.put_alone(peer, HelloReply(*said))
 

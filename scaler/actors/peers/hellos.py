@@ -30,7 +30,9 @@ def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdenti
     versions = hello.package_version, hello.python_version
     taking = names[: max(0, len(names) - hello.closed)]
     has = from_text(hello.capabilities)
-    return PeerIdentity(hello.agent_id, *versions, taking, has, named_only=bool(hello.named_only), owner=owner)
+    is_named_only, takes_rows = bool(hello.named_only), bool(hello.takes_rows)
+    own = (hello.agent_id, *versions, taking, has)
+    return PeerIdentity(*own, named_only=is_named_only, takes_rows=takes_rows, owner=owner)
 
 
 def names_of(hello: WorkerHello) -> tuple[str, ...]:

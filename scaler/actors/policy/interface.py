@@ -38,6 +38,10 @@ class Spec(Protocol):
         """What its user wants of it; empty: nothing but the usual."""
 
     @property
+    def rows(self) -> int:
+        """How many calls it is, if it is a range; else 0."""
+
+    @property
     def coalesce_result(self) -> int:
         """1: its result may wait for those of others, as in a map."""
 

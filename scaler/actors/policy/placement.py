@@ -243,7 +243,7 @@ class Placement(Generic[W, T]):
             assigned.setdefault(worker[0], []).append((ready, worker[1]))
 
     def _take(self, resource_class: ResourceClass[T], ready: T) -> tuple[W, int] | None:
-        expected_us = round(self._durations.expected_us(ready.spec.function_id))
+        expected_us = round(self._durations.expected_us(ready.spec.function_id)) * (ready.spec.rows or 1)
         if resource_class is not self._turns.plain:
             worker = self._constrained.assign(resource_class, ready, expected_us)
             return None if worker is None else (worker, expected_us)
@@ -256,12 +256,14 @@ class Placement(Generic[W, T]):
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None
-        expected_us = 0
+        mean_us, mean = 0, 0.0
         for ready in self._queue.drain():
             spec = ready.spec
             if spec.function_id != function_id:
                 function_id = spec.function_id
-                expected_us = round(self._durations.expected_us(function_id))
+                mean = self._durations.expected_us(function_id)
+                mean_us = round(mean)
+            expected_us = round(mean * spec.rows) if spec.rows else mean_us
             worker = take(expected_us) if ready.near_worker is None else loads.take_near(ready.near_worker, expected_us)
             tasks = assigned.get(worker)
             if tasks is None:
@@ -280,13 +282,15 @@ class Placement(Generic[W, T]):
             return
         if loads.far_ahead and first.account != self._far_account:
             return
-        expected_us = max(1, round(self._durations.expected_us(first.spec.function_id)))
+        mean_us = max(1.0, self._durations.expected_us(first.spec.function_id))
+        expected_us = round(mean_us * (first.spec.rows or 1))
         spare = len(self._queue) - len(loads) * MAP_AHEAD_US // expected_us
         if spare <= 0 or expected_us > FAR_TASK_US or self._config.load_balance_seconds <= 0:
             return
         self._far_account = first.account
         tasks = islice(self._queue.drain_map(), spare)
         while loads.has_map_room and (ready := next(tasks, None)) is not None:
+            expected_us = round(mean_us * (ready.spec.rows or 1))
             assigned.setdefault(loads.take_far(expected_us), []).append((ready, expected_us))
 
     def _call_back(self, recalled: dict[W, int], now: float) -> None:

@@ -75,6 +75,7 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunOutput,
     RunResult,
+    RunSplit,
     RunStatus,
     RunTask,
     RunUnblocked,
@@ -218,6 +219,7 @@ class AgentSession(Session):
                 outputs=self._services.outputs,
                 held=held,
                 offer=self._offer,
+                takes_rows=self._identity.takes_rows,
             )
         )
 
@@ -258,6 +260,7 @@ class AgentSession(Session):
         Batch[RecallResponse],
         Batch[RunBlocked],
         Batch[RunUnblocked],
+        Batch[RunSplit],
         Batch[RunOutput],
         Batch[RunStatus],
     )

@@ -92,6 +92,7 @@ from scaler.wire.messages.common import (
     ObjectResponse,
     TaskStatus,
 )
+from scaler.wire.messages.rows import ROWS_MOST, calls_of, flaw_of, row_ids
 from scaler.wire.session.lost_frames import LostFrames
 
 logger = logging.getLogger(__name__)
@@ -147,6 +148,8 @@ class ClientSession(Session):
         self._says_again = is_back
         """whether it may still say what it had stored at another scheduler"""
         self._tasks: dict[TaskId, ActorRef] = {}
+        self._rows: dict[TaskId, int] = {}
+        """how many rows those of them have that are ranges"""
         self._graphs: dict[GraphId, ActorRef] = {}
         self._graph_sizes: dict[GraphId, int] = {}
         """how many nodes each of them has"""
@@ -166,6 +169,7 @@ class ClientSession(Session):
         super().on_start()
         what = (self._client_id, self._account, self._adoption, self._owner)
         self._context = ClientContext(self._services, self.actor_ref, *what)
+        self._context.open_rows = self._open_rows
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsAreBack())
             self._object_store.send(OwnerSaysAgain(self._client_id))
@@ -180,7 +184,8 @@ class ClientSession(Session):
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
         if not resumed.goes_on:
-            self._resubmission = Resubmission(chain(self._tasks, self._held), self._peer.pipe.unheard())
+            rows = chain.from_iterable(row_ids(first, count) for first, count in self._rows.items())
+            self._resubmission = Resubmission(chain(self._tasks, self._held, rows), self._peer.pipe.unheard())
 
     # Its tasks
 
@@ -207,6 +212,8 @@ class ClientSession(Session):
         for spec in specs:
             if spec.task_id not in tasks:  # else it was sent again after a cut
                 tasks[spec.task_id] = spawn(TaskActor(spec, context))
+                if spec.rows:
+                    self._rows[spec.task_id] = spec.rows
         self._owner.tasks += len(tasks) - before
 
     def _without_foreign(self, specs: Iterable[Task]) -> Iterator[Task]:
@@ -227,35 +234,75 @@ class ClientSession(Session):
             self._begin(self._held.take(self.actor_ref))
         self._owner.wake()  # others, if there is still room
 
+    def _taken_apart(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Take ranges apart that are known in part, or longer than a bound in tasks; refuse what is none."""
+        apart: list[Task] = []
+        config = self._services.config
+        is_bounded = config.max_number_of_tasks_waiting >= 0 or self._owner.has_quota or bool(self._held)
+        for spec in batch:
+            if not spec.rows:
+                apart.append(spec)
+            elif flaw := flaw_of(spec):
+                text = f"the scheduler cannot take these rows: {flaw}".encode()
+                self._outbox.put(
+                    self._peer, TaskResult(spec.task_id, TaskStatus.INTERNAL_ERROR, text, 0, b"", spec.rows)
+                )
+            elif spec.task_id in self._rows:
+                continue  # it was sent again after a cut
+            elif 1 < spec.rows <= config.per_worker_queue_size and not (is_bounded or self._knows_any(spec)):
+                apart.append(spec)
+            else:
+                apart += calls_of(spec)
+        return apart
+
+    def _knows_any(self, spec: Task) -> bool:
+        known = self._resubmission
+        return known is not None and known.knows_any(row_ids(spec.task_id, spec.rows))
+
+    def _open_rows(self, context: ClientContext, spec: Task, worker: ActorRef, attempt: int) -> Sequence[ActorRef]:
+        """Called by a worker proxy: see `ClientContext.split`."""
+        if self._rows.pop(spec.task_id, 0) == 0:
+            return ()
+        rows = [self.spawn(TaskActor(row, context, begun=(worker, attempt))) for row in calls_of(spec)]
+        self._tasks.update(zip(row_ids(spec.task_id, spec.rows), rows, strict=True))
+        self._owner.tasks += len(rows) - 1
+        return rows
+
     def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
         """Refuse the tasks that are more than this client may have open. One that keeps to its window has none.
 
         Those that have ended since their client began to say all again are left out.
         """
+        rows = sum([spec.rows for spec in batch])
+        if rows:
+            batch = self._taken_apart(batch)
         if self._resubmission is not None:
             batch = self._resubmission.still_to_run(batch, Either(self._tasks, self._held))
         most = self._tasks_most
         if self._owner.has_quota:
             most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)
-        room = most - len(self._tasks) - len(self._held)
-        if len(batch) <= room:
+        room = most - self._n_open
+        if len(batch) + rows <= room:
             return batch
         room = max(0, room)
         self._say("over quota", f"{len(batch) - room:,} tasks were refused: its client has {most:,} open ones")
         for spec in batch[room:]:
             if spec.task_id not in self._tasks and spec.task_id not in self._held:
                 sentence = f"its client has {most} open tasks, more than the scheduler takes".encode()
-                self._outbox.put(self._peer, TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0))
+                refusal = TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0, b"", spec.rows)
+                self._outbox.put(self._peer, refusal)
         return batch[:room]
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
         for cancel in batch:
-            task = self._tasks.get(cancel.task_id)
-            if task is not None:
-                task.send(CancelTask(bool(cancel.waiting)))
-            elif cancel.task_id in self._held:  # else its result is on the way
-                self._cancel_held(cancel.task_id)
+            is_apart = cancel.rows and cancel.task_id not in self._rows
+            for task_id in row_ids(cancel.task_id, min(cancel.rows, ROWS_MOST)) if is_apart else (cancel.task_id,):
+                task = self._tasks.get(task_id)
+                if task is not None:
+                    task.send(CancelTask(bool(cancel.waiting)))
+                elif task_id in self._held:  # else its result is on the way
+                    self._cancel_held(task_id)
 
     def _cancel_held(self, task_id: TaskId) -> None:
         spec = self._held.drop(task_id)
@@ -270,6 +317,8 @@ class ClientSession(Session):
     @handles(TaskResult)
     def _done(self, result: TaskResult) -> None:
         if self._tasks.pop(result.task_id, None) is not None:
+            if result.rows:
+                self._rows.pop(result.task_id, None)
             owner = self._owner
             owner.tasks -= 1
             if owner.held:
@@ -575,7 +624,8 @@ class ClientSession(Session):
         for task_id, task in self._tasks.items():
             if task is failed.child:
                 sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
-                self._done(TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
+                rows = self._rows.get(task_id, 0)
+                self._done(TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0, b"", rows))
                 return
 
     @handles(BalancerRestarted)
@@ -591,7 +641,7 @@ class ClientSession(Session):
 
     @handles(ReportOpen)
     def _report_open(self, ask: ReportOpen) -> None:
-        ask.backlog.open[self._client_id] += len(self._tasks) + len(self._held)
+        ask.backlog.open[self._client_id] += self._n_open
         if ask.backlog.wants_tasks:
             for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
                 if public_id(task_id) in ask.backlog.wants_tasks:
@@ -607,7 +657,12 @@ class ClientSession(Session):
 
     def statistics(self) -> dict[str, int]:
         """Return counts: open tasks, open graphs."""
-        return {"tasks": len(self._tasks), "graphs": len(self._graphs)}
+        return {"tasks": self._n_open, "graphs": len(self._graphs)}
+
+    @property
+    def _n_open(self) -> int:
+        """How many tasks are open; a row is one."""
+        return len(self._tasks) + sum(self._rows.values()) - len(self._rows) + len(self._held)
 
     # Its end
 
@@ -616,7 +671,7 @@ class ClientSession(Session):
         cancels += [(graph, CancelGraph()) for graph in self._graphs.values()]
         self._owner.leave(self.actor_ref)
         self._owner.end(len(self._tasks) + sum(self._graph_sizes.values()))
-        self._tasks, self._graphs, self._graph_sizes = {}, {}, {}
+        self._tasks, self._rows, self._graphs, self._graph_sizes = {}, {}, {}, {}
         self._held.clear()
         if cancels:
             self.spawn(Farewell(cancels))

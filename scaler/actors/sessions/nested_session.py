@@ -73,6 +73,8 @@ class NestedSession(ClientSession):
         for spec in self._within_bounds(batch):
             if spec.task_id not in tasks:
                 tasks[spec.task_id] = spawn(TaskActor(spec, context_of(spec.account)))
+                if spec.rows:
+                    self._rows[spec.task_id] = spec.rows
 
     def _context_of(self, account: int) -> ClientContext:
         context = self._contexts.get(account)

@@ -11,6 +11,7 @@ from typing import Any
 from scaler.ids import GraphId, TaskId
 from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.rows import row_ids
 
 
 class Either:
@@ -32,7 +33,8 @@ class Resubmission:
     """
 
     def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
-        self._told = {item.task_id for item in said if type(item) is TaskResult}
+        ended = [item for item in said if type(item) is TaskResult]
+        self._told = {task_id for item in ended for task_id in row_ids(item.task_id, item.rows)}
         self._tasks = self._told.union(open_tasks)
         self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
         """unknown ones: when all nodes are there, it is known whether their results are on their way"""
@@ -49,6 +51,10 @@ class Resubmission:
         """Leave out what was open and has ended."""
         known = self._tasks
         return [spec for spec in batch if spec.task_id not in known or spec.task_id in open_tasks]
+
+    def knows_any(self, task_ids: Iterable[TaskId]) -> bool:
+        """Return whether any of these tasks was open, or has ended, when the session began anew."""
+        return not self._tasks.isdisjoint(task_ids)
 
     def tell(self, task_id: TaskId) -> None:
         """Note that the client is told the result of a node."""

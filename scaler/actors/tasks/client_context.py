@@ -5,13 +5,18 @@ Made by its client session, and handed to all its tasks and graphs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
+from typing import TypeAlias
 
 from scaler.actors.peers.owners import Owner
 from scaler.actors.policy.needs import Needs, needs_of
 from scaler.actors.services import Services
 from scaler.ids import ClientId, GraphId
 from scaler.kit import ActorRef
+from scaler.wire.messages.client import Task
+
+OpenRows: TypeAlias = Callable[["ClientContext", Task, ActorRef, int], Sequence[ActorRef]]
 
 
 class ClientContext:
@@ -24,7 +29,7 @@ class ClientContext:
 
     __slots__ = (
         "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "next_attempt",
-        "object_store", "owner", "read_options", "services", "session", "since",
+        "object_store", "open_rows", "owner", "read_options", "services", "session", "since",
     )  # fmt: skip
 
     def __init__(
@@ -48,8 +53,19 @@ class ClientContext:
         self.read_options = services.read_options
         self.graph_id: GraphId | None = None
         """of the graph that the tasks are nodes of"""
+        self.open_rows: OpenRows = _no_rows
+        """opens a task for each row of a range that runs, in place of the one that the range has"""
         self.since = 0.0
         """when the scheduler heard of that graph"""
+
+    def split(self, spec: Task, worker: ActorRef, attempt: int) -> Sequence[ActorRef]:
+        """A range that a worker has is one task for each row from now on. Return these tasks; none if its client has
+        left.
+
+        This is a call and no message, since client session and worker proxy must agree at any moment on which tasks
+        there are.
+        """
+        return self.open_rows(self, spec, worker, attempt)
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return what a task with these options asks for; None: any worker will do."""
@@ -67,3 +83,7 @@ class ClientContext:
         context = copy(self)
         context.account, context.owner = account, self.directory.accounts.owner_of(account)
         return context
+
+
+def _no_rows(_context: ClientContext, _spec: Task, _worker: ActorRef, _attempt: int) -> Sequence[ActorRef]:
+    return ()

@@ -35,6 +35,7 @@ from scaler.actors.messages.tasks import (
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
+    TaskSplit,
     TaskWithdrawn,
     WithdrawTask,
 )
@@ -125,20 +126,32 @@ class TaskActor(Actor):
     """the attempt that is cancelled if it comes back, which it does if it has not begun"""
 
     def __init__(
-        self, spec: Task, context: ClientContext, near_worker: ActorRef | None = None, goes_first: bool = False
+        self,
+        spec: Task,
+        context: ClientContext,
+        near_worker: ActorRef | None = None,
+        goes_first: bool = False,
+        begun: tuple[ActorRef, int] | None = None,
     ) -> None:
+        """`begun`: of a row of a range that was split: the worker and the attempt."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
         self._context = context
         self._state = READY
-        self._attempt = context.next_attempt()
         self._worker: ActorRef | None = None
+        if begun is None:
+            self._attempt = context.next_attempt()
+        else:
+            self._state = RUNNING
+            self._worker, self._attempt = begun
         self._offer: RunFound | None = None
         """the run that it has asked a worker proxy for, before the answer"""
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
+        if self._worker is not None:  # a row: what it was a part of has said all this
+            return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
         if spec.frames:
@@ -236,6 +249,16 @@ class TaskActor(Actor):
             if attempt == self._unwanted:
                 self._move(CANCEL)
 
+    @handles(TaskSplit)
+    def _split(self, split: TaskSplit) -> None:
+        """Its rows are tasks of their own. What was said to it before it knew concerns them."""
+        if self._state in (CANCELING, WITHDRAWING):
+            for row in split.rows:
+                row.send(CancelTask())
+        if split.attempt != self._attempt:
+            self._withdraw()  # the balancer was started anew meanwhile
+        self.stop_now()
+
     @handles(CancelTask)
     def _cancel(self, cancel: CancelTask) -> None:
         if not cancel.waiting or self._state in (READY, DELAYED):
@@ -272,6 +295,9 @@ class TaskActor(Actor):
     @handles(RunFound)
     def _found(self, found: RunFound) -> None:
         task_id = self._spec.task_id
+        if self._spec.rows:  # it is a run of its first row, which was a task of its own for another scheduler
+            found.worker.send(CancelRun(task_id, found.attempt))
+            return
         self._lost_on_the_way = 0  # its agent lives
         if found.attempt == self._suspect:
             self._suspect = -1
@@ -351,7 +377,7 @@ class TaskActor(Actor):
             if self._context.events.followed is not None:
                 self._tell_if_followed(event, worker, result)
             if result is not None:  # else the worker proxy has sent it on
-                self._end(_SUCCESS, result.payload, result.frames, result.profile)
+                self._end(_SUCCESS, result.payload, result.frames, result.profile, result)
             return
         if self._context.events.listener is not None:
             self._tell(event, result, worker or self._worker)
@@ -423,7 +449,8 @@ class TaskActor(Actor):
 
     def _say_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec
-        ready = TaskReady(self._actor_ref, spec, self._attempt, goes_first, self._near_worker, context.account, is_new)
+        what = (self._actor_ref, spec, self._attempt, goes_first, self._near_worker, context.account, is_new)
+        ready = TaskReady(*what, context) if spec.rows else TaskReady(*what)
         if spec.options:
             needs = context.needs_of(spec.options)
             if needs is not None:
@@ -458,13 +485,26 @@ class TaskActor(Actor):
             payload += f" (attempt {self._crashes} of {limit})".encode()
         self._end(TaskStatus(result.status), payload, (), result.profile)
 
-    def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:
+    def _end(
+        self,
+        status: TaskStatus,
+        payload: bytes,
+        frames: Frames = (),
+        profile: bytes = b"",
+        of_run: RunResult | None = None,
+    ) -> None:
         context, spec = self._context, self._spec
         if spec.object_ids or spec.frames:
             self._release_arguments()
-        context.ended[status] += 1
+        statuses, duration_us = (b"", 0) if of_run is None else (of_run.statuses, of_run.duration_us)
+        context.ended[status] += spec.rows or 1
+        for other in statuses.replace(b"\0", b"") if statuses else b"":
+            context.ended[status] -= 1
+            context.ended[other] += 1
         size = bytes_in(frames) if frames else 0
-        result = TaskResult(spec.task_id, status, payload, size, profile)
+        if not spec.coalesce_result:
+            duration_us = 0  # only the client of a map must know
+        result = TaskResult(spec.task_id, status, payload, size, profile, spec.rows, statuses, duration_us)
         if frames or context.graph_id is not None:
             context.session.send(TaskDone(result, frames, self._worker))
         else:
@@ -474,7 +514,7 @@ class TaskActor(Actor):
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Clean up: in the queue, at the worker, and in the store."""
         context, spec = self._context, self._spec
-        context.ended[TaskStatus.INTERNAL_ERROR] += 1
+        context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
         self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from scaler.actors.objects.located import bytes_here
 from scaler.actors.policy import WORK_AHEAD_US, Needs
@@ -76,6 +76,7 @@ class RunRecord:
         "account",
         "attempt",
         "canceled",
+        "context",
         "counted",
         "expected_us",
         "lent",
@@ -102,6 +103,8 @@ class RunRecord:
         """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
         self.canceled = False
         """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
+        self.context: Any = None
+        """of a range: the context of its task, to split it"""
         self.was_adopted = False
         """its agent had it already when it came"""
 
@@ -262,4 +265,5 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         account,
         spec.coalesce_result,
         spec.frames,
+        spec.rows,
     )

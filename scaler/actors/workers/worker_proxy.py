@@ -50,11 +50,13 @@ from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Needs, Offer
 from scaler.actors.policy.interface import NO_OFFER
+from scaler.actors.workers.ranges import checked, split, unwanted
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,
@@ -64,6 +66,7 @@ from scaler.wire.messages.worker import (
     RunOutput,
     RunQuestion,
     RunResult,
+    RunSplit,
     RunStatus,
     RunUnblocked,
 )
@@ -105,6 +108,7 @@ class WorkerProxy(Actor):
         outbox: leads to the agent.
         held: the runs that it had when its agent came: task and attempt.
         offer: what its node has.
+        takes_rows: whether its agent takes tasks of many rows.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class WorkerProxy(Actor):
         outputs: ActorRef,
         held: Iterable[tuple[TaskId, int]] = (),
         offer: Offer = NO_OFFER,
+        takes_rows: bool = False,
     ) -> None:
         self.name = name
         self._index = index
@@ -132,6 +137,7 @@ class WorkerProxy(Actor):
         self._is_unsure = self._orphans.are_running
         """whether it has runs whose needs are not known"""
         self._offer = offer
+        self._takes_rows = takes_rows
         self._allocations = Allocations()
         self._host = host
         self._queue_size = queue_size
@@ -170,7 +176,12 @@ class WorkerProxy(Actor):
             if not takes_tasks or task_id in runs or task.is_stopped():
                 self._refuse(ready, expected_us)
                 continue
-            runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, visit)
+            run = runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, visit)
+            if spec.rows:
+                run.context = ready.context
+                if not self._takes_rows:
+                    orders += [order_of(row.spec, index, attempt, account) for row in self._split(run)]
+                    continue
             orders.append(order_of(spec, index, attempt, account))
             attempts[task] = attempt
         self._outbox.put_all(peer, orders)
@@ -228,6 +239,8 @@ class WorkerProxy(Actor):
                     expected_us += work_us
                 continue
             del runs[result.task_id]
+            if run.spec.rows:
+                result = checked(run, result)  # noqa: PLW2901
             freed += run.counted - run.lent
             expected_us += run.expected_us - run.lent_us
             if result.status in _OWN_END:
@@ -235,7 +248,7 @@ class WorkerProxy(Actor):
                     add_measured(measured, function_id, duration_us, ended)
                     function_id = run.spec.function_id
                     ended = duration_us = 0
-                ended += 1
+                ended += run.spec.rows or 1
                 duration_us += result.duration_us
             run.task.send(result)
         if freed:
@@ -277,6 +290,32 @@ class WorkerProxy(Actor):
             self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
         if self._allocations:
             self._tell_allocations([response.task_id for response in responses])
+
+    @handles(Batch[RunSplit])
+    def _rows_apart(self, batch: Batch[RunSplit]) -> None:
+        """Something has happened to a row. Rows that are not wanted any more are cancelled one by one."""
+        for news in batch:
+            run = self._runs.get(news.task_id)
+            if run is not None and run.attempt == news.attempt and run.spec.rows:
+                unwanted_ids = () if self._split(run) else row_ids(news.task_id, run.spec.rows)
+                for task_id in unwanted_ids:
+                    self._outbox.put(self._peer, RunCancel(task_id, self._index, news.attempt))
+
+    def _split(self, run: RunRecord) -> list[RunRecord]:
+        """Each row of a range is a run of its own from now on. Return these; none if nobody wants them."""
+        rows, news = split(self._runs, run, self.actor_ref)
+        if news is None:
+            self._free(*run.load)
+            run.task.send(unwanted(run))
+            return rows
+        run.task.send(news)
+        self._balancer.send(LoadResumed(self.actor_ref, len(rows) - 1, 0))
+        return rows
+
+    def _split_all(self) -> None:
+        """What is said of runs in a hello, or of those of a lost agent, is said of single tasks."""
+        for run in [run for run in self._runs.values() if run.spec.rows]:
+            self._split(run)
 
     @handles(Batch[RunBlocked])
     def _blocked(self, batch: Batch[RunBlocked]) -> None:
@@ -409,6 +448,7 @@ class WorkerProxy(Actor):
             self._join()
 
     def _compare(self, resumed: Resumed) -> None:
+        self._split_all()
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, _worker in runs}
         for task_id, run in self._runs.items():
@@ -503,6 +543,10 @@ class WorkerProxy(Actor):
             others = [run for run in runs if not run.lent]
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
+        if was_lost:  # which row of a range ran is not known: none of them is to blame for this
+            ranges = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) in unheard]
+            unheard.update((row, run.attempt) for run in ranges for row in row_ids(run.spec.task_id, run.spec.rows))
+            self._split_all()
         for run in self._runs.values():
             was_on_its_way = was_lost and (run.spec.task_id, run.attempt) in unheard
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_on_its_way=was_on_its_way))

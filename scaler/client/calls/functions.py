@@ -48,6 +48,7 @@ from scaler.pickling.shipped import Module, Shipped
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.messages.rows import pack as pack_rows
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
@@ -59,6 +60,9 @@ A plain tuple, because one is made for each submit and taken apart for each mapp
 """
 NAME: Final = 1
 """Where the name is in the terms."""
+
+RUN_OPTIONS: Final = 2
+"""Where the options are."""
 
 NO_TERMS: Terms = (0, "", b"", 0)
 
@@ -165,6 +169,23 @@ class Function:
             task_id, self._object_id, block, object_ids, priority, name, options, account, coalesce_result, frames
         )
         return task, sink, self.instruction, objects, references
+
+    def block(self, arguments: Sequence[Any]) -> bytes | None:
+        """Return the block of plain arguments, as an entry has it; None if they are not plain.
+
+        Raises:
+            TypeError: if the function does not take so many.
+        """
+        if not self.least <= len(arguments) <= self.most:
+            self.check(arguments, NO_KEYWORDS)
+        return self._plain_block(arguments)
+
+    def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], terms: Terms) -> Entry:
+        """Return a task of so many rows; of one row, a single task."""
+        priority, name, options, account = terms
+        payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
+        own = (task_id, self._object_id, payload, b"", priority, name, options, account, 1, NO_FRAMES, rows)
+        return Task(*own), sink, self.instruction, NO_OBJECTS, ()
 
     def waiting_call(
         self,

@@ -29,6 +29,7 @@ from scaler.client.link.objects import (
 from scaler.client.link.requests import Inquiry, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import lost_result, missing_result
+from scaler.client.ranges import Ranges, split_entry
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
@@ -78,6 +79,9 @@ class OpenWork:
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
         """which tasks the scheduler has; the others wait for these to end"""
+        self._ranges = Ranges(self._tasks, self.window)
+        self.rows_most = 1
+        """how many rows of a map the scheduler takes as one task"""
         self.large = LargeResults(self)
         """large results that are at the scheduler, or were lost with another one, and the requests for them"""
         self._dependents = Dependents(self)
@@ -115,7 +119,8 @@ class OpenWork:
     @property
     def n_open(self) -> int:
         """How many tasks and graphs are open."""
-        return len(self._tasks) + len(self.graphs)
+        ranges = self._ranges
+        return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
         """Return how many open tasks have futures of the user: maps end with an error of their own."""
@@ -138,7 +143,22 @@ class OpenWork:
 
     def claim(self, entries: Iterable[Entry]) -> None:
         """Ask the next scheduler for results that agents may have, before all else: they keep them for a while."""
-        self._tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
+        tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
+        self._tasks.clear()
+        self._tasks.update(tasks)  # the same table: the ranges know it
+
+    def add_range(self, entry: Entry) -> None:
+        """Add a task of many rows."""
+        task = entry[0]
+        if task.rows > self.window.tasks_most:
+            for row in split_entry(entry):
+                self.add(row)
+            return
+        self._ranges.add(task.task_id, task.rows)
+        self.add(entry)
+        if task.task_id not in self._tasks:  # it was refused
+            self._ranges.forget(task.task_id)
+            self.window.leave(task.task_id)
 
     def _is_refused(self, entry: Entry) -> bool:
         """Fail a task with a value that may not be sent. Return whether it has one."""
@@ -192,8 +212,9 @@ class OpenWork:
 
     def _send_cancel(self, task_id: TaskId) -> None:
         """Cancel a task that is not open any more. One that waited here is not known to the scheduler."""
+        rows = self._ranges.forget(task_id) if self._ranges else 0
         if self.window.leave(task_id):
-            self.out.append(TaskCancel(task_id))
+            self.out.append(TaskCancel(task_id, rows=rows))
         elif self._dependents:
             self._dependents.on_dropped([task_id])
 
@@ -346,6 +367,7 @@ class OpenWork:
     # What the scheduler answers
 
     def on_results(self, results: Sequence[TaskResult]) -> None:
+        results = self._ranges.match(results)
         task_ids = [result.task_id for result in results]
         self.window.end(task_ids)
         touched: Sink | None = None
@@ -421,6 +443,7 @@ class OpenWork:
             on_their_way: the items that had left for the last one, wholly or in part.
             unheard: all items that have not arrived there.
         """
+        self._ranges.split_all()
         self.large.on_other_scheduler()
         self._refusals.on_dead_scheduler(on_their_way, unheard)
 
@@ -489,12 +512,14 @@ class OpenWork:
             unheard: what was sent before and may not have arrived.
         """
         self.large.on_new_session()
+        self._ranges.split_all(longer_than=self.window.tasks_most)
         self._drop_refused()
         waiting = (self._tasks[task_id][0] for task_id in self.window)
         mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))
         self.out = [item for item in (*unheard, *self.out) if is_withdrawal(item)]
         self.out.extend(map(as_sent, self._held.values()))
         self.window.clear()
+        self._ranges.weigh_again()
         self._dependents.clear()
         enter = self.window.enter
         admitted = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
@@ -541,7 +566,9 @@ class OpenWork:
         self.large.forget()
 
     def _fail_tasks(self, make_error: MakeError) -> None:
-        entries, self._tasks = self._tasks, {}
+        entries = dict(self._tasks)
+        self._tasks.clear()
+        self._ranges.clear()
         self.window.clear()
         self._dependents.clear()
         graphs, self.graphs = self.graphs, OpenGraphs()

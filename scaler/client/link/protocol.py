@@ -343,6 +343,7 @@ class ClientProtocol:
             self._work.window.resize(reply.window_tasks, reply.window_bytes)
             self._work.limit.n_bytes = reply.value_bytes or NO_LIMIT
             self._account = reply.account
+            self._work.rows_most = reply.rows or 1
             dead_after_seconds = reply.timeout_milliseconds / 1000
             action = self._conversation.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
             if action is not states.NOTHING:

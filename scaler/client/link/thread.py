@@ -28,6 +28,7 @@ from scaler.client.link.link import Command, Link, Reply, Request, links
 from scaler.client.link.requests import OnOutput
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
+from scaler.durations import Durations
 from scaler.endpoint import Endpoint
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -36,6 +37,8 @@ T = TypeVar("T")
 
 FEW_TASKS = 3
 """While no more are open, a further task is sent by the thread that submits it."""
+
+FUNCTIONS_REMEMBERED = 1024
 
 LONE_SECONDS = 0.1
 """What follows a lone result may wait for so long."""
@@ -67,6 +70,8 @@ class LinkThread(Link):
         name: str = "",
     ) -> None:
         self.callbacks = Callbacks()
+        self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
+        """how long the rows of maps took"""
         self._is_left = False
         """whether nobody waits for the end of the thread"""
         self._ending: MakeError | None = None
@@ -117,6 +122,16 @@ class LinkThread(Link):
                 if self._has_sent(self._work.add_all, entries):
                     return
         self._put(Request(partial(self._work.add_all, entries), sink))
+
+    def submit_range(self, entry: Entry) -> None:
+        """Send a task of many rows."""
+        self.check_open()
+        self._put(Request(partial(self._work.add_range, entry), entry[1]))
+
+    @property
+    def rows_most(self) -> int:
+        """How many rows of a map may travel as one task. Those of tasks inside tasks travel alone."""
+        return 1 if self.is_nested else self._work.rows_most
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""

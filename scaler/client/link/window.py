@@ -23,6 +23,10 @@ class Window:
     def __init__(self) -> None:
         self._sent: dict[TaskId, int] = {}
         self._sent_bytes = 0
+        self._n_sent = 0
+        """how many tasks that are; a row is one"""
+        self._rows: dict[TaskId, int] = {}
+        """how many rows those of all tasks here have that are ranges"""
         self.waiting: dict[TaskId, int] = {}
         """only to be looked at: tasks, in their order"""
         self._tasks_most = self._bytes_most = _NO_LIMIT
@@ -37,32 +41,57 @@ class Window:
         self._tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
+    @property
+    def tasks_most(self) -> int:
+        """How many open tasks the scheduler takes."""
+        return self._tasks_most
+
+    def weigh(self, task_id: TaskId, rows: int) -> None:
+        """A task that is about to enter is so many rows."""
+        self._rows[task_id] = rows
+
+    def split(self, task_id: TaskId, rows: Sequence[TaskId]) -> None:
+        """Each row of a range is a task of its own from now on."""
+        self._rows.pop(task_id, None)
+        for tasks in (self._sent, self.waiting):
+            if task_id in tasks:
+                size, left = divmod(tasks.pop(task_id), len(rows))
+                tasks.update(dict.fromkeys(rows, size))
+                tasks[rows[0]] += left
+
     def enter(self, task_id: TaskId, size: int) -> bool:
         """Add a task. Return whether it may be sent now; else it waits. A task that is larger than the window goes
         alone.
         """
         sent, sent_bytes = self._sent, self._sent_bytes + size
-        if self.waiting or (sent_bytes > self._bytes_most and sent) or len(sent) >= self._tasks_most:
+        weight = self._rows.get(task_id, 1) if self._rows else 1
+        n_sent = self._n_sent + weight
+        if self.waiting or (sent and (sent_bytes > self._bytes_most or n_sent > self._tasks_most)):
             self.waiting[task_id] = size
             if not self._is_logged:
                 self._log()
             return False
         sent[task_id] = size
-        self._sent_bytes = sent_bytes
+        self._sent_bytes, self._n_sent = sent_bytes, n_sent
         return True
 
     def enter_all(self, sizes: Mapping[TaskId, int]) -> bool:
         """Add tasks that may be sent now, all of them. Return False if there is no room for all: then none is added."""
         sent, sent_bytes = self._sent, self._sent_bytes + sum(sizes.values())
-        if self.waiting or sent_bytes > self._bytes_most or len(sent) + len(sizes) > self._tasks_most:
+        n_sent = self._n_sent + len(sizes)
+        if self.waiting or sent_bytes > self._bytes_most or n_sent > self._tasks_most:
             return False
         sent.update(sizes)
-        self._sent_bytes = sent_bytes
+        self._sent_bytes, self._n_sent = sent_bytes, n_sent
         return True
 
     def end(self, task_ids: Sequence[TaskId]) -> None:
         """Remove the tasks with these ids, which have ended; there may be others among them."""
-        self._sent_bytes -= sum(map(self._sent.pop, task_ids, repeat(0)))
+        sent, before = self._sent, len(self._sent)
+        if self._rows:
+            self._n_sent -= sum([self._rows.pop(each, 1) - 1 for each in task_ids if each in sent])
+        self._sent_bytes -= sum(map(sent.pop, task_ids, repeat(0)))
+        self._n_sent -= before - len(sent)
         if self.waiting:
             for task_id in task_ids:
                 self.waiting.pop(task_id, None)
@@ -72,24 +101,28 @@ class Window:
         size = self._sent.pop(task_id, None)
         if size is None:
             self.waiting.pop(task_id, None)
+            self._rows.pop(task_id, None)
             return False
         self._sent_bytes -= size
+        self._n_sent -= self._rows.pop(task_id, 1)
         return True
 
     def admit(self) -> Iterator[TaskId]:
         """Move the tasks for which there is room now from those that wait to those that are sent, in their order."""
         while self.waiting:
             task_id, size = next(iter(self.waiting.items()))
-            if self._sent and (len(self._sent) >= self._tasks_most or self._sent_bytes + size > self._bytes_most):
+            n_sent = self._n_sent + self._rows.get(task_id, 1)
+            if self._sent and (n_sent > self._tasks_most or self._sent_bytes + size > self._bytes_most):
                 return
             del self.waiting[task_id]
             self._sent[task_id] = size
             self._sent_bytes += size
+            self._n_sent = n_sent
             yield task_id
 
     def clear(self) -> None:
         """Forget all tasks."""
-        self._sent, self.waiting, self._sent_bytes = {}, {}, 0
+        self._sent, self.waiting, self._rows, self._sent_bytes, self._n_sent = {}, {}, {}, 0, 0
 
     def __contains__(self, task_id: TaskId) -> bool:
         """Return whether a task waits."""
@@ -98,7 +131,7 @@ class Window:
     def sentence(self) -> str:
         """Return what the tasks that wait here wait for."""
         return (
-            f"it waits in this process: the scheduler has {len(self._sent):,} open tasks of this client, as much as it "
+            f"it waits in this process: the scheduler has {self._n_sent:,} open tasks of this client, as much as it "
             f"takes, and {len(self.waiting):,} wait here until others have ended"
         )
 
@@ -107,6 +140,6 @@ class Window:
         logger.info(
             "the scheduler has %d open tasks of this client with %d bytes of arguments, as much as it takes: further "
             "ones wait in this process, and follow when others have ended",
-            len(self._sent),
+            self._n_sent,
             self._sent_bytes,
         )

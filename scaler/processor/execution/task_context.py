@@ -29,6 +29,7 @@ from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.rows import row_id
 from scaler.wire.messages.worker import RunTask
 
 _IN_A_WAIT_ALREADY = nullcontext()
@@ -91,6 +92,8 @@ class ProcessorTaskContext(TaskContext):
         self._worker = spec.worker
         self.run = _NO_RUN
         """of the task that is executed"""
+        self.row = 0
+        """which row of it, if it is a range"""
         self.name_of: Callable[[RunTask], str] = _said_name
         self.say_report: Callable[[str], None] = _to_nobody
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
@@ -129,11 +132,15 @@ class ProcessorTaskContext(TaskContext):
         run = self.run
         limits = [limit for limit in (self._limit_seconds, RunOptions.decode(run.options).timeout_ms / 1000) if limit]
         ends_at = self._words[4] / 1e9 + min(limits) if limits else None
-        return CurrentTask(run.task_id, self.name_of(run), run.attempt, self._worker, ends_at)
+        return CurrentTask(self._task_id(), self.name_of(run), run.attempt, self._worker, ends_at)
 
     def report(self, task: CurrentTask, line: str) -> None:
-        if self._words[0] and (self.run.task_id, self.run.attempt) == (task.task_id, task.attempt):
+        if self._words[0] and (self._task_id(), self.run.attempt) == (task.task_id, task.attempt):
             self.say_report(line)
+
+    def _task_id(self) -> TaskId:
+        run = self.run
+        return row_id(run.task_id, self.row) if run.rows else run.task_id
 
     def wait(
         self,

@@ -156,6 +156,8 @@ class Task:
     """1: its result is of use only with those of others, and may wait a moment for them"""
     frames: FrameColumn = ()
     """of the arguments that are too large for the block, in their order"""
+    rows: U32 = 0
+    """so many calls, see `scaler.wire.messages.rows`: the payload has a block for each; 0: one call"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -165,6 +167,8 @@ class TaskCancel:
     task_id: TaskIdColumn
     waiting: U8 = 0
     """1: only if it has not begun"""
+    rows: U32 = 0
+    """as in the task: it may be tasks of one row each at the scheduler"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -178,6 +182,12 @@ class TaskResult:
     """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
+    rows: U32 = 0
+    """as in the task: all of them have ended; of success, the payload has a block for each"""
+    statuses: Bytes = b""
+    """of success: a byte for each row, its status; empty: all have succeeded"""
+    duration_us: U32 = 0
+    """of a row of a map: what all its rows took, so that the client knows how many to send together; else 0"""
 
 
 @travels(CLIENT_TO_SCHEDULER)

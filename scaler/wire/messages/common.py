@@ -142,6 +142,8 @@ class HelloReply:
     """to a client outside of tasks: the number of its account"""
     value_bytes: U64 = 0
     """the most bytes of one value that the scheduler takes; 0: not said"""
+    rows: U32 = 0
+    """to a client: the most rows of a map that it takes as one task; 0: one"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)

@@ -78,6 +78,8 @@ class WorkerHello:
     """so many of the workers, the last ones, take no tasks now, as in `WorkersClosed`"""
     named_only: U8 = 0
     """1: its workers run named functions only, as those in other languages do"""
+    takes_rows: U8 = 0
+    """1: it takes tasks of many rows; else each row is a task"""
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -112,6 +114,20 @@ class RunTask:
     """as in `Task`"""
     frames: FrameColumn = ()
     """as in `Task`"""
+    rows: U32 = 0
+    """as in `Task`"""
+
+
+@travels(AGENT_TO_SCHEDULER)
+class RunSplit:
+    """Something has happened to a row of this task: each of its rows is a task of its own from now on, with this
+    attempt, at this worker.
+    """
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+    rows: U32
 
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
@@ -139,6 +155,8 @@ class RecallResponse:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
+    rows: U32 = 0
+    """as in the task"""
 
 
 @travels(AGENT_TO_SCHEDULER, PROCESSOR_TO_AGENT)
@@ -160,6 +178,11 @@ class RunResult:
     """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
     location: Bytes = b""
     """the location of the result, instead of the frames: the agent keeps it until it is told to delete it"""
+    rows: U32 = 0
+    """as in the task: so many of its rows have ended, from the one with this id on; of success, the payload has a block
+    for each"""
+    statuses: Bytes = b""
+    """of success: a byte for each row, its status; empty: all have succeeded"""
 
 
 @travels(SCHEDULER_TO_AGENT)

@@ -64,7 +64,7 @@ class Prefetch:
         row = self._queue.first_row()
         if len(row) == 1 and not processor.held and self._queue.is_one_row:
             task = row[0]
-            if not task.object_ids and task.function_id in self._supplies.stock(processor).used:
+            if not (task.object_ids or task.rows) and task.function_id in self._supplies.stock(processor).used:
                 row.clear()
                 self.unweighed = processor, (task, 0.0)
                 processor.held.append(self.unweighed[1])
@@ -75,26 +75,27 @@ class Prefetch:
         return portion
 
     def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
-        held, held_us = processor.held, processor.held_us
+        held, held_us, n_held = processor.held, processor.held_us, processor.n_held
         portion: list[RunTask] = []
         if not row or (held and not _may_have_more(processor, together_us if row[0].coalesce_result else HELD_US)):
             return portion
         if self.took_us:
             self._count()
         used = (stock := self._supplies.stock(processor)).used
-        function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
+        function_id, mean_us, together, most_us = b"", 0.0, 0, HELD_US
         room_bytes = PORTION_BYTES
         while row:
             task = row[0]
             if task.function_id != function_id or task.coalesce_result != together:
                 function_id, together = task.function_id, task.coalesce_result
-                expected_us = self._durations.expected_us(function_id)
-                is_short = expected_us <= NEXT_US and (len(held) != 1 or held_us <= NEXT_US)
+                mean_us = self._durations.expected_us(function_id)
+                is_short = mean_us <= NEXT_US and (n_held != 1 or held_us <= NEXT_US)
                 most_us = together_us if together and is_short else HELD_US
+            expected_us = mean_us * task.rows if task.rows else mean_us
             room_bytes -= (n_bytes := len(task.payload) + size_of(task.frames) if task.frames else len(task.payload))
             if held and (
-                (held_us + expected_us > most_us and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
-                or len(held) >= HELD_TASKS
+                (held_us + expected_us > most_us and (n_held > 1 or max(held_us, expected_us) > NEXT_US))
+                or n_held >= HELD_TASKS
                 or room_bytes < 0
             ):
                 break
@@ -108,7 +109,7 @@ class Prefetch:
             row.popleft()
             if not row:
                 row = self._queue.first_row()
-            held.append((task, expected_us))
+            n_held = processor.hold(task, mean_us)
             held_us += expected_us
             portion.append(task)
         processor.held_us = held_us
@@ -140,5 +141,5 @@ class Prefetch:
 
 def _may_have_more(processor: ProcessorRecord, most_us: float) -> bool:
     """Return whether half of what a processor may hold is done."""
-    held = processor.held
-    return len(held) <= HELD_TASKS / 2 and processor.held_us <= (most_us / 2 if len(held) > 1 else NEXT_US)
+    n_held = processor.n_held
+    return n_held <= HELD_TASKS / 2 and processor.held_us <= (most_us / 2 if n_held > 1 else NEXT_US)

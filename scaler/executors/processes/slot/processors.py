@@ -9,9 +9,9 @@ Must never: have two processors with the slot, or one processor in two states.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice, repeat
 from typing import Any, TypeAlias
 
 from scaler.executors.messages import ProcessNow
@@ -41,6 +41,7 @@ from scaler.executors.processes.slot.processor_states import (
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.kit import ActorRef, Timer
 from scaler.processor.progress_page import Progress
+from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RunTask
 
 _UNUSUAL = (BLOCKED, ASKING, LOOSE, DOOMED, DISTRUSTED)
@@ -52,7 +53,15 @@ Now: TypeAlias = Callable[[], float]
 Schedule: TypeAlias = Callable[[float, object], Timer]
 """Has the slot get a message after some seconds."""
 Held: TypeAlias = tuple[RunTask, float]
-"""A task in a processor, and the microseconds that it is expected to take. One is made for each task."""
+"""A task in a processor, and the microseconds that it, or each of its rows, is expected to take. One is made for each
+task."""
+
+
+def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
+    """Go through what a processor holds: each entry, and how often it is there."""
+    for _id, same in groupby(held, key=id):
+        entries = list(same)
+        yield entries[0], entries
 
 
 @dataclass(eq=False, slots=True)
@@ -72,10 +81,43 @@ class ProcessorRecord:
     """how long all that takes; infinite: nothing more is handed to it before it holds nothing"""
     results_seen: int = 0
     pid: int = 0
+    extra_rows: int = 0
+    """how many entries of `held` are further rows of a range, whose entry is there once for each of its rows"""
+
+    @property
+    def n_held(self) -> int:
+        """How many tasks it was handed that have no result, a range counted as one."""
+        return len(self.held) - self.extra_rows
+
+    def hold(self, task: RunTask, expected_us: float) -> int:
+        """It gets a task that, or each row of which, is expected to take so long. Return how many it holds."""
+        if task.rows:
+            self.held.extend(repeat((task, expected_us), task.rows))
+            self.extra_rows += task.rows - 1
+        else:
+            self.held.append((task, expected_us))
+        return self.n_held
 
     def tasks(self) -> list[RunTask]:
         """Return the tasks that it holds."""
-        return [entry[0] for entry in self.held if entry is not None]
+        if not self.extra_rows:
+            return [entry[0] for entry in self.held if entry is not None]
+        return [entry[0] for entry, _same in _grouped(self.held) if entry is not None]
+
+    def split(self) -> list[RunTask]:
+        """Have each row of a range be a task of its own. Return the ranges that it held."""
+        ranges: list[RunTask] = []
+        apart: list[Held | None] = []
+        for entry, same in _grouped(self.held):
+            if entry is None or not entry[0].rows:
+                apart += same
+            else:
+                ranges.append(entry[0])
+                apart += [(row, entry[1]) for row in calls_of(entry[0])]
+        self.held.clear()
+        self.held.extend(apart)
+        self.extra_rows = 0
+        return ranges
 
     def runs(self) -> set[RunKey]:
         """Return the runs that it holds."""
@@ -85,7 +127,10 @@ class ProcessorRecord:
         """Return the task with this number, if it holds it."""
         index = number - self.results_seen - 1
         entry = self.held[index] if 0 <= index < len(self.held) else None
-        return None if entry is None else entry[0]
+        if entry is None or not entry[0].rows:
+            return None if entry is None else entry[0]
+        before = next(place for place, each in enumerate(self.held) if each is entry)
+        return calls_of(entry[0])[index - before]
 
     def has_behind(self, number: int) -> bool:
         """Return whether it holds tasks behind the one with this number."""

@@ -20,7 +20,8 @@ Must never: decode a payload, answer a task twice, or believe a result that is n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from math import inf
 from typing import Any
 
@@ -35,6 +36,8 @@ from scaler.executors.messages import (
     ObjectFound,
     ObjectLost,
     SayRuns,
+    SplitAll,
+    SplitRows,
 )
 from scaler.executors.processes.messages import (
     AddProcessor,
@@ -62,10 +65,11 @@ from scaler.executors.processes.slot.time_limit import LimitDue, TimeLimit
 from scaler.executors.processes.slot.turns import Turns
 from scaler.executors.supply import Supply
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
-from scaler.ids import ObjectId
+from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import ProcessorNews, RecallRequest, RunCancel, RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -101,7 +105,7 @@ class Slot(Actor):
         self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
         self._recall = Recall(processors, self.schedule, self._take_back)
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
-        self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_held)
+        self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_overdue)
         self._suspension = Suspension(processors, self.now, self.schedule)
         self._turns = Turns(
             processors,
@@ -128,6 +132,10 @@ class Slot(Actor):
         *(BeginAnew, BreathDue, LimitDue, RecallDue, SpareCheck, StayCheck, StopDue, StuckCheck),
     )
     def _mail_of_a_room(self, mail: Any) -> None:
+        if isinstance(mail, (TaskBlocks, RecallDue)):
+            processor = self._processors.get(mail.number)
+            if processor is not None:
+                self._split(processor)
         self._readers[type(mail)](mail)
         self._hand_out()
 
@@ -148,7 +156,9 @@ class Slot(Actor):
             held = processor.runs() & wanted
             if held:
                 here |= held
-                self._end_held(processor, dict.fromkeys(held, _CANCELED))
+                rows = [row for task in processor.tasks() if run_of(task) in held for row in _runs_of(task)]
+                self._split(processor)
+                self._end_held(processor, dict.fromkeys(rows, _CANCELED))
         self._answers.not_here(cancels, here)
 
     @handles(Batch[RecallRequest])
@@ -204,7 +214,7 @@ class Slot(Actor):
         processor, results = self._processors.get(news.number), news.results
         if processor is None or not results or processor.state is DISTRUSTED:
             return
-        if len(results) > len(processor.held):
+        if sum([result.rows or 1 for result in results]) > len(processor.held):
             self._cancellation.distrust(processor, "it gave more results than it had tasks")
             return
         finished, unstarted = self._take_results(processor, results)
@@ -232,8 +242,16 @@ class Slot(Actor):
         took_us, done_us = self._prefetch.took_us, 0.0
         finished = _RESULTS()
         unstarted: list[RunTask] = []
-        for result in results:
+        for result in self._as_held(processor, results):
             entry = held.popleft()
+            if result.rows and entry is not None:  # all rows of a range
+                for _ in range(result.rows - 1):
+                    held.popleft()
+                processor.extra_rows -= result.rows - 1
+                done_us += entry[1] * result.rows
+                took_us[entry[0].function_id].extend(repeat(result.duration_us // result.rows, result.rows))
+                finished.append(result)
+                continue
             if entry is None:
                 if result.status == STOPPED:
                     continue  # taken back long ago, and not started
@@ -256,6 +274,36 @@ class Slot(Actor):
         processor.results_seen += held_before - len(held)
         return finished, unstarted
 
+    def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
+        """Go through results as the processor holds their tasks: of a whole range, or of single ones. A range with a
+        row that was not started, or whose results come in parts, is split.
+        """
+        for result in results:
+            if not result.rows:
+                if processor.extra_rows and (first := processor.held[0]) is not None and first[0].rows:
+                    self._split(processor)
+                yield result
+                continue
+            held = processor.held[0] if processor.held else None
+            if held is None or not _is_whole(held[0], result):
+                self._split(processor)
+                yield from _apart(result)
+            else:
+                yield result
+
+    def _split(self, processor: ProcessorRecord) -> None:
+        """Have each row that a processor holds be a task of its own."""
+        if processor.extra_rows:
+            self._link.send(SplitRows(processor.split()))
+
+    @handles(SplitAll)
+    def _split_all(self, _all: SplitAll) -> None:
+        ranges = self._queue.split()
+        if ranges:
+            self._link.send(SplitRows(ranges))
+        for processor in self._processors:
+            self._split(processor)
+
     def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
         """The result at the place of this entry is not that of its task."""
         processor.held.appendleft(entry)
@@ -265,6 +313,7 @@ class Slot(Actor):
     def _tasks_said(self, news: TasksSaid) -> None:
         processor = self._processors.get(news.number)
         if processor is not None and processor.state is not DISTRUSTED:
+            self._split(processor)
             self._answers.lines((line, processor.task_at(line.number)) for line in news.lines)
 
     @handles(ProcessorDown)
@@ -275,6 +324,7 @@ class Slot(Actor):
             self._processors.give_up(down.number)
             self._hand_out()
             return
+        self._split(processor)
         ends = self._cancellation.ends(processor) or {}
         # One that was killed because a task did not end may execute any other by now, which is not to blame.
         executed = None if processor.state is DOOMED else processor.task_at(down.executing)
@@ -332,6 +382,10 @@ class Slot(Actor):
         self._time_limit.watch(processor, portion)
         self._recall.watch(processor)
 
+    def _end_overdue(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
+        self._split(processor)
+        self._end_held(processor, ends)
+
     def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
         """Have these runs end that the processor holds."""
         self._suspension.end(processor)  # a stopped process cannot be interrupted
@@ -369,3 +423,21 @@ class Slot(Actor):
         for processor in self._processors:
             runs += map(run_of, processor.tasks())
         assert len(runs) == len(set(runs)), "a run is in two places"
+
+
+def _is_whole(task: RunTask, result: RunResult) -> bool:
+    """Return whether a result is that of all rows of a range, each of which was started."""
+    is_of_all = (result.task_id, result.attempt, result.rows) == (task.task_id, task.attempt, task.rows)
+    return is_of_all and STOPPED not in result.statuses
+
+
+def _apart(result: RunResult) -> Sequence[RunResult]:
+    """Return the results of rows as those of single tasks; if they cannot be told apart, it is the result of none."""
+    try:
+        return results_of(result)
+    except RowsError:
+        return [RunResult(TaskId(NO_ID), 0, 0, TaskStatus.FAILED, b"", 0, ())]
+
+
+def _runs_of(task: RunTask) -> list[RunKey]:
+    return [(task_id, task.attempt) for task_id in row_ids(task.task_id, task.rows)]

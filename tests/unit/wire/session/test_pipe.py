@@ -418,7 +418,7 @@ LARGE_OBJECT = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), ""
             AGENT_TO_SCHEDULER,
             SCHEDULER_TO_AGENT,
             LARGE_RESULT,
-            without_result(LARGE_RESULT, ObjectTooLargeError("its result", 300_208, "the scheduler", None, SEND_LESS)),
+            without_result(LARGE_RESULT, ObjectTooLargeError("its result", 300_224, "the scheduler", None, SEND_LESS)),
         ),
         (
             SCHEDULER_TO_AGENT,

@@ -1,0 +1,61 @@
+"""Ranges: what a worker proxy does when each row of a range becomes a task of its own.
+
+Used by the worker proxy only. Must never: send.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.messages.tasks import TaskSplit
+from scaler.actors.workers.runs import RunRecord
+from scaler.ids import TaskId
+from scaler.kit import ActorRef
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import calls_of
+from scaler.wire.messages.worker import RunResult
+
+
+def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tuple[list[RunRecord], TaskSplit | None]:
+    """Put the rows of a range in its place among the runs of a worker. Return these, and what to tell its task; None if
+    its client has left, and nobody wants them.
+    """
+    spec = run.spec
+    tasks = run.context.split(spec, worker, run.attempt) if run.context is not None else ()
+    if not tasks:
+        del runs[spec.task_id]
+        return [], None
+    count = len(tasks)
+    each_us, left_us = divmod(run.expected_us, count)
+    rows = []
+    for task, row in zip(tasks, calls_of(spec), strict=True):
+        record = RunRecord(task, row, run.attempt, each_us + left_us, run.account, run.visit)
+        left_us = 0
+        record.canceled = run.canceled
+        rows.append(record)
+    rows[0].counted = run.counted
+    _put(runs, run, rows)
+    return rows, TaskSplit(run.attempt, tasks)
+
+
+def _put(runs: dict[TaskId, RunRecord], run: RunRecord, rows: list[RunRecord]) -> None:
+    """Keep the order, which is that of the worker."""
+    before = list(runs.items())
+    runs.clear()
+    for task_id, each in before:
+        if each is run:
+            runs.update((row.spec.task_id, row) for row in rows)
+        else:
+            runs[task_id] = each
+
+
+def unwanted(run: RunRecord) -> RunResult:
+    """Return the end of a range whose client has left."""
+    return RunResult(run.spec.task_id, 0, run.attempt, TaskStatus.CANCELED, b"", 0, (), rows=run.spec.rows)
+
+
+def checked(run: RunRecord, result: RunResult) -> RunResult:
+    """Return a result of a run; another one if it is not that of so many rows."""
+    if result.rows == run.spec.rows or result.status != TaskStatus.SUCCESS:
+        return result
+    text = f"its worker gave {result.rows:,} results for {run.spec.rows:,} rows".encode()
+    status = TaskStatus.INTERNAL_ERROR
+    return RunResult(result.task_id, result.worker, result.attempt, status, text, 0, (), rows=run.spec.rows)

@@ -1,0 +1,123 @@
+"""Ranges: which open tasks of a client are ranges, and how they become single tasks.
+
+Used by the open work only, with its table of tasks and its window. A range ends as one, or the scheduler has split it:
+then the first result of a row that is not that of all rows says so, and each row is a task of its own here as well.
+Another scheduler gets single tasks. Must never: send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler.client.calls.entry import Entry
+from scaler.client.link.window import Window
+from scaler.ids import TaskId
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.rows import PREFIX_BYTES, RowsError, calls_of, results_of, row_ids
+
+
+class Ranges:
+    """The ranges among the open tasks.
+
+    Args:
+        tasks: all open tasks.
+        window: which of them the scheduler has.
+    """
+
+    def __init__(self, tasks: dict[TaskId, Entry], window: Window) -> None:
+        self._tasks = tasks
+        self._window = window
+        self._by_map: dict[bytes, dict[TaskId, int]] = {}
+        """how many rows each has, by the first bytes of its id"""
+
+    def __bool__(self) -> bool:
+        return bool(self._by_map)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows they have."""
+        return sum(sum(ranges.values()) for ranges in self._by_map.values())
+
+    def add(self, task_id: TaskId, rows: int) -> None:
+        """A range is about to be open."""
+        self._by_map.setdefault(task_id[:PREFIX_BYTES], {})[task_id] = rows
+        self._window.weigh(task_id, rows)
+
+    def weigh_again(self) -> None:
+        """The window was cleared."""
+        for ranges in self._by_map.values():
+            for task_id, rows in ranges.items():
+                self._window.weigh(task_id, rows)
+
+    def forget(self, task_id: TaskId) -> int:
+        """A task is not open any more. Return how many rows it has; 0: it is no range."""
+        ranges = self._by_map.get(task_id[:PREFIX_BYTES])
+        if ranges is None:
+            return 0
+        rows = ranges.pop(task_id, 0)
+        if not ranges:
+            del self._by_map[task_id[:PREFIX_BYTES]]
+        return rows
+
+    def clear(self) -> None:
+        """Nothing is open any more."""
+        self._by_map.clear()
+
+    def match(self, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
+        """Return results as those of the tasks that are open, after it has split those that the scheduler has split."""
+        if not self._by_map:
+            return [each for result in results for each in _apart(result)] if any(r.rows for r in results) else results
+        matched: list[TaskResult] = []
+        for result in results:
+            entry = self._tasks.get(result.task_id)
+            rows = 0 if entry is None else entry[0].rows
+            if entry is not None and rows == result.rows:
+                if rows:
+                    self.forget(result.task_id)
+                matched.append(result)
+                continue
+            if rows:
+                self._split(result.task_id)
+            elif entry is None and not result.rows:
+                self._split_around(result.task_id)
+            matched += _apart(result)
+        return matched
+
+    def _split_around(self, task_id: TaskId) -> None:
+        """Split the range that has this row, if one has."""
+        for first, rows in self._by_map.get(task_id[:PREFIX_BYTES], {}).items():
+            if 0 <= int.from_bytes(task_id, "big") - int.from_bytes(first, "big") < rows:
+                self._split(first)
+                return
+
+    def _split(self, task_id: TaskId) -> None:
+        entry = self._tasks.pop(task_id)
+        self.forget(task_id)
+        rows = split_entry(entry)
+        self._tasks.update((row[0].task_id, row) for row in rows)
+        self._window.split(task_id, [row[0].task_id for row in rows])
+
+    def split_all(self, longer_than: int = 0) -> None:
+        """Split all ranges of more rows than this."""
+        for ranges in list(self._by_map.values()):
+            for task_id, rows in list(ranges.items()):
+                if rows > longer_than:
+                    self._split(task_id)
+
+
+def split_entry(entry: Entry) -> list[Entry]:
+    """Return the rows of a range as entries of their own."""
+    return [(row, *entry[1:]) for row in calls_of(entry[0])]
+
+
+def _apart(result: TaskResult) -> list[TaskResult]:
+    try:
+        return results_of(result)
+    except RowsError as error:
+        return unreadable(result, error)
+
+
+def unreadable(result: TaskResult, error: RowsError) -> list[TaskResult]:
+    """Return the ends of rows whose results cannot be told apart."""
+    text = f"the results of these rows cannot be read: {error}".encode()
+    return [TaskResult(task_id, 8, text, 0) for task_id in row_ids(result.task_id, result.rows)]

@@ -1,0 +1,130 @@
+"""Rows: calls of one function that travel as one task, a range; how to take a range apart.
+
+A **row** is one call of a map. A task with `rows` is so many of them, whose ids follow one another: 8 bytes of the map,
+and the number of the row. Its payload is a table of lengths and a block for each row, so that whoever must not read a
+block can still cut it out. What happens to one row alone makes each row of the range a task of its own, everywhere:
+that is a **split**, and from there on nobody need know that it was a range.
+
+Used by clients, scheduler, agents and processors. Must never: read a block.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from scaler.ids import TaskId
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
+
+PREFIX_BYTES = 8
+"""The id of a row begins with so many random bytes, the same for all rows of a map; its number there follows."""
+
+ROWS_MOST = 4096
+"""The most rows of one task that are accepted."""
+
+_END = 2**64
+
+Call = TypeVar("Call", Task, RunTask)
+Result = TypeVar("Result", RunResult, TaskResult)
+
+
+class RowsError(ValueError):
+    """These are not the bytes of so many rows."""
+
+
+def pack(blocks: Sequence[bytes]) -> bytes:
+    """Return blocks as the payload of a range."""
+    return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
+
+
+def lengths(payload: bytes, rows: int) -> tuple[int, ...]:
+    """Return the length of each block.
+
+    Raises:
+        RowsError: if the payload is not that of so many rows.
+    """
+    if not 0 < rows <= ROWS_MOST or len(payload) < 4 * rows:
+        raise RowsError(f"{len(payload):,} bytes are not {rows:,} rows")
+    sizes = struct.unpack_from(f"<{rows}I", payload)
+    if 4 * rows + sum(sizes) != len(payload):
+        raise RowsError(f"the lengths of {rows:,} rows are not those of their {len(payload):,} bytes")
+    return sizes
+
+
+def unpack(payload: bytes, rows: int) -> list[bytes]:
+    """Return the block of each row.
+
+    Raises:
+        RowsError: if the payload is not that of so many rows.
+    """
+    blocks, offset = [], 4 * rows
+    for size in lengths(payload, rows):
+        blocks.append(payload[offset : offset + size])
+        offset += size
+    return blocks
+
+
+def row_id(first: bytes, row: int) -> TaskId:
+    """Return the id of a row of the range that begins with `first`."""
+    number = int.from_bytes(first[PREFIX_BYTES:], "big") + row
+    return TaskId(first[:PREFIX_BYTES] + number.to_bytes(8, "big"))
+
+
+def row_ids(first: bytes, rows: int) -> list[TaskId]:
+    """Return the ids of all rows of a range; of a single task its own."""
+    if not rows:
+        return [TaskId(first)]
+    prefix, number = first[:PREFIX_BYTES], int.from_bytes(first[PREFIX_BYTES:], "big")
+    return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
+
+
+def flaw_of(spec: Task) -> str:
+    """Return what is wrong with a range that a client has sent; empty: nothing."""
+    if spec.options or spec.object_ids or spec.frames:
+        return "a task of many rows has no options, no objects and no frames"
+    if int.from_bytes(spec.task_id[PREFIX_BYTES:], "big") + spec.rows > _END:
+        return "its rows have no ids"
+    try:
+        lengths(spec.payload, spec.rows)
+    except RowsError as error:
+        return str(error)
+    return ""
+
+
+def calls_of(item: Call) -> list[Call]:
+    """Return the rows of a range as tasks of their own; a single task as it is."""
+    if not item.rows:
+        return [item]
+    blocks = unpack(item.payload, item.rows)
+    ids = row_ids(item.task_id, item.rows)
+    return [replace(item, task_id=each, payload=block, rows=0) for each, block in zip(ids, blocks, strict=True)]
+
+
+def results_of(result: Result) -> list[Result]:
+    """Return the results of rows as those of single tasks; a single one as it is.
+
+    Raises:
+        RowsError: if the payload is not that of so many rows.
+    """
+    rows = result.rows
+    if not rows:
+        return [result]
+    ids, duration_us = row_ids(result.task_id, rows), result.duration_us // rows
+    if result.status != TaskStatus.SUCCESS:
+        return [replace(result, task_id=each, rows=0, duration_us=duration_us) for each in ids]
+    blocks = unpack(result.payload, rows)
+    statuses: Iterable[int] = result.statuses or bytes(rows)
+    whole = replace(result, rows=0, statuses=b"", duration_us=duration_us)
+    return [
+        replace(whole, task_id=each, payload=block, status=status)
+        for each, block, status in zip(ids, blocks, statuses, strict=True)
+    ]
+
+
+def recalls_of(response: RecallResponse) -> list[RecallResponse]:
+    """Return what is said of a range that was given back, as said of its rows."""
+    return [replace(response, task_id=each, rows=0) for each in row_ids(response.task_id, response.rows)]

@@ -1,0 +1,144 @@
+"""What a row of a map costs: processor time of all processes and rate, with ranges and with one row a task.
+
+    python tests/benchmarks/rows.py                      no-ops and calls of 0.1 and 1 ms, ten blocks each: a minute
+    python tests/benchmarks/rows.py --rows 1 64 256      other lengths of ranges
+    python tests/benchmarks/rows.py --waiting            bytes of a row that waits, in the scheduler and in the client
+
+One cluster for each length of ranges, all at the same time; blocks take turns, so that the load of the machine meets
+all of them. The smallest block counts: noise only ever adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from unittest.mock import patch
+
+import psutil
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.client import map_run
+
+WORKERS = 2
+WAITING = 200_000
+LENGTHS = (1, 16, 64, 256)
+ROWS = {0.0: 20_000, 0.1: 5_000, 1.0: 1_000}
+"""of a block, by the milliseconds of a row"""
+
+
+def work(number: int, seconds: float) -> int:
+    """Compute for some time, and return the first argument."""
+    if seconds:
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            pass
+    return number
+
+
+def no_op(number: int) -> int:
+    return number
+
+
+def boxed(number: list[int]) -> int:
+    return number[0]
+
+
+class System:
+    """A scheduler, a cluster and a client with one length of ranges."""
+
+    def __init__(self, stack: contextlib.ExitStack, rows: int) -> None:
+        before = set(psutil.Process().children(recursive=True))
+        combo = stack.enter_context(SchedulerClusterCombo(n_workers=WORKERS, rows_per_task=rows))
+        self.client = stack.enter_context(Client(combo.get_address()))
+        self.client.map(no_op, [(number,) for number in range(1000)])
+        self._processes = [each for each in psutil.Process().children(recursive=True) if each not in before]
+
+    def used_seconds(self) -> float:
+        """Return the processor time of the client and of all processes behind it; other systems rest."""
+        of_others = sum(sum(each.cpu_times()[:2]) for each in self._processes)
+        return time.process_time() + of_others
+
+
+def block(system: System, milliseconds: float, kind: str) -> tuple[float, float]:
+    """Run a block. Return microseconds of processor time and of the clock, per row, without those of the calls."""
+    count = ROWS[milliseconds]
+    if milliseconds:
+        function, items = work, [(number, milliseconds / 1000) for number in range(count)]
+    elif kind == "plain":
+        function, items = no_op, [(number,) for number in range(count)]
+    else:
+        function, items = boxed, [([number],) for number in range(count)]
+    used, began = system.used_seconds(), time.perf_counter()
+    assert system.client.map(function, items) == list(range(count))
+    took, used = time.perf_counter() - began, system.used_seconds() - used
+    return 1e6 * used / count - 1000 * milliseconds, 1e6 * took / count
+
+
+def compare(lengths: Sequence[int], blocks: int) -> None:
+    kinds = [(0.0, "plain"), (0.0, "a list"), (0.1, "plain"), (1.0, "plain")]
+    with contextlib.ExitStack() as stack:
+        systems = {rows: System(stack, rows) for rows in lengths}
+        print("| a row takes | arguments | rows a task | processor time beside it, us | clock, us | rows/s |")
+        print("|---|---|---:|---:|---:|---:|")
+        for milliseconds, kind in kinds:
+            best = {rows: (float("inf"), float("inf")) for rows in lengths}
+            for _ in range(blocks):
+                for rows, system in systems.items():
+                    used, took = block(system, milliseconds, kind)
+                    best[rows] = min(best[rows][0], used), min(best[rows][1], took)
+            for rows, (used, took) in best.items():
+                name = f"{milliseconds:g} ms" if milliseconds else "nothing"
+                print(f"| {name} | {kind} | {rows} | {used:.2f} | {took:.2f} | {1e6 / took:,.0f} |", flush=True)
+
+
+def waiting(lengths: Sequence[int]) -> None:
+    print("| rows a task | rows that wait | bytes of one in the scheduler | in the client |")
+    print("|---:|---:|---:|---:|")
+    for rows in lengths:
+        settings = {"rows_per_task": rows, "client_tasks": 2 * WAITING, "client_bytes": 2**40}
+        with SchedulerClusterCombo(n_workers=1, **settings) as combo, Client(combo.get_address()) as client:
+            client.map(no_op, [(number,) for number in range(1000)])
+            busy = client.submit(time.sleep, 3600)  # the only worker has something to do
+            scheduler = next(
+                each
+                for each in psutil.Process().children(recursive=True)
+                if "scaler_scheduler" in " ".join(each.cmdline())
+            )
+            items = [(number,) for number in range(WAITING)]
+            before = [each.memory_info().rss for each in (scheduler, psutil.Process())]
+            map_ = threading.Thread(target=_until_cancelled, args=(client, items))
+            map_.start()
+            while client.info().waiting_tasks < WAITING // (2 * rows):
+                time.sleep(0.1)
+            time.sleep(5)
+            after = [each.memory_info().rss for each in (scheduler, psutil.Process())]
+            per_row = [f"{(now - then) / WAITING:.0f}" for then, now in zip(before, after, strict=True)]
+            print(f"| {rows} | {WAITING:,} | {per_row[0]} | {per_row[1]} |", flush=True)
+            busy.cancel()
+            client.clear()
+            map_.join()
+
+
+def _until_cancelled(client: Client, items: Sequence[tuple[int]]) -> None:
+    with contextlib.suppress(CancelledError), patch.object(map_run, "WINDOW_TASKS", 2 * WAITING):
+        client.map(no_op, items)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=LENGTHS, help="lengths of ranges (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=10, help="how many blocks of each (default: 10)")
+    parser.add_argument("--waiting", action="store_true", help="measure memory instead")
+    options = parser.parse_args()
+    if options.waiting:
+        waiting(options.rows)
+    else:
+        compare(options.rows, options.blocks)
+
+
+if __name__ == "__main__":
+    main()

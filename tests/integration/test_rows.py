@@ -1,0 +1,141 @@
+"""Rows that travel together: users notice nothing of it, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, ProcessorDiedError, SchedulerClusterCombo, current_task
+from scaler.client.map_run import MapRun
+
+ROWS = list(range(2000))
+ITEMS = [(row,) for row in ROWS]
+
+
+def double(row: int) -> int:
+    return 2 * row
+
+
+def odd_ones_raise(row: int) -> int:
+    if row % 2:
+        raise ValueError(row)
+    return row
+
+
+def one_ends_its_process(row: int) -> int:
+    if row == 700:
+        os._exit(3)
+    return row
+
+
+def one_is_large(row: int) -> object:
+    return bytes(300_000) if row == 700 else row
+
+
+def write(row: int) -> int:
+    if row == 700:
+        print("row", row)
+    return row
+
+
+def who_am_i(row: int) -> bytes:
+    task = current_task()
+    assert task is not None
+    return bytes.fromhex(task.task_id) if isinstance(task.task_id, str) else task.task_id
+
+
+def one_takes_long(row: int, folder: str) -> int:
+    if row == 700:
+        while len(list(Path(folder).iterdir())) < 1000:
+            time.sleep(0.01)
+    elif row > 1000:
+        (Path(folder) / str(row)).touch()
+    return row
+
+
+def nested(row: int) -> int:
+    if row % 500:
+        return row
+    with Client() as client:
+        return client.submit(double, row).result() // 2
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """A client whose maps travel in ranges: it knows that these functions are short."""
+    with SchedulerClusterCombo(n_workers=2, rows_per_task=64) as combo, Client(combo.get_address()) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def ranges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The lengths of the ranges of a test, which takes all functions for short."""
+    client.submit(double, 1).result()  # the scheduler has said how many rows it takes
+    lengths: list[int] = []
+
+    def rows_now(run: MapRun, room: int, left: int) -> int:
+        lengths.append(max(1, min(run._link.rows_most, room, left)))
+        return lengths[-1]
+
+    monkeypatch.setattr(MapRun, "_rows_now", rows_now)
+    yield lengths
+    assert max(lengths) == 64
+
+
+def test_results_are_in_the_order_of_the_items(client: Client) -> None:
+    assert client.map(double, ITEMS) == [2 * row for row in ROWS]
+
+
+def test_each_row_that_raises_has_its_own_error(client: Client) -> None:
+    results = client.map(odd_ones_raise, ITEMS, return_exceptions=True)
+    assert results[::2] == ROWS[::2]
+    assert [(type(error), error.args) for error in results[1::2]] == [(ValueError, (row,)) for row in ROWS[1::2]]
+
+
+def test_the_first_error_ends_the_map(client: Client) -> None:
+    with pytest.raises(ValueError, match=r"^\d*[13579]$"):
+        client.map(odd_ones_raise, ITEMS)
+    assert client.map(double, ITEMS[:3]) == [0, 2, 4]
+
+
+def test_the_row_that_ends_its_process_is_to_blame(client: Client) -> None:
+    results = client.map(one_ends_its_process, ITEMS, return_exceptions=True)
+    assert isinstance(results[700], ProcessorDiedError)
+    assert "item 700" in str(results[700])
+    assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
+
+
+def test_a_large_result_travels_alone(client: Client) -> None:
+    results = client.map(one_is_large, ITEMS)
+    assert results[700] == bytes(300_000)
+    assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
+
+
+def test_a_row_that_writes_is_a_row_as_any(client: Client) -> None:
+    assert client.map(write, ITEMS) == ROWS
+
+
+def test_each_row_has_an_id_of_its_own(client: Client) -> None:
+    assert len(set(client.map(who_am_i, ITEMS))) == len(ROWS)
+
+
+def test_a_long_row_does_not_hold_up_those_behind_it(client: Client, tmp_path: Path) -> None:
+    assert client.map(one_takes_long, [(row, str(tmp_path)) for row in [*ROWS, 2000]], timeout=60) == [*ROWS, 2000]
+
+
+def test_a_map_that_takes_too_long_is_cancelled_and_workers_are_free(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(TimeoutError):
+        client.map(one_takes_long, [(700, str(tmp_path))] * 200, timeout=0.5)
+    assert client.map(double, ITEMS) == [2 * row for row in ROWS]
+
+
+def test_arguments_that_are_not_plain_travel_too(client: Client) -> None:
+    assert client.map(len, [([row] * 3,) for row in ROWS]) == [3] * len(ROWS)
+
+
+def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:
+    assert client.map(nested, ITEMS, timeout=60) == ROWS

@@ -1,0 +1,104 @@
+"""Ranges: what a client does when the scheduler has split one, or there is another scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.client.link.open_work import OpenWork
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages.client import Task, TaskCancel, TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.messages.rows import pack, row_ids
+
+FIRST = TaskId(b"prefix--" + (10).to_bytes(8, "big"))
+FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"x",))
+BLOCKS = [b"a", b"b", b"c", b"d"]
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.ended: list[TaskResult] = []
+        self.deliver = self.refuse = self.store = self.ended.append
+
+    def fail(self, make_error: Any) -> None:
+        raise AssertionError(make_error())
+
+    def notify(self) -> None:
+        pass
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def work(sink: Sink) -> OpenWork:
+    work = OpenWork()
+    task = Task(FIRST, FUNCTION.object_id, pack(BLOCKS), b"", coalesce_result=1, rows=4)
+    work.add_range((task, sink, FUNCTION, (), ()))
+    work.out.clear()
+    return work
+
+
+def result_of(row: int, value: bytes = b"value") -> TaskResult:
+    return TaskResult(row_ids(FIRST, 4)[row], 0, value, 0)
+
+
+def test_a_range_ends_as_one(work: OpenWork, sink: Sink) -> None:
+    whole = TaskResult(FIRST, 0, pack(BLOCKS), 0, rows=4)
+    work.on_results([whole])
+    assert sink.ended == [whole]
+    assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_the_result_of_any_row_alone_splits_it(work: OpenWork, sink: Sink, row: int) -> None:
+    assert (work.n_open, work.window._n_sent) == (5, 4)
+    work.on_results([result_of(row)])
+    assert sink.ended == [result_of(row)]
+    assert (work.n_open, work.window._n_sent) == (3, 3)
+    work.on_results([result_of(other) for other in range(4) if other != row])
+    assert {each.task_id for each in sink.ended} == set(row_ids(FIRST, 4))
+    assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})
+
+
+def test_what_ended_twice_is_told_once(work: OpenWork, sink: Sink) -> None:
+    work.on_results([result_of(0)])
+    work.on_results([result_of(0)])
+    assert sink.ended == [result_of(0)]
+
+
+def test_results_of_rows_that_are_tasks_of_their_own_are_told_apart(work: OpenWork, sink: Sink) -> None:
+    work.on_results([result_of(0)])
+    work.on_results([TaskResult(row_ids(FIRST, 4)[1], 0, pack([b"x", b"y"]), 0, rows=2)])
+    assert [each.payload for each in sink.ended] == [b"value", b"x", b"y"]
+    assert work.n_open == 1
+
+
+def test_a_cancel_names_all_rows(work: OpenWork, sink: Sink) -> None:
+    work.abandon(sink)
+    assert work.out == [TaskCancel(FIRST, rows=4)]
+    assert (work.n_open, work.window._n_sent) == (0, 0)
+
+
+def test_another_scheduler_gets_single_tasks_and_the_same_one_the_range(work: OpenWork) -> None:
+    work.resend()
+    assert [item.rows for item in work.out if type(item) is Task] == [4]
+    work.on_dead_scheduler([], [])
+    work.resend()
+    sent = [item for item in work.out if type(item) is Task]
+    assert [(item.task_id, item.payload, item.rows) for item in sent] == [
+        (task_id, block, 0) for task_id, block in zip(row_ids(FIRST, 4), BLOCKS, strict=True)
+    ]
+
+
+def test_a_scheduler_that_takes_fewer_tasks_gets_no_longer_range(sink: Sink) -> None:
+    work = OpenWork()
+    work.window.resize(3, 0)
+    work.add_range((Task(FIRST, FUNCTION.object_id, pack(BLOCKS), b"", rows=4), sink, FUNCTION, (), ()))
+    assert [item.rows for item in work.out if type(item) is Task] == [0, 0, 0]
+    work.on_results([result_of(0)])
+    assert [item.task_id for item in work.out if type(item) is Task] == row_ids(FIRST, 4)

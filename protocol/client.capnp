@@ -55,6 +55,7 @@ struct SchedulerToClient {
       outputLine @11 :OutputLine;
       outputResponse @12 :OutputResponse;
       jobResponse @13 :JobResponse;
+      objectInfo @14 :ObjectInfo;
     }
   }
 }
@@ -218,7 +219,7 @@ struct InfoRequest {
   # Who is there? Said again with the same number it takes the place of the one before.
   count @0 :UInt32;      # number of items
   number @1 :Data;       # UInt32 column: made up by the client
-  detailed @2 :Data;     # byte column: 1 = each worker is described too
+  detailed @2 :Data;     # byte column: 1 = each worker is described too; 2 = the objects of this client are
   workers @3 :Data;      # UInt32 column: answer again whenever workers come, until so many are connected; 0 = answer once
   restart @4 :Data;      # byte column: 1 = before the answer, tell all agents to go on with fresh worker processes
   leave @5 :List(Text);  # names of workers, separated by commas: before the answer, tell their agents to leave; empty: none
@@ -246,6 +247,19 @@ struct WorkerInfo {
   pythonVersion @6 :List(Text);   # of its agent's hello
   packageVersion @7 :List(Text);  # of its agent's hello
   capabilities @8 :List(Text);    # of its agent's hello
+}
+
+struct ObjectInfo {
+  # One object of the client that has asked.
+  count @0 :UInt32;        # number of items
+  number @1 :Data;         # UInt32 column: of the request
+  object @2 :Data;         # id column: its id; of a result the one of its task
+  name @3 :List(Text);     # what its client has called it; of a result empty
+  kind @4 :Data;           # byte column: 0 = a stored value, 1 = a function, 2 = an argument of one task, 3 = a result
+  place @5 :Data;          # byte column: where its bytes are: 0 = here, 1 = with the client, 2 = with an agent, 3 = lost
+  sizeBytes @6 :Data;      # UInt64 column: of its bytes, wherever they are
+  copies @7 :Data;         # UInt32 column: how many agents have fetched it
+  users @8 :Data;          # UInt32 column: how many open tasks need it
 }
 
 struct OutputRequest {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scaler.client.calls.options import TaskOptions
     from scaler.client.client import Client
     from scaler.client.future import ScalerFuture
-    from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+    from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
     from scaler.client.jobs.job import Job
     from scaler.client.object_reference import ObjectReference
     from scaler.client.progress.futures import progress
@@ -77,6 +77,7 @@ __all__ = [
     "MissingObjects",
     "NoWorkerError",
     "NotAllowedError",
+    "ObjectInfo",
     "ObjectReference",
     "ObjectTooLargeError",
     "ProcessorDiedError",
@@ -120,6 +121,7 @@ _PLACES = {
     "MissingObjects": "scaler.errors",
     "NoWorkerError": "scaler.errors",
     "NotAllowedError": "scaler.errors",
+    "ObjectInfo": "scaler.client.insight.presence",
     "ObjectReference": "scaler.client.object_reference",
     "ObjectTooLargeError": "scaler.errors",
     "ProcessorDiedError": "scaler.errors",

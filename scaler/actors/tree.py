@@ -179,7 +179,9 @@ class SchedulerTree:
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store()),
                 ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], self._policy())),
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, config.client_timeout_seconds)),
-                ChildSpec(CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER])),
+                ChildSpec(
+                    CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER], self.objects)
+                ),
                 ChildSpec(OUTPUTS, TaskOutputs, lambda _peers: TaskOutputs(self.outputs, self.outbox, self.objects)),
                 *jobs,
                 ChildSpec(ACCEPTOR, Acceptor, acceptor),

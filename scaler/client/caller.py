@@ -20,7 +20,7 @@ from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_CLIENTS, answers
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
-from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.jobs import making
 from scaler.client.jobs.job import Job
 from scaler.errors import has_ended_a_task
@@ -66,6 +66,16 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
         """
         return presence.wait(self._caller[1].link, presence.workers())
+
+    def objects(self) -> list[ObjectInfo]:
+        """Return the objects that the scheduler keeps for this client, the largest first: values of `send_object`,
+        functions, large arguments of open tasks, and large results that were not read. Of more than 1,000 the largest.
+
+        Raises:
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+        """
+        return presence.wait(self._caller[1].link, presence.objects())
 
     def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
         """Wait until at least `n_workers` workers are connected, and return what `info` does.

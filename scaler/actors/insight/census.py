@@ -3,24 +3,30 @@ all agents that a client wants fresh worker processes, and some that they are to
 
 Written to by client sessions (requests) and the acceptor (workers came, sessions ended); sends to sessions and the
 balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only when it is
-asked, once for all requests of a turn. Must never: be on the way of a task.
+asked, once for all requests of a turn. What objects a client has it reads in the store's table. Must never: be on the
+way of a task.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
+from heapq import nlargest
+from itertools import islice
 
 from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
+from scaler.actors.objects.object_store import ObjectTable, StoredObject
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerPipe
+from scaler.ids import ClientId, ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.messages.capabilities import as_text
-from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.client import OBJECTS, WORKERS, InfoRequest, InfoResponse, ObjectInfo, WorkerInfo
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
@@ -34,6 +40,12 @@ LOOK_SECONDS = 0.5
 """How often requests that were put off are looked at again, beside each time that their client asks."""
 DESCRIPTIONS_MOST = 16
 """How many descriptions of all workers are made in that time, for all clients together."""
+
+OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
+"""Of the objects of a client the largest are described; of very many not all are looked at."""
+_VALUE, _FUNCTION, _ARGUMENT, _RESULT = range(4)
+_HERE, _AT_CLIENT, _AT_AGENT, _LOST = range(4)
+_UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
 
@@ -49,10 +61,12 @@ class Census(Actor):
     Args:
         directory: of all peers.
         balancer: knows how many tasks wait.
+        objects: of all clients; only read here.
     """
 
-    def __init__(self, directory: Directory, outbox: Outbox, balancer: ActorRef) -> None:
+    def __init__(self, directory: Directory, outbox: Outbox, balancer: ActorRef, objects: ObjectTable) -> None:
         self._directory = directory
+        self._objects = objects
         self._outbox = outbox
         self._balancer = balancer
         self._asked: list[tuple[Peer, InfoRequest]] = []
@@ -156,7 +170,7 @@ class Census(Actor):
     def _answer_soon(self, peer: Peer, request: InfoRequest) -> None:
         if not self._asked:
             self._count()
-        if request.detailed and not self._by_agent:
+        if request.detailed == WORKERS and not self._by_agent:
             self._count_workers()
         self._asked.append((peer, request))
 
@@ -178,9 +192,12 @@ class Census(Actor):
         counts = (directory.workers, directory.agents, len(directory.connected) - directory.agents)
         waiting_tasks = self._total.total("balancer", "ready_tasks")
         for peer, request in asked:
-            if request.detailed:
+            if request.detailed == WORKERS:
                 for cluster, (agent, report) in enumerate(by_agent):
                     self._describe(peer, request.number, cluster, agent, report)
+            elif request.detailed == OBJECTS:
+                for item in described(self._objects, ClientId(peer.key[1]), request.number):
+                    self._outbox.put(peer, item)
             self._outbox.put(peer, InfoResponse(request.number, *counts, waiting_tasks, _why_not(peer, request)))
 
     def _describe(self, peer: Peer, number: int, cluster: int, agent: Peer, report: Report) -> None:
@@ -204,3 +221,36 @@ def _why_not(peer: Peer, request: InfoRequest) -> str:
         if request.restart or request.leave
         else ""
     )
+
+
+def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[ObjectInfo]:
+    """Go through the objects of a client, the largest first, as the answer to the request with that number."""
+    owned = islice(table.owned.get(client, ()), OBJECTS_SEEN)
+    known = [(object_id, table.objects[object_id]) for object_id in owned]
+    for object_id, stored in nlargest(OBJECTS_MOST, known, key=lambda each: each[1].size_bytes):
+        yield ObjectInfo(
+            number,
+            object_id,
+            stored.name,
+            _kind_of(stored, client),
+            _place_of(stored),
+            min(_UINT64_MOST, stored.size_bytes),
+            len(table.copies.hosts.get(object_id, ())),
+            min(_UINT32_MOST, table.users.get(ObjectId(object_id), 0)),
+        )
+
+
+def _kind_of(stored: StoredObject, client: ClientId) -> int:
+    if stored.is_function:
+        return _FUNCTION
+    if client not in stored.holders:
+        return _ARGUMENT
+    return _VALUE if stored.name else _RESULT
+
+
+def _place_of(stored: StoredObject) -> int:
+    if stored.lost:
+        return _LOST
+    if stored.lease is not None or stored.is_with_host:
+        return _AT_AGENT
+    return _AT_CLIENT if stored.location else _HERE

@@ -22,7 +22,7 @@ from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.calls.tolerance import Tolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
-from scaler.client.insight.presence import SchedulerInfo, WorkerInfo
+from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.jobs import making
 from scaler.client.jobs.job import Job
 from scaler.config import check_number
@@ -72,6 +72,12 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     async def workers(self) -> list[WorkerInfo]:
         """Return the connected workers: name, cluster, tasks, versions, capabilities. Errors are those of `info`."""
         return await asking.presence(self._caller[1].link, presence.workers())
+
+    async def objects(self) -> list[ObjectInfo]:
+        """Return the objects that the scheduler keeps for this client, as `Client.objects` does. Errors are those of
+        `info`.
+        """
+        return await asking.presence(self._caller[1].link, presence.objects())
 
     async def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
         """Wait until at least `n_workers` workers are connected, and return what `info` does.

@@ -1,4 +1,5 @@
-"""Who is there: what a client can learn of its scheduler and its workers, how to wait for workers, and to restart them.
+"""Who is there: what a client can learn of its scheduler, its workers and its objects, how to wait for workers, and to
+restart them.
 
 Called by the client, in any thread of the user; asks through the link. Must never: poll. The scheduler answers
 when there are enough workers.
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scaler import task_context
 from scaler.client.insight import markup
@@ -20,7 +21,8 @@ from scaler.client.link.waiting import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.errors import NotAllowedError
 from scaler.wire.messages.capabilities import as_text, from_text
-from scaler.wire.messages.client import InfoResponse
+from scaler.wire.messages.client import OBJECTS, WORKERS, InfoResponse
+from scaler.wire.messages.client import ObjectInfo as SentObject
 from scaler.wire.messages.client import WorkerInfo as SentWorker
 
 T = TypeVar("T")
@@ -81,12 +83,49 @@ class Workers(list[WorkerInfo]):
         return markup.table(("worker", "cluster", "tasks", "blocked", "capabilities"), rows)
 
 
+KINDS = ("value", "function", "argument", "result")
+PLACES = ("scheduler", "client", "cluster", "lost")
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """An object that the scheduler knows of this client, as `Client.objects` returns it.
+
+    Attributes:
+        object_id: 16 bytes: of a reference its `object_id`, of a result the `task_id` of its future.
+        kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with it) or "result".
+        name: what the value or the function is called; of others empty.
+        size: bytes of its serialised form.
+        place: where its bytes are: "scheduler"; "client": in memory that this program shares with workers on its
+            machine; "cluster": with the agent of the workers that made it, in memory or on its disk; "lost": with an
+            agent that is gone.
+        copies: how many agents have fetched it.
+        readers: how many open tasks need it.
+    """
+
+    object_id: bytes
+    kind: str
+    name: str
+    size: int
+    place: str
+    copies: int
+    readers: int
+
+
+class Objects(list[ObjectInfo]):
+    """Objects; notebooks show them as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = ((each.kind, each.name, each.size, each.place, each.copies, each.readers) for each in self)
+        return markup.table(("kind", "name", "bytes", "place", "copies", "readers"), rows)
+
+
 class Asked(Answer[T]):
     """One request about who is there, and what its last answer comes to.
 
     Args:
         read: makes that from the response and the workers in it.
-        detailed: whether the workers are described too.
+        detailed: what is described too: `WORKERS`, `OBJECTS`, or nothing.
         workers: how many to wait for.
         restart: whether all workers are to go on with fresh processes.
         leave: names of workers whose clusters are to leave, separated by commas.
@@ -94,8 +133,8 @@ class Asked(Answer[T]):
 
     def __init__(
         self,
-        read: Callable[[InfoResponse, list[SentWorker]], T],
-        detailed: bool = False,
+        read: Callable[[InfoResponse, list[Any]], T],
+        detailed: int = 0,
         workers: int = 0,
         restart: bool = False,
         leave: str = "",
@@ -107,12 +146,12 @@ class Asked(Answer[T]):
         self.leave = leave
         self._found: int | None = None
 
-    def hear(self, response: InfoResponse, workers: list[SentWorker]) -> bool:
+    def hear(self, response: InfoResponse, described: list[Any]) -> bool:
         self._found = response.workers
         if response.refused:
             self.fail(partial(NotAllowedError, response.refused))
         elif response.workers >= self.workers:
-            self.take(response, workers)
+            self.take(response, described)
         return self.done()
 
     def late(self, advice: Advice, timeout: float | None) -> TimeoutError:
@@ -134,7 +173,12 @@ def info(address: str) -> Asked[SchedulerInfo]:
 
 def workers() -> Asked[list[WorkerInfo]]:
     """Ask for the connected workers, cluster by cluster."""
-    return Asked(lambda _, described: Workers(map(_read_worker, described)), detailed=True)
+    return Asked(lambda _, described: Workers(map(_read_worker, described)), detailed=WORKERS)
+
+
+def objects() -> Asked[list[ObjectInfo]]:
+    """Ask for the objects of this client, the largest first."""
+    return Asked(lambda _, described: Objects(map(_read_object, described)), detailed=OBJECTS)
 
 
 def restart() -> Asked[None]:
@@ -195,6 +239,11 @@ def _read_info(address: str, sent: InfoResponse) -> SchedulerInfo:
 def _read_worker(sent: SentWorker) -> WorkerInfo:
     counts, capabilities = (sent.cluster, sent.tasks, sent.blocked_tasks), dict(from_text(sent.capabilities))
     return WorkerInfo(sent.name, *counts, sent.python_version, sent.package_version, capabilities)
+
+
+def _read_object(sent: SentObject) -> ObjectInfo:
+    kind, place = KINDS[sent.kind], PLACES[sent.place]
+    return ObjectInfo(sent.object, kind, sent.name, sent.size_bytes, place, sent.copies, sent.users)
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:

@@ -26,7 +26,7 @@ from scaler.client.link.objects import (
     object_of_call,
     size_at_scheduler,
 )
-from scaler.client.link.requests import Inquiry, Requests
+from scaler.client.link.requests import Described, Inquiry, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import lost_result, missing_result
 from scaler.client.ranges import Ranges, split_entry
@@ -46,7 +46,6 @@ from scaler.wire.messages.client import (
     JobResponse,
     TaskCancel,
     TaskResult,
-    WorkerInfo,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
 
@@ -72,8 +71,8 @@ class OpenWork:
         self._tasks: dict[TaskId, Entry] = {}
         self.graphs = OpenGraphs()
         self._shutdowns: list[ShutdownReply] = []
-        self.inquiries: Requests[WorkerInfo, InfoResponse] = Requests(self.queue)
-        self.jobs: Requests[WorkerInfo, JobResponse] = Requests(self.queue)
+        self.inquiries: Requests[Described, InfoResponse] = Requests(self.queue)
+        self.jobs: Requests[Described, JobResponse] = Requests(self.queue)
         """their answers have no rows"""
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}

@@ -51,6 +51,7 @@ from scaler.wire.messages.client import (
     GoodbyeKind,
     InfoResponse,
     JobResponse,
+    ObjectInfo,
     OutputLine,
     OutputRequest,
     OutputResponse,
@@ -130,6 +131,7 @@ class ClientProtocol:
             Batch[OutputLine]: self._outputs.on_rows,
             Batch[OutputResponse]: self._outputs.on_responses,
             Batch[WorkerInfo]: work.inquiries.on_rows,
+            Batch[ObjectInfo]: work.inquiries.on_rows,
             Batch[InfoResponse]: work.inquiries.on_responses,
             Batch[JobResponse]: work.jobs.on_responses,
         }

@@ -10,12 +10,21 @@ from itertools import count
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scaler.client.calls.entry import MakeError
-from scaler.wire.messages.client import InfoResponse, JobRequest, JobResponse, OutputLine, OutputResponse, WorkerInfo
+from scaler.wire.messages.client import (
+    InfoResponse,
+    JobRequest,
+    JobResponse,
+    ObjectInfo,
+    OutputLine,
+    OutputResponse,
+    WorkerInfo,
+)
 
 NUMBERS = 2**32
 """A number travels as 32 bits."""
 
-Row = TypeVar("Row", WorkerInfo, OutputLine)
+Described: TypeAlias = WorkerInfo | ObjectInfo
+Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
@@ -32,16 +41,16 @@ class Asker(Protocol[Row, Reply_contra]):
         """There will be no further answer."""
 
 
-class Inquiry(Asker[WorkerInfo, InfoResponse], Protocol):
-    """Receives what the scheduler knows of its workers."""
+class Inquiry(Asker[Described, InfoResponse], Protocol):
+    """Receives what the scheduler knows of its workers, or of the client's objects."""
 
-    detailed: bool
+    detailed: int
     workers: int
     restart: bool
     leave: str
 
 
-class JobQuestion(Asker[WorkerInfo, JobResponse], Protocol):
+class JobQuestion(Asker[Described, JobResponse], Protocol):
     """Receives the answer about a job."""
 
     def item(self, number: int) -> JobRequest:

@@ -324,13 +324,17 @@ class ClientShutdownResponse:
     reason: Reason
 
 
+WORKERS, OBJECTS = 1, 2
+"""What an `InfoRequest` wants described: each worker, or the objects of its client."""
+
+
 @travels(CLIENT_TO_SCHEDULER)
 class InfoRequest:
     """Who is there? One with the number of an earlier request takes its place."""
 
     number: U32
     detailed: U8 = 0
-    """whether each worker is described too"""
+    """what is described too: `WORKERS`, `OBJECTS`, or nothing"""
     workers: U32 = 0
     """answer again whenever workers come, until so many are connected; 0: answer once"""
     restart: U8 = 0
@@ -341,7 +345,7 @@ class InfoRequest:
 
 @travels(SCHEDULER_TO_CLIENT)
 class InfoResponse:
-    """The answer to an `InfoRequest`. A detailed one comes after the `WorkerInfo` of all workers."""
+    """The answer to an `InfoRequest`. A detailed one comes after each `WorkerInfo` or `ObjectInfo`."""
 
     number: U32
     workers: U32
@@ -371,6 +375,24 @@ class WorkerInfo:
     python_version: Text
     package_version: Text
     capabilities: Text
+
+
+@travels(SCHEDULER_TO_CLIENT)
+class ObjectInfo:
+    """One object of the client that has asked."""
+
+    number: U32
+    object: ObjectIdColumn
+    name: Text
+    kind: U8
+    """0: a stored value; 1: a function; 2: an argument of one task; 3: a result"""
+    place: U8
+    """where its bytes are; 0: at the scheduler; 1: with its client; 2: with an agent; 3: lost"""
+    size_bytes: U64
+    copies: U32
+    """how many agents have fetched it"""
+    users: U32
+    """how many open tasks need it"""
 
 
 @travels(CLIENT_TO_SCHEDULER)

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.insight.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
 from scaler.actors.tree import CENSUS
-from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.client import OBJECTS, InfoRequest, InfoResponse, ObjectInfo, WorkerInfo
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest, RunTask
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
@@ -215,3 +215,27 @@ def test_only_an_admin_has_worker_processes_replaced_and_clusters_leave(
     ask(simulation, client, InfoRequest(2, **wish))
     assert client.said(InfoResponse)[-1].refused == ""
     assert len(agent.said(RestartRequest)) + len(agent.said(LeaveRequest)) == 1
+
+
+def test_the_objects_of_a_client_are_described_to_it_alone_the_largest_first(simulation: Simulation) -> None:
+    client, other = simulation.client(), simulation.client()
+    small, large = client.create(b"1" * 10, "small"), client.create(b"2" * 1000, "large")
+    other.create(b"3" * 5000, "of another")
+    ask(simulation, client, InfoRequest(7, detailed=OBJECTS))
+    assert client.said(ObjectInfo) == [
+        ObjectInfo(7, large, "large", kind=0, place=0, size_bytes=1000, copies=0, users=0),
+        ObjectInfo(7, small, "small", kind=0, place=0, size_bytes=10, copies=0, users=0),
+        ObjectInfo(7, client.function_id, "function", kind=1, place=0, size_bytes=4, copies=0, users=0),
+    ]
+    assert [response.number for response in client.said(InfoResponse)] == [7]
+
+
+def test_of_very_many_objects_the_largest_are_described(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.insight.census.OBJECTS_MOST", 2)
+    client = simulation.client()
+    for size in (3, 5, 1, 4):
+        client.create(bytes(size), f"of {size}")
+    ask(simulation, client, InfoRequest(1, detailed=OBJECTS))
+    assert [info.size_bytes for info in client.said(ObjectInfo)] == [5, 4]

@@ -116,6 +116,12 @@ struct StateAgent {
   seenMs @12 :Data;               # UInt32 column: how long ago it was heard last
   isLeaving @13 :Data;            # byte column: 1 = it drains; 2 = its connection is lost, and it is awaited
   workers @14 :List(Data);        # rows of 40 bytes, see README.md; empty: not known
+  hotBytes @15 :Data;              # UInt64 column: shared memory that counts for its values
+  hotMostBytes @16 :Data;          # UInt64 column: how much all agents of its user on its host may have
+  coldBytes @17 :Data;             # UInt64 column: its values on disk
+  coldMostBytes @18 :Data;         # UInt64 column: how much all of these agents may have there; 0 = none
+  spilledBytes @19 :Data;          # UInt64 column: what it has written there since its start
+  readBytes @20 :Data;             # UInt64 column: what it has read back from there
 }
 
 struct StateProcessors {
@@ -236,6 +242,8 @@ struct StateObject {
   copies @5 :Data;         # UInt32 column: nodes that have a copy
   users @6 :Data;          # UInt32 column: open tasks that need it
   isShared @7 :Data;       # byte column: 1 = its bytes are in memory that its client shares with processes of its host
+  kind @8 :Data;           # byte column: as in ObjectInfo of client.capnp
+  place @9 :Data;          # byte column: as in ObjectInfo
 }
 
 struct StateEvent {

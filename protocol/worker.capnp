@@ -267,6 +267,12 @@ struct AgentState {
   bins @10 :List(Data);         # rows of 32 bytes, for workers that ended a run since the report before
   functions @11 :List(Data);    # rows of 164 bytes, for functions of which a run ended since the report before, or is here
   runs @12 :List(Data);         # rows of 32 bytes: the runs that execute, those that began first
+  hotBytes @13 :Data;            # UInt64 column: shared memory that counts for its values
+  hotMostBytes @14 :Data;        # UInt64 column: how much all agents of its user on its host may have
+  coldBytes @15 :Data;           # UInt64 column: its values on disk
+  coldMostBytes @16 :Data;       # UInt64 column: how much all of these agents may have there; 0 = none
+  spilledBytes @17 :Data;        # UInt64 column: what it has written there since its start
+  readBytes @18 :Data;           # UInt64 column: what it has read back from there
 }
 
 struct RunQuestion {

@@ -160,6 +160,8 @@ class Link(Actor):
             socket.gethostname(), config.engine, asked, len(names), session_state.ledger, self._outputs.reported
         )
         self._watch.shown = self._n_open
+        if values is not None:
+            self._watch.gauges = values.gauges
 
     def on_start(self) -> None:
         self._connection.start()

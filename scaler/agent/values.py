@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
-from scaler.store.store import Store
+from scaler.store.store import Gauges, Store
 from scaler.wire.messages.worker import RunResult, RunTask
 
 
@@ -32,6 +32,8 @@ class Values:
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """how others find a value"""
+        self.gauges: Callable[[], Gauges] = store.gauges
+        """what the store holds, for viewers"""
 
     def take(self, result: RunResult) -> RunResult:
         """Keep the frames of a result, in the place of what had this id. Return the result with their location; as it

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.tally import BUCKETS, Bin, Tally
@@ -21,6 +21,7 @@ from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import CpuMeter, host_free_bytes, peak_bytes
+from scaler.store.store import Gauges
 from scaler.wire.messages.common import RunState
 from scaler.wire.messages.monitor import (
     BIN_ROW,
@@ -106,6 +107,8 @@ class Watch:
         self._reported = reported
         self.shown = count
         """so many workers, the first ones, have rows: the others take no tasks now"""
+        self.gauges: Callable[[], Gauges] = Gauges
+        """what the agent's store holds"""
         self._parts = Part(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
@@ -172,6 +175,7 @@ class Watch:
             _bin_rows(bins, short) if parts & Part.BINS else b"",
             _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",
             _run_rows(view, short) if parts & Part.RUNS else b"",
+            *self.gauges(),
         )
 
     def _own_cpu(self, now: float) -> int:

@@ -174,11 +174,29 @@ def _of_agents(model: Model) -> Iterator[Metric]:
         ("scaler_agent_cpu_cores", "Cores that an agent uses", lambda each: each.cpu_permille / 1000),
         ("scaler_agent_resident_memory_bytes", "Resident memory of an agent", lambda each: each.rss_bytes),
         ("scaler_agent_host_free_memory_bytes", "Memory that its host has left", lambda each: each.free_bytes),
+        ("scaler_agent_values_memory_bytes", "Shared memory that counts for its values", lambda each: each.hot_bytes),
+        (
+            "scaler_agent_values_memory_limit_bytes",
+            "How much all agents of its user on its host may have",
+            lambda each: each.hot_most_bytes,
+        ),
+        ("scaler_agent_values_disk_bytes", "Its values on disk", lambda each: each.cold_bytes),
+        (
+            "scaler_agent_values_disk_limit_bytes",
+            "How much all agents of its user on its host may have there",
+            lambda each: each.cold_most_bytes,
+        ),
         ("scaler_agent_lag_seconds", "How long a message takes to it and back", lambda each: each.lag_us / 1e6),
         ("scaler_agent_seen_seconds", "How long ago it was heard last", lambda each: each.seen_ms / 1000),
     )
     for name, text, value in values:
         yield _gauges(name, text, ["agent", "host"], [(names, value(each)) for names, each in rows])
+    spilled = [(names, each.spilled_bytes) for names, each in rows]
+    text = "Bytes of values that an agent has written to its disk"
+    yield _counters("scaler_agent_values_spilled_bytes", text, ["agent", "host"], spilled)
+    read = [(names, each.read_bytes) for names, each in rows]
+    text = "Bytes of values that it has read back from there"
+    yield _counters("scaler_agent_values_read_bytes", text, ["agent", "host"], read)
 
 
 def _of_workers(model: Model) -> Iterator[Metric]:

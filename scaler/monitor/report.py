@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from scaler.monitor.model.model import Model
+from scaler.monitor.model.values import values_by_host
 from scaler.monitor.model.verdict import verdict
 from scaler.monitor.model.workers import Worker, percentile_us
 
@@ -34,6 +36,7 @@ def report(model: Model, now: float) -> dict[str, Any]:
         "clients": _clients(model),
         "functions": _functions(model),
         "failures": _failures(model),
+        "values": {host: asdict(values) for host, values in values_by_host(model.agents.values()).items()},
         "workers": [_worker(model, worker) for worker in model.workers],
         "workers_total": model.worker_count,
     }

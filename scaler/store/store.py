@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import NamedTuple
 
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
@@ -34,6 +35,26 @@ logger = logging.getLogger(__name__)
 DISK_REST_SECONDS = 5.0
 """After an error of the disk nothing is written to it for so long."""
 RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of its cluster"
+
+
+class Gauges(NamedTuple):
+    """What a store holds, and may hold, in bytes.
+
+    Attributes:
+        hot: shared memory that counts for it.
+        hot_most: for all stores of this user on this host.
+        cold: its values on disk.
+        cold_most: for all stores of this user on this host; 0: there is no disk.
+        spilled: what it has written there.
+        read: what it has read back.
+    """
+
+    hot: int = 0
+    hot_most: int = 0
+    cold: int = 0
+    cold_most: int = 0
+    spilled: int = 0
+    read: int = 0
 
 
 @dataclass(slots=True)
@@ -93,8 +114,15 @@ class Store:
         self._writing: tuple[ObjectId, Writing] | None = None
         self._disk_rests_until = float("-inf")
         self.cold_bytes = 0
+        self._spilled_bytes = self._read_bytes = 0
 
     # What there is
+
+    def gauges(self) -> Gauges:
+        """Return what it holds and may hold, for viewers."""
+        cold_most = 0 if self._folder is None else self.cold_most
+        own = self.hot_bytes, self.hot_most, self.cold_bytes, cold_most
+        return Gauges(*own, self._spilled_bytes, self._read_bytes)
 
     def __contains__(self, object_id: ObjectId) -> bool:
         return object_id in self._hot or object_id in self._small or object_id in self._cold
@@ -290,6 +318,7 @@ class Store:
         value = _Cold(list(writing.block.sizes), writing.block.n_bytes, writing.checksum)
         self._cold[object_id] = value
         self.cold_bytes += value.n_bytes
+        self._spilled_bytes += value.n_bytes
         self._remove(object_id)
         self._say()
 
@@ -341,6 +370,7 @@ class Store:
             self._folder.read(object_id, block, value.checksum)
         finally:
             self._forget_file(object_id)
+        self._read_bytes += value.n_bytes
         self._add(object_id, block)
 
     def _forget_file(self, object_id: ObjectId) -> None:

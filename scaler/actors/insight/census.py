@@ -16,7 +16,7 @@ from heapq import nlargest
 from itertools import islice
 
 from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
-from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.actors.objects.object_store import ObjectTable
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox
@@ -43,8 +43,6 @@ DESCRIPTIONS_MOST = 16
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
 """Of the objects of a client the largest are described; of very many not all are looked at."""
-_VALUE, _FUNCTION, _ARGUMENT, _RESULT = range(4)
-_HERE, _AT_CLIENT, _AT_AGENT, _LOST = range(4)
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
@@ -232,25 +230,9 @@ def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[Obj
             number,
             object_id,
             stored.name,
-            _kind_of(stored, client),
-            _place_of(stored),
+            stored.kind_for(client),
+            stored.place,
             min(_UINT64_MOST, stored.size_bytes),
             len(table.copies.hosts.get(object_id, ())),
             min(_UINT32_MOST, table.users.get(ObjectId(object_id), 0)),
         )
-
-
-def _kind_of(stored: StoredObject, client: ClientId) -> int:
-    if stored.is_function:
-        return _FUNCTION
-    if client not in stored.holders:
-        return _ARGUMENT
-    return _VALUE if stored.name else _RESULT
-
-
-def _place_of(stored: StoredObject) -> int:
-    if stored.lost:
-        return _LOST
-    if stored.lease is not None or stored.is_with_host:
-        return _AT_AGENT
-    return _AT_CLIENT if stored.location else _HERE

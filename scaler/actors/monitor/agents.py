@@ -90,6 +90,8 @@ class Agents:
             min(_UINT32_MOST, int(1000 * max(0.0, now - peer.heard_at))),
             _DRAINS if agent.is_draining else 0 if peer.connection else _AWAY,
             state.workers,
+            *(state.hot_bytes, state.hot_most_bytes, state.cold_bytes, state.cold_most_bytes),
+            *(state.spilled_bytes, state.read_bytes),
         )
 
     def processors(self) -> Shown:

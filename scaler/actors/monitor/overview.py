@@ -152,4 +152,6 @@ class Objects:
             len(self._table.copies.hosts.get(object_id, ())),
             min(_UINT32_MOST, self._table.users.get(object_id, 0)),
             int(bool(stored.location)),
+            stored.kind_for(owner),
+            stored.place,
         )

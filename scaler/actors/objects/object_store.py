@@ -63,6 +63,9 @@ from scaler.wire.session.lost_frames import LostFrames
 LATE_SECONDS = 2.5
 """How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
 
+_VALUE, _FUNCTION, _ARGUMENT, _RESULT = range(4)
+_HERE, _AT_CLIENT, _AT_AGENT, _LOST = range(4)
+
 
 LOST_MOST = 1024
 """So many lost results are remembered, for who asks for one before it hears that it is lost."""
@@ -115,6 +118,23 @@ class StoredObject:
     def is_with_host(self) -> bool:
         """Whether an agent has the bytes and shares no location."""
         return self.frames == () and not self.location and self.source is not None
+
+    def kind_for(self, client: ClientId | None) -> int:
+        """Return what it is for one of its owners: `ObjectInfo.kind`."""
+        if self.is_function:
+            return _FUNCTION
+        if client is not None and client not in self.holders:
+            return _ARGUMENT
+        return _VALUE if self.name else _RESULT
+
+    @property
+    def place(self) -> int:
+        """Where its bytes are: `ObjectInfo.place`."""
+        if self.lost:
+            return _LOST
+        if self.lease is not None or self.is_with_host:
+            return _AT_AGENT
+        return _AT_CLIENT if self.location else _HERE
 
     @property
     def size_bytes(self) -> int:

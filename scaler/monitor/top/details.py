@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scaler.monitor import units
 from scaler.monitor.model.model import Model
+from scaler.monitor.model.values import HostValues, values_by_host
 from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.view import Target
@@ -244,6 +245,15 @@ def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
     ]
 
 
+def _values(values: HostValues) -> Iterator[str]:
+    yield f"values    {units.size(values.hot)} in memory of {units.size(values.hot_most or None)} that they may have"
+    if values.cold_most:
+        on_disk = f"{units.size(values.cold)} on disk of {units.size(values.cold_most)}"
+        yield f"          {on_disk}, {units.size(values.spilled)} written, {units.size(values.read)} read"
+    else:
+        yield "          no disk for values: --spill-folder of its cluster names a place"
+
+
 def _host(model: Model, key: Any) -> Details:
     mine = [worker for worker in model.workers if worker.host == key]
     agents = {worker.agent.agent: worker.agent for worker in mine}
@@ -254,6 +264,7 @@ def _host(model: Model, key: Any) -> Details:
         )
         for agent in agents.values()
     ]
+    lines += [DetailLine(line) for line in _values(values_by_host(agents.values()).get(key, HostValues()))]
     lines += [DetailLine(""), DetailLine("workers", grid.BOLD)]
     lines += [
         DetailLine(

@@ -123,6 +123,12 @@ class StateAgent:
     seen_ms: U32 = 0
     is_leaving: U8 = 0
     workers: Bytes = b""
+    hot_bytes: U64 = 0
+    hot_most_bytes: U64 = 0
+    cold_bytes: U64 = 0
+    cold_most_bytes: U64 = 0
+    spilled_bytes: U64 = 0
+    read_bytes: U64 = 0
 
 
 @travels(SCHEDULER_TO_MONITOR)
@@ -252,6 +258,8 @@ class StateObject:
     copies: U32 = 0
     users: U32 = 0
     is_shared: U8 = 0
+    kind: U8 = 0
+    place: U8 = 0
 
 
 @travels(SCHEDULER_TO_MONITOR)

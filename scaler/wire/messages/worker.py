@@ -348,3 +348,9 @@ class AgentState:
     bins: Annotated[bytes, "bytes", Rows.of(BIN_ROW.size)] = b""
     functions: Annotated[bytes, "bytes", Rows.of(FUNCTION_ROW.size)] = b""
     runs: Annotated[bytes, "bytes", Rows.of(RUN_ROW.size)] = b""
+    hot_bytes: U64 = 0
+    hot_most_bytes: U64 = 0
+    cold_bytes: U64 = 0
+    cold_most_bytes: U64 = 0
+    spilled_bytes: U64 = 0
+    read_bytes: U64 = 0

@@ -85,8 +85,10 @@ def test_the_least_recently_used_value_goes_cold_and_comes_back(bench: Callable[
     assert b.store.hot_bytes == 3 * OWN
     b.check(1, OWN - 64)
     assert b.files() == []
+    assert b.store.gauges()[2:] == (0, 1 << 40, OWN, OWN), "written and read back"
     b.settle()
     assert b.files() == [2]
+    assert b.store.gauges() == (3 * OWN, 3 * OWN, OWN, 1 << 40, 2 * OWN, OWN)
     for number in range(4):
         b.check(number, OWN - 64)
 

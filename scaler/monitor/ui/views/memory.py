@@ -1,9 +1,11 @@
-"""Memory: of scheduler, agents and worker processes over time, and the largest stored objects."""
+"""Memory: of scheduler, agents and worker processes over time, what each host keeps, and the largest stored objects."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from scaler.monitor.model.values import values_by_host
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import plain, series
 from scaler.monitor.ui.views.wish import Sent, Wish
@@ -27,6 +29,8 @@ def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
         row = hosts[worker.host]
         row["workers"] += 1
         row["processes"] += worker.rss_bytes or 0
+    for host, values in values_by_host(model.agents.values()).items():
+        hosts[host] |= asdict(values)
     ordered = sorted(hosts.values(), key=lambda row: row["free"] or 0)
     objects = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
     shown, total = model.shown_and_total("objects")

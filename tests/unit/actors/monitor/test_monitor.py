@@ -214,7 +214,7 @@ def test_what_no_worker_can_take_and_what_waits_for_inputs_is_counted_apart(
     assert set(waits_for.values()) == {"no worker can take it", "no room"}
 
 
-def say_state(agent: SimulatedAgent, simulation: Simulation, **parts: bytes) -> None:
+def say_state(agent: SimulatedAgent, simulation: Simulation, **parts: Any) -> None:
     agent.say(AgentState("host", "processes", 4711, **parts))
     simulation.run()
 
@@ -237,6 +237,17 @@ def test_rows_of_workers_are_handed_on_as_they_came(simulation: Simulation, boar
     board.shown.clear()
     simulation.advance(2.0)
     assert board.take(StateBins) == []
+
+
+def test_what_an_agent_keeps_is_handed_on(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(1)
+    board.want("workers")
+    names = ("hot_bytes", "hot_most_bytes", "cold_bytes", "cold_most_bytes", "spilled_bytes", "read_bytes")
+    kept = dict(zip(names, range(1, 7), strict=True))
+    say_state(agent, simulation, **kept)
+    simulation.advance(2.0)
+    (state,) = board.take(StateAgent)
+    assert {name: getattr(state, name) for name in names} == kept
 
 
 def test_agents_are_asked_when_they_come_and_when_they_come_back(simulation: Simulation, board: Board) -> None:

@@ -6,6 +6,8 @@ import { bytes, count } from "../format.js";
 import { prefs, set } from "../prefs.js";
 
 const windows = [300, 1800, 21600, 86400, 604800];
+const kinds = ["value", "function", "argument", "result"];
+const places = ["at the scheduler", "shared by its client", "with its agent", "lost"];
 const words = { 300: "5 min", 1800: "30 min", 21600: "6 h", 86400: "1 d", 604800: "7 d" };
 
 export default function memory(app) {
@@ -23,18 +25,27 @@ export default function memory(app) {
   const used = (row) => (row.free
     ? gauge(row.processes / (row.processes + row.free), bytes(row.processes))
     : bytes(row.processes));
+  const part = (held, most) => (most ? gauge(held / most, `${bytes(held)} of ${bytes(most)}`) : bytes(held));
   const hosts = table({ label: "Hosts", key: (row) => row.host, columns: [
     { title: "Host", cell: (row) => row.host }, { title: "Workers", num: true, cell: (row) => count(row.workers) },
     { title: "Worker processes", num: true, cell: used },
     { title: "Agents", num: true, narrow: false, cell: (row) => bytes(row.agents) },
     { title: "Host has free", num: true, cell: (row) => bytes(row.free) }] });
+  const values = table({ label: "Values on hosts", key: (row) => row.host, columns: [
+    { title: "Host", cell: (row) => row.host },
+    { title: "In memory", num: true, cell: (row) => part(row.hot, row.hot_most) },
+    { title: "On disk", num: true, cell: (row) => (row.cold_most ? part(row.cold, row.cold_most) : "no disk") },
+    { title: "Written", num: true, narrow: false, cell: (row) => bytes(row.spilled) },
+    { title: "Read back", num: true, narrow: false, cell: (row) => bytes(row.read) }] });
   const objects = table({ label: "Objects", key: (row) => row.id, columns: [
-    { title: "Object", cell: (row) => row.name || row.id },
-    { title: "Size", num: true, cell: (row) => `${bytes(row.size)}${row.is_shared ? ", shared memory" : ""}` },
+    { title: "Object", cell: (row) => `${kinds[row.kind]} ${row.name || row.id}` },
+    { title: "Size", num: true, cell: (row) => bytes(row.size) },
+    { title: "Where", narrow: false, cell: (row) => places[row.place] },
     { title: "Copies", num: true, cell: (row) => count(row.copies) },
-    { title: "Needed by open tasks", num: true, narrow: false, cell: (row) => count(row.users) }] });
+    { title: "Readers", num: true, narrow: false, cell: (row) => count(row.users) }] });
   const hostTitle = h("h2"), objectTitle = h("h2"), none = muted();
   const element = h("div", {}, bar(buttons, scale), chart.element,
+    panel(h("h2", {}, "Values on hosts, of what they may keep"), values.element),
     h("div", { class: "grid" }, panel(hostTitle, hosts.element), panel(objectTitle, objects.element, none)));
   function label() {
     press(window);
@@ -45,6 +56,7 @@ export default function memory(app) {
   function update(data) {
     chart.update(data.series, data.series.full ? Math.max(1, data.series.columns.scheduler.length) : undefined);
     hosts.update(data.hosts);
+    values.update(data.hosts);
     objects.update(data.objects);
     const some = data.hosts_total > data.hosts.length ? `: ${data.hosts.length} of ${count(data.hosts_total)}` : "";
     say(hostTitle, `Hosts${some}, the least free memory first`);

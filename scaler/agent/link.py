@@ -157,11 +157,9 @@ class Link(Actor):
         if self._n_open < len(names):
             session_state.closed = len(names) - self._n_open
         self._watch = Watch(
-            socket.gethostname(), config.engine, asked, len(names), session_state.ledger, self._outputs.reported
+            socket.gethostname(), config.engine, asked, len(names), session_state.ledger, self._outputs.reported, values
         )
         self._watch.shown = self._n_open
-        if values is not None:
-            self._watch.gauges = values.gauges
 
     def on_start(self) -> None:
         self._connection.start()

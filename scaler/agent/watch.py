@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.tally import BUCKETS, Bin, Tally
+from scaler.agent.values import Values
 from scaler.executors.messages import ProcessNow, SayRuns, View
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
@@ -88,6 +89,7 @@ class Watch:
         names: how many workers there are.
         ledger: their tasks.
         reported: of each worker, the task that has reported last how far it is, and when.
+        values: of the agent, of whose store the report says what it holds.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Watch:
         count: int,
         ledger: Ledger,
         reported: Mapping[int, tuple[TaskId, float]],
+        values: Values | None = None,
     ) -> None:
         self._host = host
         self._engine = engine
@@ -107,8 +110,7 @@ class Watch:
         self._reported = reported
         self.shown = count
         """so many workers, the first ones, have rows: the others take no tasks now"""
-        self.gauges: Callable[[], Gauges] = Gauges
-        """what the agent's store holds"""
+        self._gauges = Gauges if values is None else values.gauges
         self._parts = Part(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
@@ -175,7 +177,7 @@ class Watch:
             _bin_rows(bins, short) if parts & Part.BINS else b"",
             _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",
             _run_rows(view, short) if parts & Part.RUNS else b"",
-            *self.gauges(),
+            *self._gauges(),
         )
 
     def _own_cpu(self, now: float) -> int:

@@ -290,9 +290,8 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
     of_client, of_future = asyncio.run(shown())
     both = {
         *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "job", "jobs", "logs", "map"),
-        *("map_unordered", "start"),
-        *("options", "restart_workers", "run_on_all", "send_object", "shutdown", "starmap", "story", "submit", "trace"),
-        *("upload", "wait_for_workers", "workers"),
+        *("map_unordered", "objects", "options", "restart_workers", "run_on_all", "send_object", "shutdown"),
+        *("starmap", "start", "story", "submit", "trace", "upload", "wait_for_workers", "workers"),
     }
     assert {name for name in of_client if not name.startswith("_")} == {*both, "connect"}
     of_asyncio = {name for name in dir(asyncio.Future) if not name.startswith("_")}

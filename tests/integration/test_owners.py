@@ -47,8 +47,14 @@ def test_shares_of_two_to_one_hold_however_many_sessions_an_owner_has(site: Site
         of_alice = stack.enter_context(Client(site.address, key_file=alice))
         of_bob = [stack.enter_context(Client(site.address, key_file=bob)) for _ in range(sessions)]
         of_alice.submit(spend, 0.0).result(timeout=60)  # a worker is there, and has the function
+        gate = site.elsewhere / "open"
+        first = of_alice.submit(wait_for_file, str(gate))  # until all others are there
         mine = [of_alice.submit(spend, TASK_SECONDS) for _ in range(TASKS)]
         theirs = [each.submit(spend, TASK_SECONDS) for _ in range(TASKS // sessions) for each in of_bob]
+        last = [mine[-1], *theirs[-sessions:]]
+        wait_until(lambda: all(each.story().waits_for == "no room" for each in last), "all are at the scheduler")
+        gate.touch()
+        assert first.result(PATIENCE_SECONDS) == "done"
         ends = [sorted(future.result(timeout=120) for future in some) for some in (mine, theirs)]
     begin = max(each[40] for each in ends)
     end = min(each[-1] for each in ends)
@@ -72,11 +78,13 @@ def test_tasks_over_a_quota_wait_and_say_why_and_go_on(site: Site) -> None:
     alice = site.allow("alice", "client", "--tasks", "2")
     site.cluster()
     gate = site.elsewhere / "open"
-    with Client(site.address, key_file=alice) as client, Client(site.address, key_file=alice) as other:
+    with ExitStack() as stack:
+        client = stack.enter_context(Client(site.address, key_file=alice))
         held = [client.submit(wait_for_file, str(gate)) for _ in range(2)]
-        wait_until(
-            lambda: {each.story().waits_for for each in held} <= {"worker", "no room"}, "the first two are there"
-        )
+        here = {"worker", "no room"}
+        wait_until(lambda: all(each.story().waits_for in here for each in held), "the first two are there")
+        # Only now: clients of one owner share its quota as windows, and a window of one would hold the second task.
+        other = stack.enter_context(Client(site.address, key_file=alice))
         third = other.submit(pow, 2, 10)
         found = wait_until(lambda: (story := third.story()).waits_for == "quota" and story, "the quota is full")
         assert found.sentence.startswith("its owner, alice, has 2 open tasks, and may have 2; it starts when")

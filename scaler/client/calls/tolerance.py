@@ -5,7 +5,9 @@ Used by the maps of both clients, in the thread that reads results. Must never: 
 
 from __future__ import annotations
 
-from scaler.errors import TooManyFailuresError
+from scaler.errors import TooManyFailuresError, has_ended_a_task
+
+__tracebackhide__ = has_ended_a_task
 
 LEAST_ENDED = 100
 """A part of those that have ended counts from so many on."""

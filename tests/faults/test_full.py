@@ -51,9 +51,8 @@ def test_workers_wait_until_results_are_read_and_all_of_them_are_right(
         done = [future for future in futures if future.done()]
         assert len(done) < 16
         assert shared_memory_of(agent.pid) <= MEMORY_BYTES + 4 * WORKERS * VALUE_BYTES
-        waiting = [future for future in futures if not future.done()]
         full = "memory and disk for values are full"
-        wait_until(lambda: any(full in future.explain() for future in waiting[:6]), "it is explained")
+        wait_until(lambda: any(full in each.explain() for each in futures if not each.done()), "it is explained")
         assert ends(*(future.result(120) for future in futures)) == [(number, VALUE_BYTES) for number in range(30)]
         agent.wait_for("all workers go on")
         futures.clear()

@@ -64,6 +64,7 @@ def test_the_first_fork_server_is_a_fork_of_its_agent_and_any_other_a_program_of
         [fork_server] = agent.children()
         assert fork_server.cmdline() == agent.cmdline()
         fork_server.kill()
+        fork_server.wait(60)
         assert client.submit(pow, 2, 3).result(60) == 8
         [another] = agent.children()
         assert "fork_server" in " ".join(another.cmdline())

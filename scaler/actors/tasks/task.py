@@ -150,7 +150,10 @@ class TaskActor(Actor):
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
-        if self._worker is not None:  # a row: what it was a part of has said all this
+        if self._worker is not None:  # a row: what it was a part of has said all this, but to nobody who follows it
+            if context.events.followed is not None:
+                self._tell_if_followed(SUBMITTED)
+                self._tell_if_followed(ASSIGNED, self._worker)
             return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))

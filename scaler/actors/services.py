@@ -47,6 +47,8 @@ class Options(Protocol):
 
     def retry_reason(self, failure: bytes) -> str: ...
 
+    def said_again(self) -> bytes: ...
+
 
 class Audit(Protocol):
     """Says one thing that is to be kept: the event, whose it is, and what else is known."""

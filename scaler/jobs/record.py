@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -143,6 +144,7 @@ class JobRecord:
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{folder} holds no whole job: {error!r}") from None
         self._read_ranges()
+        self._read_marks()
 
     @classmethod
     def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
@@ -213,6 +215,7 @@ class JobRecord:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._read_ranges()
+        self._read_marks()
         known = dict(self._connection.execute("SELECT key, value FROM job WHERE key IN ('state','reason','is_sealed')"))
         self.state, self.reason, self.is_sealed = known["state"], known["reason"], bool(known["is_sealed"])
 
@@ -245,6 +248,20 @@ class JobRecord:
         self._set("is_sealed", 1)
         self.is_sealed = True
 
+    def mark(self, rows: Iterable[int]) -> None:
+        """Note that these rows may begin from now on. A row that ends is marked no longer."""
+        self.marked.update(rows)
+        self._keep_marks()
+
+    def _keep_marks(self) -> None:
+        block = struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked))
+        self._connection.execute("INSERT OR REPLACE INTO job VALUES ('marked', ?)", (block,))
+
+    def _read_marks(self) -> None:
+        found = self._connection.execute("SELECT value FROM job WHERE key = 'marked'").fetchone()
+        block = found[0] if found else b""
+        self.marked: set[int] = set(struct.unpack(f"<{len(block) // 8}Q", block))
+
     def add_results(self, results: Sequence[Result]) -> int:
         """Keep how rows have ended. Return how many of them had not ended before."""
         execute, before = self._connection.execute, self._connection.total_changes
@@ -268,6 +285,9 @@ class JobRecord:
                 self._count(first, done, failed)
         if n_added:
             self._set("changed", time.time())
+        if self.marked:
+            self.marked.difference_update(each.row for each in results)
+            self._keep_marks()
         return n_added
 
     def reopen_failed(self) -> list[int]:

@@ -19,7 +19,7 @@ import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.config import ConfigError
-from scaler.errors import JobConflictError, JobError, TooManyFailuresError
+from scaler.errors import JobConflictError, JobError, TaskNotFoundError, TooManyFailuresError
 from tests.support.processes import command, free_address, wait_until
 
 
@@ -41,6 +41,13 @@ def noted(file: str, x: int, seconds: float) -> int:
     time.sleep(seconds)
     with Path(file).open("a") as ran:
         ran.write(f"{x}\n")
+    return x
+
+
+def begun(file: str, x: int, seconds: float) -> int:
+    with Path(file).open("a") as ran:
+        ran.write(f"{x}\n")
+    time.sleep(seconds)
     return x
 
 
@@ -274,7 +281,7 @@ def test_a_folder_without_room_refuses_new_jobs_and_pauses_running_ones(tmp_path
 
 PROGRAM = """
 import sys
-from tests.integration.test_jobs import noted
+from tests.integration.test_jobs import begun, noted
 from scaler import Client
 
 address, file, seconds, count, how = sys.argv[1:]
@@ -282,6 +289,9 @@ items = [(file, x, float(seconds)) for x in range(int(count))]
 with Client(address) as client:
     if how == "map":
         print(client.map(noted, items, job="prices") == list(range(int(count))), flush=True)
+    elif how == "once":
+        client.options(at_most_once=True).start(begun, items, name="prices")
+        print("started", flush=True)
     else:
         client.start(noted, items, name="prices")
         print("started", flush=True)
@@ -290,6 +300,8 @@ with Client(address) as client:
 
 class Cluster:
     """A scheduler with a folder, a cluster, and programs, each of which may be killed."""
+
+    client_timeout_seconds = 60.0
 
     def __init__(self, place: Path) -> None:
         self.address, self.place, self.ran = free_address(), place, place / "ran"
@@ -305,7 +317,8 @@ class Cluster:
     def start_scheduler(self) -> None:
         with (self.place / "scheduler.log").open("a") as log:
             self._scheduler = subprocess.Popen(
-                [sys.executable, "-m", "scaler.cli.scheduler", self.address, "--keep", str(self.place / "jobs")],
+                [sys.executable, "-m", "scaler.cli.scheduler", self.address, "--keep", str(self.place / "jobs"),
+                 "--client-timeout-seconds", str(self.client_timeout_seconds)],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
@@ -425,3 +438,40 @@ def test_a_job_outlives_its_program_and_its_scheduler(cluster: Cluster) -> None:
     after = counts(cluster.ran)
     assert {row: after[row] for row in before} == dict(before)  # acknowledged rows never run again
     assert set(after) == set(range(1000))
+
+
+@pytest.mark.faults
+def test_rows_that_may_run_once_never_run_twice_whatever_dies(cluster: Cluster) -> None:
+    cluster.client_timeout_seconds = 3.0  # so long a new scheduler waits for agents that may have them
+    assert cluster.program(0.02, 300, "once").communicate(timeout=120)[0].strip() == "started"
+    deaths = 3
+    for death in range(1, deaths + 1):
+        run_for(cluster, 40 * death)
+        cluster.kill(cluster._scheduler)
+        cluster.kill(cluster._cluster)
+        cluster.start_scheduler()
+        cluster.start_cluster()
+    with Client(cluster.address) as client:
+        job = client.job("prices")
+        ended = job.wait(120)
+        failures = {each.row: each.error for each in job.failures()}
+    after = counts(cluster.ran)
+    assert set(after.values()) == {1}
+    assert ended.done + ended.failed == 300
+    assert set(range(300)) - set(after) <= set(failures)  # what has not begun has failed, and all others have run
+    assert 1 <= len(failures) <= 4 * deaths  # two workers: at most four rows are marked
+    assert all(type(error) is TaskNotFoundError for error in failures.values())
+
+
+@pytest.mark.faults
+def test_rows_that_may_run_once_go_on_at_their_agent_while_the_scheduler_dies(cluster: Cluster) -> None:
+    cluster.client_timeout_seconds = 5.0
+    assert cluster.program(0.5, 10, "once").communicate(timeout=120)[0].strip() == "started"
+    run_for(cluster, 1)
+    cluster.kill_scheduler()
+    with Client(cluster.address) as client:
+        job = client.job("prices")
+        ended = job.wait(120)
+    after = counts(cluster.ran)
+    assert set(after.values()) == {1}
+    assert ended.done == len(after) >= 10 - 2  # the two that ran are adopted, and so are those that the agent has

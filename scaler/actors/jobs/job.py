@@ -26,6 +26,7 @@ from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject
 from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
 from scaler.actors.services import Services
 from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
 from scaler.jobs.record import CANCELED, DONE, OPEN, STOPPED, JobRecord, Object, Result
@@ -39,8 +40,9 @@ logger = logging.getLogger(__name__)
 WINDOW_ROWS = 8192
 """The most rows that are said at once: their actors take memory, and their agents must be known to a new scheduler."""
 
-ONCE_ROWS = 64
-"""The same for `at_most_once`: after a restart these may have begun."""
+ONCE_PER_WORKER, ONCE_LEAST = 2, 4
+"""The same for `at_most_once`, for each worker, and at least: these are marked on disk, and after a restart those that no
+agent has are not run."""
 
 SAID_AT_ONCE = 256
 """So many rows are said in one turn."""
@@ -84,10 +86,12 @@ class JobActor(Actor):
         """whether the object store has its functions"""
         self._tasks: dict[int, ActorRef] = {}
         """the rows that were said, and have not ended"""
+        self._busy: set[int] = set()
+        """these, those that are being marked, and those whose results are not on disk"""
+        self._marks = dict.fromkeys(record.marked, True)
+        """for `at_most_once`: rows that are marked on disk, and whether they may have begun"""
         self._results: list[Result] = []
-        """of rows that have ended, and are not on disk"""
-        self._unwritten = 0
-        """how many of these the clerk has"""
+        """of rows that have ended, and that the clerk does not have"""
         self._readers: dict[ActorRef, None] = {}
         """sessions of clients without which it does not go on: an ordered set"""
         self._parked: list[JobAsked] = []
@@ -121,7 +125,7 @@ class JobActor(Actor):
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption)
         self._large = LargeResults(self.actor_ref, client_id, services.object_store)
         options = services.read_options(terms.options)
-        self._is_at_most_once = options.at_most_once
+        self._is_at_most_once, self._options_again = options.at_most_once, options.said_again()
         if adoption is not None:
             self.schedule(services.config.client_timeout_seconds, AgentsAreBack())
         self._load_objects()
@@ -166,12 +170,12 @@ class JobActor(Actor):
     def _go_on(self, _go_on: GoOn) -> None:
         self._is_going_on = False
         self._write_results()
-        window = ONCE_ROWS if self._is_at_most_once else WINDOW_ROWS
-        room = min(window - len(self._tasks) - len(self._results) - self._unwritten, SAID_AT_ONCE)
+        room = min(self._window() - len(self._busy), SAID_AT_ONCE)
         if room <= 0 or not self._may_go_on():
             return
-        taken = self._rows.take(room, self._tasks)
-        for row, arguments in taken:
+        taken = self._rows.take(room, self._busy)
+        self._busy.update(row for row, _ in taken)
+        for row, arguments in self._mark(taken) if self._is_at_most_once else taken:
             self._say(row, arguments)
         if taken:
             self._go_on_soon()
@@ -180,6 +184,34 @@ class JobActor(Actor):
         if first is not None and not self._is_loading:
             self._is_loading = True
             self._order(lambda: self._record.rows_of(first), partial(self._loaded, first))
+
+    def _window(self) -> int:
+        if not self._is_at_most_once:
+            return WINDOW_ROWS
+        usual = max(ONCE_LEAST, ONCE_PER_WORKER * self._services.directory.workers, len(self._marks))
+        return min(usual, WINDOW_ROWS)
+
+    def _mark(self, taken: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
+        """Have rows marked on disk, which are said after that. Return those that were marked before."""
+        new = [each for each in taken if each[0] not in self._marks]
+        if new:
+            rows = [row for row, _ in new]
+            self._order(lambda: self._record.mark(rows), partial(self._are_marked, new))
+        return [each for each in taken if each[0] in self._marks]
+
+    def _are_marked(self, taken: list[tuple[int, Row]], _nothing: None, error: BaseException | None) -> None:
+        rows = [row for row, _ in taken]
+        if error is None:
+            self._marks.update(dict.fromkeys(rows, False))
+        if error is None and self._may_go_on():
+            for row, arguments in taken:
+                self._say(row, arguments)
+            return
+        self._busy.difference_update(rows)
+        self._rows.begin_again()
+        if error is not None:
+            self._is_in_trouble(f"rows cannot be marked: {error}")
+        self._go_on_soon()
 
     def _loaded(self, first: int, arguments: list[Row] | None, error: BaseException | None) -> None:
         self._is_loading = False
@@ -193,8 +225,11 @@ class JobActor(Actor):
         terms = self.terms
         task_id = TaskId(terms.prefix + row.to_bytes(8, "big"))
         payload, object_ids, frames = arguments
+        options = self._options_again if self._marks.get(row) else terms.options
+        if self._is_at_most_once:
+            self._marks[row] = True
         task = Task(
-            task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, terms.options,
+            task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, options,
             self._context.account, 1, frames,
         )  # fmt: skip
         self._tasks[row] = self.spawn(TaskActor(task, self._context))
@@ -217,18 +252,26 @@ class JobActor(Actor):
 
     @handles(ObjectResponse)
     def _large_is_here(self, response: ObjectResponse) -> None:
-        """The bytes of a large result have come from its agent, or are lost: then its row runs again."""
+        """The bytes of a large result have come from its agent, or are lost."""
         task_id = TaskId(response.object_id)
         frames = self._large.come(response)
         if frames is not None:
             self._keep(task_id, TaskStatus.SUCCESS, frames)
         else:
-            self._take_back(self._row_of(task_id))
+            self._make_again(task_id)
 
     @handles(ObjectLost)
     def _large_is_lost(self, lost: ObjectLost) -> None:
         if self._large.lose(lost.object_id):
-            self._take_back(self._row_of(TaskId(lost.object_id)))
+            self._make_again(TaskId(lost.object_id))
+
+    def _make_again(self, task_id: TaskId) -> None:
+        """A large result is gone, and its row runs again if it may."""
+        if self._is_at_most_once:
+            reason = f"its result was lost before it was on disk{NOT_AGAIN}"
+            self._keep(task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
+        else:
+            self._take_back(self._row_of(task_id))
 
     @handles(SupplyObject)
     def _supply(self, _supply: SupplyObject) -> None:
@@ -239,6 +282,7 @@ class JobActor(Actor):
 
     def _take_back(self, row: int) -> None:
         if self._tasks.pop(row, None) is not None:
+            self._busy.discard(row)
             self._rows.begin_again()
             self._go_on_soon()
 
@@ -257,7 +301,6 @@ class JobActor(Actor):
         if not self._results or self._trouble:
             return
         results, self._results = self._results, []
-        self._unwritten += len(results)
 
         def write() -> int:
             self._record.add_results(results)
@@ -266,13 +309,14 @@ class JobActor(Actor):
         self._order(write, partial(self._written, results))
 
     def _written(self, results: list[Result], size_bytes: int | None, error: BaseException | None) -> None:
-        self._unwritten -= len(results)
         if size_bytes is None:
             self._results = [*results, *self._results]
             self._is_in_trouble(f"results cannot be written: {error}")
             return
         self._note_size(size_bytes)
         for row, status, _ in results:
+            self._busy.discard(row)
+            self._marks.pop(row, None)
             if self._rows.end(row, is_failure=status != TaskStatus.SUCCESS):
                 self._log.append(row)
         self._look_at_failures()

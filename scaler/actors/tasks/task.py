@@ -250,6 +250,7 @@ class TaskActor(Actor):
             self._worker = None
             self._move(RECALLED, None, worker)
             if attempt == self._unwanted:
+                self._only_waited = self._state is READY
                 self._move(CANCEL)
 
     @handles(TaskSplit)

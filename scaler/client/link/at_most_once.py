@@ -56,4 +56,4 @@ def _begins_call(item: object) -> TypeGuard[Task | GraphTask]:
 
 
 def _marked(options: bytes) -> bytes:
-    return RunOptions.decode(options)._replace(was_submitted=True).encode()
+    return RunOptions.decode(options).said_again()

@@ -90,6 +90,10 @@ class RunOptions(NamedTuple):
         """Return the bytes for the column: none if all have their defaults."""
         return b"" if self == _DEFAULTS else _write(self)
 
+    def said_again(self) -> bytes:
+        """Return the bytes for a task that was submitted before."""
+        return self._replace(was_submitted=True).encode()
+
     @classmethod
     def decode(cls, data: bytes) -> RunOptions:
         """Return the options that a column holds.

@@ -145,6 +145,26 @@ def test_failed_rows_are_opened_again(record: JobRecord) -> None:
     assert record.problems() == []
 
 
+def test_marks_of_rows_come_back_until_these_have_ended(record: JobRecord) -> None:
+    add_rows(record, 0, 6)
+    for rows in ((0, 1, 2), (4,)):
+        record.begin()
+        record.mark(rows)
+        record.commit()
+    add_results(record, Result(1, 1, (b"no",)), Result(5, 0, (b"",)))
+    assert record.marked == {0, 2, 4}
+    record.begin()
+    record.mark([3])
+    record.roll_back()
+    assert record.marked == {0, 2, 4}
+    record.begin()
+    assert record.reopen_failed() == [1]
+    record.commit()
+    record = reopened(record)
+    assert record.marked == {0, 2, 4}  # row 1 may run again: somebody has asked for it
+    record.close()
+
+
 def test_a_state_has_a_reason(record: JobRecord) -> None:
     record.begin()
     record.move(CANCELED, "by its user")

@@ -1,0 +1,212 @@
+"""One job of which each row may run once, with a real record, and everybody else played by recorders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from scaler.actors.jobs.job import JobActor
+from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.messages.objects import ObjectLost
+from scaler.actors.messages.tasks import TaskAssigned, TaskReady
+from scaler.ids import ObjectId
+from scaler.jobs.clerk import Clerk
+from scaler.jobs.folder import JobFolder
+from scaler.jobs.record import JobRecord, JobTerms, Result
+from scaler.jobs.values import Row, pack_rows
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
+from tests.support.bench import Bench
+from tests.support.services import services
+
+ONCE = RunOptions(at_most_once=True).encode()
+TERMS = JobTerms("orders", "tester", b"12345678", b"f" * 16, "order", options=ONCE)
+ROWS = 20
+LEAST = 4
+
+
+def row_of(task_id: bytes) -> int:
+    return int.from_bytes(task_id[8:], "big")
+
+
+class Scene:
+    """A scheduler with one job. `restart` is its end and the beginning of the next one."""
+
+    def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS) -> None:
+        self.bench, self.place, self.terms = bench, place, terms
+        self.balancer, self.balancer_ref = bench.recorder()
+        self.adoption, self.adoption_ref = bench.recorder()
+        self.worker, self.worker_ref = bench.recorder()
+        self.folder = JobFolder(place)
+        record = self.folder.create(terms)
+        record.begin()
+        record.add_range(0, ROWS, b"", pack_rows([Row(b"%d" % row) for row in range(ROWS)]))
+        record.seal()
+        record.commit()
+        self.start(record, is_new=True)
+
+    def start(self, record: JobRecord, *, is_new: bool) -> None:
+        self.clerk = Clerk(has_thread=False)
+        shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40)
+        nobody = [self.bench.recorder()[1] for _ in range(2)]
+        parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref)
+        in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
+        ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
+        self.record, self.services = record, parts
+        self.actor = JobActor(record, OpenRows(record.ranges.values(), ended), shelf, parts, nobody[1], is_new)
+        self.job = self.bench.dispatcher.spawn(self.actor)
+
+    def restart(self) -> None:
+        """Nothing is said to anybody: so it is when a scheduler is killed."""
+        self.folder.close()
+        self.folder = JobFolder(self.place)
+        self.balancer.take()
+        self.adoption.take()
+        self.start(self.folder.open(self.folder.place_of("tester", "orders")), is_new=False)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Go on until nothing is left to do, for the clerk neither."""
+        for _ in range(20):
+            self.bench.run()
+            self.clerk.work()
+
+    def said(self) -> dict[int, TaskReady]:
+        """Return the rows that have come to the balancer, by number."""
+        return {row_of(each.spec.task_id): each for each in self.balancer.take(TaskReady)}
+
+    def marks_on_disk(self) -> set[int]:
+        other = JobRecord.open(self.record.folder, writing=False)
+        try:
+            return other.marked
+        finally:
+            other.close()
+
+    def results(self) -> dict[int, tuple[int, bytes]]:
+        other = JobRecord.open(self.record.folder, writing=False)
+        try:
+            return {each.row: (each.status, bytes(each.frames[0])) for each in other.results(0, ROWS, 2**40)}
+        finally:
+            other.close()
+
+    def run_row(self, ready: TaskReady) -> None:
+        """Have a worker run a row to its end."""
+        result = RunResult(ready.spec.task_id, 0, ready.attempt, TaskStatus.SUCCESS, b"well", 1, ())
+        self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}), result)
+
+
+@pytest.fixture
+def scene(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(bench, tmp_path / "jobs")
+    yield scene
+    scene.folder.close()
+
+
+def test_a_row_is_marked_on_disk_before_it_is_said(scene: Scene) -> None:
+    scene.bench.run()
+    scene.clerk.work()  # the arguments of its rows
+    scene.bench.run()
+    assert scene.marks_on_disk() == set()
+    scene.clerk.work()
+    assert scene.said() == {}
+    assert scene.marks_on_disk() == set(range(LEAST))
+    scene.bench.run()
+    assert sorted(scene.said()) == list(range(LEAST))
+
+
+def test_further_rows_are_marked_when_others_have_ended(scene: Scene) -> None:
+    scene.go_on()
+    said = scene.said()
+    scene.run_row(said[1])
+    scene.go_on()
+    assert scene.marks_on_disk() == {0, 2, 3, 4}
+    assert sorted(scene.said()) == [4]
+    scene.services.directory.workers = 3  # two rows for each
+    scene.run_row(said[0])
+    scene.go_on()
+    assert scene.marks_on_disk() == {2, 3, 4, 5, 6, 7}
+
+
+def test_rows_that_may_have_begun_are_never_started_by_the_next_scheduler(scene: Scene) -> None:
+    scene.go_on()
+    scene.run_row(scene.said()[1])
+    scene.go_on()
+    scene.restart()
+    asks = {row_of(each.task_id): each for each in scene.adoption.take(AskForRun)}
+    assert {row: ask.patient for row, ask in asks.items()} == {0: True, 2: True, 3: True, 4: True}
+    scene.bench.tell(asks[3].task, RunFound(scene.worker_ref, 77), RunAdopted(scene.worker_ref, 77))
+    for row in (0, 2, 4):
+        scene.bench.tell(asks[row].task, NotHeld())
+    assert scene.said() == {}
+    result = RunResult(asks[3].task_id, 0, 77, TaskStatus.SUCCESS, b"adopted", 1, ())
+    scene.bench.tell(asks[3].task, result)
+    scene.go_on()
+    ended = scene.results()
+    assert (ended[1], ended[3]) == ((TaskStatus.SUCCESS, b"well"), (TaskStatus.SUCCESS, b"adopted"))
+    assert [ended[row][0] for row in (0, 2, 4)] == [TaskStatus.NOT_FOUND] * 3
+    assert b"it is not run again because of its option at_most_once" in ended[0][1]
+    behind = scene.adoption.take(AskForRun)
+    assert [(row_of(each.task_id), each.patient) for each in behind] == [(row, False) for row in range(5, 9)]
+    for each in behind:
+        scene.bench.tell(each.task, NotHeld())
+    assert sorted(scene.said()) == [5, 6, 7, 8]  # rows behind the mark run
+
+
+def test_rows_whose_mark_is_not_on_disk_are_not_said(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_rows: Any) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(scene.record, "mark", fail)
+    scene.go_on()
+    assert scene.said() == {}
+    monkeypatch.undo()
+    scene.bench.advance(2.0)
+    scene.go_on()
+    assert sorted(scene.said()) == list(range(LEAST))
+
+
+def test_a_row_of_which_the_large_result_is_lost_is_not_run_again(scene: Scene) -> None:
+    scene.go_on()
+    ready = scene.said()[2]
+    task_id = ObjectId(ready.spec.task_id)
+    cast("Any", scene.actor)._large._awaited.add(task_id)
+    scene.bench.tell(scene.job, ObjectLost(task_id, "its agent was lost"))
+    scene.go_on()
+    assert scene.results()[2][0] == TaskStatus.MISSING_OBJECTS
+    assert 2 not in scene.said()
+
+
+def test_rows_of_other_jobs_are_not_marked(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
+    scene.go_on()
+    assert sorted(scene.said()) == list(range(ROWS))
+    assert scene.marks_on_disk() == set()
+    scene.folder.close()
+
+
+def test_a_row_whose_result_is_not_on_disk_yet_is_not_said_again(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
+    scene.go_on()
+    said = scene.said()
+    scene.run_row(said[5])
+    scene.actor._take_back(6)  # as when its large result is lost
+    scene.bench.run()
+    assert 5 not in scene.said()
+    scene.go_on()
+    assert scene.results() == {5: (TaskStatus.SUCCESS, b"well")}
+    scene.folder.close()
+
+
+def test_a_result_ends_the_mark_of_its_row(scene: Scene) -> None:
+    scene.go_on()
+    scene.record.begin()
+    scene.record.add_results([Result(0, 0, (b"",))])
+    scene.record.commit()
+    assert scene.marks_on_disk() == {1, 2, 3}

@@ -41,8 +41,8 @@ WINDOW_ROWS = 8192
 """The most rows that are said at once: their actors take memory, and their agents must be known to a new scheduler."""
 
 ONCE_PER_WORKER, ONCE_LEAST = 2, 4
-"""The same for `at_most_once`, for each worker, and at least: these are marked on disk, and after a restart those that no
-agent has are not run."""
+"""The same for `at_most_once`, for each worker, and at least: these are marked on disk, and after a restart those that
+no agent has are not run."""
 
 SAID_AT_ONCE = 256
 """So many rows are said in one turn."""

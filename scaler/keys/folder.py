@@ -69,7 +69,8 @@ class KeyFolder:
                 raise ConfigError(f"there are keys in {path} already; scaler_keys rotate renews the scheduler's")
             pair, said = Pair.new(), tuple(addresses)
             keys = []
-            for role in ROLES:
+            # The key of an admin first: its user's clients take it if it is there, and so they all have one owner.
+            for role in reversed(ROLES):
                 own = Pair.new()
                 KeyFile(role, role, said, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
                 keys.append(AllowedKey(role, role, own.public))

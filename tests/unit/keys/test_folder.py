@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
+from scaler.endpoint import Endpoint
+from scaler.keys.finding import VARIABLE, folder_for, keys_for
 from scaler.keys.folder import KeyFolder
-from scaler.keys.key_file import CLIENT, ROLES, KeyFile
+from scaler.keys.key_file import ADMIN, CLIENT, ROLES, KeyFile
 
 TODAY = date(2026, 11, 23)
 
@@ -33,6 +35,22 @@ def test_a_new_one_lets_in_one_of_each_role_and_nobody_else_can_enter_it(folder:
         )
         assert allowed[key.public].role == role
     assert len(allowed) == len(ROLES)
+
+
+def test_a_client_that_comes_while_they_are_made_has_the_key_that_later_ones_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    endpoint = Endpoint.parse("tcp://127.0.0.1:2345")
+    write, found = KeyFile.write, []
+
+    def write_and_look(key: KeyFile, path: Path, *, is_new: bool = False) -> None:
+        write(key, path, is_new=is_new)
+        found.append([each.name for each in keys_for(endpoint, CLIENT)])
+
+    monkeypatch.setattr(KeyFile, "write", write_and_look)
+    KeyFolder.make(folder_for(endpoint), ["tcp://127.0.0.1:2345"])
+    assert found == [[ADMIN]] * len(ROLES)
 
 
 def test_keys_are_made_once(folder: KeyFolder) -> None:

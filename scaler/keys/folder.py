@@ -74,7 +74,7 @@ class KeyFolder:
                 own = Pair.new()
                 KeyFile(role, role, said, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
                 keys.append(AllowedKey(role, role, own.public))
-            write_private(path / "allowed", str(Allowed(keys)))
+            write_private(path / "allowed", str(Allowed(keys[::-1])))
             _write_pairs(path, said, [pair])  # last: with it, the folder is one of keys
         return cls(path)
 
@@ -202,7 +202,7 @@ class KeyFolder:
         return [file.path for file in files]
 
     def _write_list(self, keys: Iterable[AllowedKey]) -> None:
-        write_private(self.list_path, str(Allowed(keys)))
+        write_private(self.list_path, str(Allowed(keys[::-1])))
 
     def _read(self) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
         path = self.path / SCHEDULER_KEY

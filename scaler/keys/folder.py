@@ -202,7 +202,7 @@ class KeyFolder:
         return [file.path for file in files]
 
     def _write_list(self, keys: Iterable[AllowedKey]) -> None:
-        write_private(self.list_path, str(Allowed(keys[::-1])))
+        write_private(self.list_path, str(Allowed(keys)))
 
     def _read(self) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
         path = self.path / SCHEDULER_KEY

@@ -14,6 +14,11 @@ from scaler.texts import did_you_mean
 
 C = TypeVar("C", bound=type)
 
+_WHERE_IT_RAN = (
+    "story({}).worker while it runs; after its end, logs() has the worker of each line that it has written, and "
+    "client.trace(path) records where all tasks run"
+)
+
 _OF_BOTH_CLIENTS = {
     **dict.fromkeys(("apply", "apply_async", "remote"), "submit(fn, *args)"),
     **dict.fromkeys(("close", "terminate"), "disconnect(); shutdown() ends the scheduler and all workers, too"),
@@ -23,14 +28,16 @@ _OF_BOTH_CLIENTS = {
         "for a call",
     ),
     **dict.fromkeys(("put", "scatter"), "send_object(data), and pass what it returns to the tasks"),
+    **dict.fromkeys(("map_async", "starmap_async"), "[client.submit(fn, *args) for args in items], or map_unordered"),
     "cancel": "future.cancel(), or clear() for all tasks",
+    "get_result": "future.result(), or get(graph, keys) for a graph",
     "imap": "map(fn, [(x,) for x in xs]), or map_unordered for results as they come",
     "imap_unordered": "map_unordered(fn, [(x,) for x in xs])",
     "restart": "restart_workers()",
     "run": "run_on_all(fn)",
     "scheduler_info": "info(), or workers()",
     "upload_file": "upload(path)",
-    "who_has": "story(future).worker while the task runs",
+    "who_has": _WHERE_IT_RAN.format("future"),
 }
 OF_CLIENTS = {
     **_OF_BOTH_CLIENTS,
@@ -48,7 +55,8 @@ _OF_BOTH_FUTURES = {
     "key": "name, or task_id",
     "ready": "done()",
     "status": "done(), or story().state",
-    "worker": "scaler.current_task().worker in the task, or story().worker while it runs",
+    "successful": "exception() is None; it raises if the task was cancelled",
+    "worker": f"scaler.current_task().worker in the task, or {_WHERE_IT_RAN.format('')}",
 }
 OF_FUTURES = {**_OF_BOTH_FUTURES, "get": "result()", "wait": "result(timeout), or concurrent.futures.wait([future])"}
 OF_ASYNC_FUTURES = {**_OF_BOTH_FUTURES, "get": "await future", "wait": "await asyncio.wait([future], timeout=seconds)"}

@@ -47,6 +47,13 @@ def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
     assert (DOCS / page).read_text() == run(script).page()
 
 
+def test_the_pictures_of_the_gallery_are_what_its_programs_compute() -> None:
+    """Else: make draw, and look at them."""
+    drawn = {f"{name}.svg": draw() for name, draw in run("draw_gallery.py").PICTURES.items()}
+    assert {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()} == drawn
+    assert set(re.findall(r"\(pictures/(\w+\.svg)\)", (DOCS / "gallery.md").read_text())) == set(drawn)
+
+
 def test_the_protocol_has_the_table_of_conversations() -> None:
     """Else: make draw."""
     drawn = run("draw_conversation_states.py").protocol()

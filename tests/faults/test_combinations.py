@@ -21,6 +21,7 @@ import pytest
 from scaler import Client
 from scaler.errors import MissingObjects
 from scaler.shared_memory import SHARING_VARIABLE
+from tests.support.keys import make
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
 
@@ -92,6 +93,7 @@ def test_an_agent_without_open_files_goes_on_as_soon_as_it_has_some(tmp_path: Pa
 @MORE
 def test_a_result_that_travels_when_its_scheduler_is_killed_and_its_client_cut_off_arrives(tmp_path: Path) -> None:
     size, address = 50_000_000, free_address()
+    make(address)  # the proxy is there before the scheduler
     with (
         pytest.MonkeyPatch.context() as environment,
         Proxy(address, 40_000_000) as near_client,

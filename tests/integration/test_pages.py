@@ -30,6 +30,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster in a folder of its own, too: tasks of pages write files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("workers"))
+        patch.setenv("SCALER_KEEP", str(tmp_path_factory.mktemp("jobs")))
         with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
             yield combo.get_address()
 

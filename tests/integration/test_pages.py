@@ -32,6 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.chdir(tmp_path_factory.mktemp("workers"))
         patch.setenv("SCALER_KEEP", str(tmp_path_factory.mktemp("jobs")))
         with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
+            patch.delenv("SCALER_KEEP")  # the schedulers of the programs keep nothing
             yield combo.get_address()
 
 

@@ -20,6 +20,7 @@ from scaler.store import store as store_module
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
+from tests.support.processes import open_memory
 
 KIB = 1024
 NAMES = st.integers(0, 11)
@@ -46,7 +47,7 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, hot: int, cold: int) -> None:
         self.place = tempfile.TemporaryDirectory()
         self.base = Path(self.place.name)
-        self.descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        self.open_before = open_memory()
         self.folder = FailingFolder(self.base, keeps_free=False)
         self.time = 0.0
         self.store = Store(HostShare(None), hot << 20, self.folder, cold << 20, lambda: self.time)
@@ -130,7 +131,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.held.clear()
             assert list(self.base.iterdir()) == []
             assert self.store.hot_bytes == 0
-            assert len(list(Path("/proc/self/fd").iterdir())) == self.descriptors
+            assert open_memory(self.base) <= self.open_before
             self.place.cleanup()
 
 

@@ -30,6 +30,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.session.too_large import NO_LIMIT
+from tests.support.processes import open_memory
 from tests.support.recorder import Recorder
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
@@ -100,11 +101,11 @@ def test_large_object_lies_in_shared_memory(bench: Bench) -> None:
 
 def test_large_objects_share_their_memory(bench: Bench) -> None:
     ids = [ObjectId(b"%16d" % number) for number in range(100)]
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_memory()
     for object_id in ids:
         bench.need(object_id)
         bench.respond(object_id, object_id + bytes(INLINE_FRAMES_BYTES))
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+    assert len(open_memory() - before) <= 1
     blocks = [found.stored.block for found in bench.workers[0].take(ObjectFound)]
     assert [bytes(block.map()[0][:16]) for block in blocks] == ids
 

@@ -47,7 +47,11 @@ class Doorkeeper:
         self._secret = folder.pairs()[-1].secret
         self._seen = self._state()
         self._allowed = folder.allowed()
-        self._good = self._good_today()
+        self._day = _today()
+        self._good = self._good_at(self._day)
+        """the keys that were good at the last look, and those that were let in since then"""
+        self._has_changed = False
+        """whether the list was read again since the last look"""
         self._has_news = True
         """whether the list was read again since somebody has asked what owners may have"""
         self._lines = Allowance(REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS, time.monotonic)
@@ -85,6 +89,7 @@ class Doorkeeper:
             return NOT_LISTED
         about = {"address": address, "owner": key.name, "role": key.role, "key": public[:KEY_SHOWN]}
         self._tell("admitted", address, **about)
+        self._good.add(public)
         return GOOD
 
     def _say_refused(self, address: str, reason: str) -> None:
@@ -97,10 +102,16 @@ class Doorkeeper:
         self._unsaid = 0
 
     def look(self) -> frozenset[str]:
-        """Read the list again if it has changed. Return the keys that were good at the last look and are no more."""
+        """Read the list again if it has changed. Return the keys that were good at the last look, or let in since then,
+        and are good no more.
+        """
         self._read_again()
-        before, self._good = self._good, self._good_today()
-        return before - self._good
+        today = _today()
+        if today == self._day and not self._has_changed:
+            return frozenset()
+        before, self._good = self._good, self._good_at(today)
+        self._day, self._has_changed = today, False
+        return frozenset(before - self._good)
 
     def _read_again(self) -> None:
         state = self._state()
@@ -108,15 +119,14 @@ class Doorkeeper:
             self._seen = state
             try:
                 self._allowed = self._folder.allowed()
-                self._has_news = True
+                self._has_news = self._has_changed = True
             except ConfigError as error:
                 logger.error("the list of keys stays as it was: %s", error)  # noqa: TRY400 - it says all
             else:
                 logger.info("read the list of keys again: %d keys", len(self._allowed))
 
-    def _good_today(self) -> frozenset[str]:
-        today = _today()
-        return frozenset(public for public, key in self._allowed.items() if not key.why_not(today))
+    def _good_at(self, day: date) -> set[str]:
+        return {public for public, key in self._allowed.items() if not key.why_not(day)}
 
     def _state(self) -> tuple[int, ...]:
         try:

@@ -49,6 +49,15 @@ def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_l
     assert permit.revoked == TODAY
 
 
+def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: KeyFolder) -> None:
+    keeper = Doorkeeper(folder)
+    alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
+    assert keeper.lock(*PEERS).judge(alice.public, "") == 200
+    folder.revoke("alice", TODAY)
+    assert keeper.look() == {alice.public}
+    assert keeper.look() == frozenset()
+
+
 def test_a_line_that_is_gone_ends_its_key_too(folder: KeyFolder) -> None:
     keeper = Doorkeeper(folder)
     client = KeyFile.read(folder.path / "client.json")

@@ -33,12 +33,14 @@ from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.insight.tracing import tracing
 from scaler.client.object_reference import ObjectReference
+from scaler.endpoint import Endpoint
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
 from scaler.pickling.shipped import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.client import LOCAL_CLUSTER, NOT_LOCAL
 from scaler.settings.sources import completes_from_outside, descriptions, gather
+from scaler.transport.opening import import_transport
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -339,10 +341,12 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
 
 def _connector(address: str) -> Callable[[], object]:
     """Return what connects a process that will run nested tasks of the scheduler at `address`, before the first one
-    needs it: with the settings that `Client()` has there. They are read now, once for all processes that are forked.
+    needs it: with the settings that `Client()` has there. They are read now, once for all processes that are forked,
+    and what the connection is made of is imported.
     """
     try:
         config = gather(ClientConfig, {"address": address})
+        import_transport(Endpoint.parse(address))
     except Exception:  # noqa: BLE001 - whatever it is, a task that makes a client hears of it
         return lambda: None
     seconds = (config.timeout_seconds, config.heartbeat_interval_seconds)

@@ -35,6 +35,12 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
     return ZeroMQ(endpoint, io_threads, keys=lambda: keys_for(endpoint, role))
 
 
+def import_transport(endpoint: Endpoint) -> None:
+    """Import what the way to a scheduler needs, in a process whose forks will open it."""
+    if not (endpoint.scheme == IPC and ARE_POSSIBLE):
+        import scaler.transport.zeromq  # noqa: F401, PLC0415 - as above
+
+
 def open_place(
     endpoint: Endpoint,
     io_threads: int = 1,

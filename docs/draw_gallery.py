@@ -1,11 +1,13 @@
 """Draw the pictures of gallery.md from what its programs compute: python docs/draw_gallery.py.
 
-The functions of the programs are called here, in this process. Only programs that need nothing but Scaler are drawn.
+The functions of the programs are called here, in this process. Those of `FURTHER` need scaler[examples].
 """
 
 from __future__ import annotations
 
 import importlib.util
+import io
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -195,8 +197,120 @@ def nested() -> str:
     return chart.svg()
 
 
+def value_at_risk() -> str:
+    """How often which outcome came, and where the value at risk is."""
+    import numpy as np
+
+    model = program("gallery/value_at_risk")
+    returns, most = model.monthly_returns(), 9000
+    outcomes = [model.simulated_returns(returns, seed, 50_000) for seed in np.random.SeedSequence(2024).spawn(4)]
+    worst = -model.risk(outcomes)[0]
+    counts, edges = np.histogram(np.concatenate(outcomes), bins=60, range=(-0.6, 1.2))
+    chart = Chart("What the portfolio gained or lost in 200,000 years", (-0.6, 1.2), (0, most))
+    parts = [(part / 5, f"{20 * part}%") for part in range(-3, 7)]
+    chart.axes(parts, [(n, f"{n:,}") for n in range(0, most + 1, 3000)], "gain of a year")
+    for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True):
+        chart.box((low, 0), (high, count), COLOURS[int(high <= worst)])
+    chart.line([(worst, 0), (worst, most)], COLOURS[1], 1.5, "4 3")
+    chart.text(chart.at(worst, 0)[0] + 6, TOP + 14, f"one year in a hundred loses {-worst:.0%} or more", COLOURS[1])
+    return chart.svg()
+
+
+def back_test() -> str:
+    """What the best fast window for each slow one gained on the first part, and then on the second."""
+    import numpy as np
+    from matplotlib.cbook import get_sample_data
+
+    test = program("gallery/back_test")
+    with np.load(get_sample_data("goog.npz", asfileobj=False)) as data:
+        prices = data["price_data"]["adj_close"].tolist()
+    days = range(10, 101, 6)
+    best = [test.best_of(prices[:780], slow) for slow in days]
+    later = [test.gain(prices[780 - slow :], fast, slow) for _, fast, slow in best]
+    chart = Chart("Averages that were best for three years, and what they gained in the fourth", (10, 100), (0, 5))
+    chart.axes([(day, f"{day}") for day in days[::3]], [(n, f"x {n}") for n in range(6)], "days of the slow average")
+    for number, (gains, what) in enumerate((([gain for gain, *_ in best], "three years"), (later, "the fourth"))):
+        points = list(zip(days, gains, strict=True))
+        chart.line(points, COLOURS[number])
+        for point in points:
+            chart.dot(*point, COLOURS[number], 2.5)
+        chart.text(WIDTH - RIGHT, TOP + 14 + 16 * number, what, COLOURS[number], "end")
+    return chart.svg()
+
+
+def grid_search() -> str:
+    """How many digits each pair of parameters tells right."""
+    search, found = program("gallery/grid_search"), []
+    make = search.GridSearchCV
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        found.append(make(*arguments, **options))
+        return found[-1]
+
+    search.GridSearchCV = noted
+    (parameters, score), size = search.search(4), 4
+    chart = Chart(f"Digits that are told right: {score:.1%} at the best place", (0, size), (0, size))
+    powers = [(place + 0.5, f"{10**place}") for place in range(size)], [(y, "") for y in range(size + 1)]
+    chart.axes(*powers, "C, and gamma on the left")
+    table = found[0].cv_results_
+    for pair, part in zip(table["params"], table["mean_test_score"], strict=True):
+        x, y = (round(math.log10(pair[name] * times)) for name, times in (("C", 1), ("gamma", 10**size)))
+        is_best = pair == parameters
+        shade = round(235 - 180 * float(part) ** 4)
+        chart.box(
+            (x, y), (x + 1, y + 1), COLOURS[1] if is_best else f"rgb({shade - 30},{shade},{min(shade + 60, 255)})"
+        )
+        left, top = chart.at(x + 0.5, y + 0.5)
+        chart.text(left, top + 4, f"{part:.1%}", "#fff" if part > 0.8 else "#333", "middle")
+    for y in range(size):
+        left, top = chart.at(0, y + 0.5)
+        chart.text(left - 6, top + 4, f"{10.0 ** (y - size):g}", anchor="end")
+    return chart.svg()
+
+
+def risk_service() -> str:
+    """What the requests are answered: the risk by the largest part of the money in one share."""
+    import numpy as np
+
+    service = program("gallery/risk_service")
+    service.PATHS = 20_000  # enough for the eye
+    returns = service.monthly_returns()
+    chart = Chart("A hundred portfolios: who puts it all on one share loses more", (0.2, 0.8), (0.3, 0.6))
+    parts, losses = [(part / 5, f"{20 * part}%") for part in range(1, 5)], [(n / 10, f"{10 * n}%") for n in range(3, 7)]
+    chart.axes(parts, losses, "largest part of the money in one share; upwards: value at risk")
+    for portfolio in np.random.default_rng(7).dirichlet(np.ones(len(service.SHARES)), 100).round(3).tolist():
+        largest = int(np.argmax(portfolio))
+        colour = (*COLOURS, "#555")[largest]
+        chart.dot(max(portfolio), service.value_at_risk(returns, portfolio), colour)
+    for number, share in enumerate(service.SHARES):
+        chart.text(LEFT + 10 + 60 * number, TOP + 14, share, (*COLOURS, "#555")[number])
+    return chart.svg()
+
+
+def images() -> bytes:
+    """The photograph in each style, beside each other."""
+    from matplotlib.cbook import get_sample_data
+    from PIL import Image
+
+    program_, file = program("gallery/images"), io.BytesIO()
+    photograph = Path(get_sample_data("grace_hopper.jpg", asfileobj=False)).read_bytes()
+    rendered = [Image.open(io.BytesIO(program_.render(photograph, 120, style))) for style in program_.STYLES]
+    sheet = Image.new("RGB", (126 * len(rendered) - 6, rendered[0].height), "white")
+    for number, image in enumerate(rendered):
+        sheet.paste(image.convert("RGB"), (126 * number, 0))
+    sheet.save(file, "jpeg", quality=80)
+    return file.getvalue()
+
+
 PICTURES = {each.__name__: each for each in (epidemic_sweep, nested, option_chain, quadrature)}
+FURTHER = {each.__name__: each for each in (back_test, grid_search, risk_service, value_at_risk)}
 
 if __name__ == "__main__":
-    for name, draw in PICTURES.items():
+    drawn = dict(PICTURES)
+    if importlib.util.find_spec("matplotlib") and importlib.util.find_spec("sklearn"):
+        drawn |= FURTHER
+        (DOCS / "pictures" / "images.jpg").write_bytes(images())
+    else:
+        sys.stderr.write(f"not drawn, for want of scaler[examples]: {', '.join((*FURTHER, 'images'))}\n")
+    for name, draw in drawn.items():
         (DOCS / "pictures" / f"{name}.svg").write_text(draw())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import scaler
+from tests.bridges.needs import needs
 
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
@@ -49,9 +51,37 @@ def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
 
 def test_the_pictures_of_the_gallery_are_what_its_programs_compute() -> None:
     """Else: make draw, and look at them."""
-    drawn = {f"{name}.svg": draw() for name, draw in run("draw_gallery.py").PICTURES.items()}
-    assert {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()} == drawn
-    assert set(re.findall(r"\(pictures/(\w+\.svg)\)", (DOCS / "gallery.md").read_text())) == set(drawn)
+    program, folder = run("draw_gallery.py"), DOCS / "pictures"
+    drawn = {f"{name}.svg": draw() for name, draw in program.PICTURES.items()}
+    assert {name: (folder / name).read_text() for name in drawn} == drawn
+    names = {*drawn, *(f"{name}.svg" for name in program.FURTHER), "images.jpg"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert set(re.findall(r"\(pictures/(\w+\.\w+)\)", (DOCS / "gallery.md").read_text())) == names
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["back_test", "grid_search", "risk_service", "value_at_risk"])
+def test_so_are_those_that_need_other_packages(name: str) -> None:
+    """They may differ by some pixels, as these packages may compute in another way."""
+    needs("matplotlib")
+    needs("sklearn")
+    drawn, kept = run("draw_gallery.py").FURTHER[name](), (DOCS / "pictures" / f"{name}.svg").read_text()
+    number = re.compile(r"-?\d+(?:\.\d+)?")
+    assert number.sub("#", drawn) == number.sub("#", kept)
+    pairs = zip(number.findall(drawn), number.findall(kept), strict=True)
+    assert [pair for pair in pairs if abs(float(pair[0]) - float(pair[1])) > 2] == []
+
+
+@pytest.mark.more
+def test_the_photograph_of_the_gallery_is_what_its_tasks_make_of_it() -> None:
+    needs("matplotlib")
+    image, numpy = needs("PIL.Image"), needs("numpy")
+    drawn, kept = (
+        numpy.asarray(image.open(io.BytesIO(data)), dtype=float)
+        for data in (run("draw_gallery.py").images(), (DOCS / "pictures" / "images.jpg").read_bytes())
+    )
+    assert drawn.shape == kept.shape
+    assert abs(drawn - kept).mean() < 3
 
 
 def test_the_protocol_has_the_table_of_conversations() -> None:

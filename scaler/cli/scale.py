@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from scaler.amounts import read_amounts
@@ -121,23 +122,22 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.each > arguments.max:
         parser.error(f"one cluster has --each {arguments.each} workers, more than --max {arguments.max}")
     bounds = Bounds(arguments.min, arguments.max, arguments.each, arguments.down_idle, arguments.start_timeout)
-    try:
-        endpoint = check_address(arguments.address)
-        amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
-        pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
-        if arguments.key_file:
-            _check_admin(Path(arguments.key_file))
-        owner = Owner(endpoint.with_key(arguments.key_file))
-        clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
-        watched = arguments.monitor_address or endpoint.address
-        subscriber = Subscriber(watched, TOPICS, key_file=arguments.key_file)
-    except ConfigError as error:
-        parser.error(str(error))
-    try:
+    with ExitStack() as stack:
+        try:
+            endpoint = check_address(arguments.address)
+            amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
+            pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
+            if arguments.key_file:
+                _check_admin(Path(arguments.key_file))
+            owner = Owner(endpoint.with_key(arguments.key_file))
+            stack.callback(owner.close)
+            clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
+            watched = arguments.monitor_address or endpoint.address
+            subscriber = Subscriber(watched, TOPICS, key_file=arguments.key_file)
+            stack.callback(subscriber.close)
+        except ConfigError as error:
+            parser.error(str(error))
         Program(subscriber, clusters, bounds, pool, arguments.target, _say).run()
-    finally:
-        subscriber.close()
-        owner.close()
     sys.exit(0)
 
 

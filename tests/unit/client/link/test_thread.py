@@ -123,6 +123,7 @@ class TestThread:
             with link._turn:  # the thread cannot do anything
                 link._put(lambda: None)
                 assert is_needed()
+            link.close(10)  # a client in a task leaves its connection to the next one of the process
 
     def test_lone_submits_of_many_threads_do_not_get_into_each_others_way(
         self, new_client: Callable[..., Client]

@@ -252,7 +252,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if job is not None:
             core.check_map(timeout)
             bar = making.progress_bar(iterable) if progress else None
-            kept = making.attend(core, fn, iterable, options, job, on_change, return_exceptions)
+            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
             return making.results(kept, options.max_failures, return_exceptions, timeout, bar)
         most = options.max_failures
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions, most)
@@ -290,7 +290,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
         _, core, options = self._caller
-        return making.start(core, fn, iterable, options, name, keep_for, on_change)
+        return making.start(core, making.Wish(fn, iterable, options, name, on_change), keep_for)
 
     def job(self, name: str) -> Job:
         """Return the job of this name, whoever has started it for the same owner.
@@ -375,7 +375,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         _, core, options = self._caller
         if job is not None:
             core.check_map(timeout)
-            kept = making.attend(core, fn, iterable, options, job, on_change, return_exceptions)
+            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
             return making.results_as_they_come(kept, options.max_failures, return_exceptions, timeout)
         most = options.max_failures
         return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window, most)

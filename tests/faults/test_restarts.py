@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler import Client
+from scaler import Client, TaskNotFoundError
 from tests.faults.test_values import SIZE, block, blocks_of, late_end_of
 from tests.support.processes import command, free_address, scheduler, wait_until
 
@@ -73,6 +73,27 @@ def test_results_that_nobody_has_read_are_not_made_again_after_two_restarts(clus
         assert [future.result(60) for future in futures] == [bytes([number]) * SIZE for number in range(6)]
         assert runs(tmp_path) == dict.fromkeys(range(6), 1)
         wait_until(lambda: blocks_of(cluster.agent.pid) <= unread - 4, "the agent has dropped what was claimed")
+
+
+def noted_until(folder: Path, number: int) -> int:
+    (folder / str(number)).touch()
+    wait_until((folder / "go").exists, "it may end")
+    return number
+
+
+def test_tasks_that_no_agent_has_need_no_time_out_though_the_scheduler_was_young(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with Client(cluster.address) as client:
+        once = client.options(at_most_once=True)
+        futures = [once.submit(noted_until, tmp_path, number) for number in range(3)]
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "two run, and one waits at the scheduler")
+        cluster.restart()
+        begun = {int(file.name) for file in tmp_path.iterdir()}
+        (waits,) = set(range(3)) - begun
+        assert isinstance(futures[waits].exception(30), TaskNotFoundError), "30 s are half of the time-out of clients"
+        (tmp_path / "go").touch()
+        assert {futures[number].result(60) for number in begun} == begun
 
 
 def test_a_graph_goes_on_with_the_values_of_its_nodes(cluster: Cluster, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
-from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.messages.worker import WorkerHeartbeatEcho, WorkerHello
 
 logger = logging.getLogger(__name__)
 
@@ -264,6 +264,9 @@ class Acceptor(Actor):
             config.rows_per_task if is_client and config.rows_per_task > 1 else 0,
         )
         self._outbox.put_alone(peer, HelloReply(*said))
+        if not is_client:  # so it can say to the next scheduler how many there were, however soon this one is killed
+            n_agents = len(self._directory.agents_by_token)
+            self._outbox.put_alone(peer, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: its own bound, its part of the bound of all, or its

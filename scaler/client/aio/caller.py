@@ -206,7 +206,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         _, core, options = self._caller
         if not isinstance(items, Iterable):
             raise TypeError("the rows of a job must be an ordinary iterable, because all of them are kept first")
-        return await in_thread(making.attend, core, fn, items, options, name, on_change, tolerant)
+        return await in_thread(making.attend, core, making.Wish(fn, items, options, name, on_change), tolerant)
 
     async def start(
         self,
@@ -219,7 +219,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncJob:
         """Have `fn(*item)` run for each item, whoever stays, as `Client.start` does."""
         _, core, options = self._caller
-        return AsyncJob(await in_thread(making.start, core, fn, items, options, name, keep_for, on_change))
+        wish = making.Wish(fn, items, options, name, on_change)
+        return AsyncJob(await in_thread(making.start, core, wish, keep_for))
 
     async def job(self, name: str) -> AsyncJob:
         """Return the job of this name, as `Client.job` does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
@@ -24,49 +24,41 @@ from scaler.wire.messages.client import JobVerb
 KEEP_FOR = "30d"
 """How long a job is kept after its last change, if nothing else is said."""
 
-Fn = Callable[..., Any]
 Items = Iterable[Sequence[Any]]
 
 
-def start(
-    core: CallMaker[Any], fn: Fn, items: Items, options: TaskOptions, name: str, keep_for: float | str, on_change: str
-) -> Job:
+class Wish(NamedTuple):
+    """What a user wants done under a name."""
+
+    fn: Callable[..., Any]
+    items: Items
+    options: TaskOptions
+    name: str
+    on_change: str
+
+
+def start(core: CallMaker[Any], wish: Wish, keep_for: float | str) -> Job:
     """Make a job that goes on whoever stays, or find it; all its rows are on disk."""
-    return _open(core, fn, items, options, name, on_change, keep_for, False, options.max_failures)
+    return _open(core, wish, keep_for, False, wish.options.max_failures)
+
+
+def attend(core: CallMaker[Any], wish: Wish, return_exceptions: bool) -> Job:
+    """Make the job of a map, or find it. Without other wishes it stops at its first failure."""
+    most = wish.options.max_failures
+    most_now = 0 if most is None and not return_exceptions else most
+    return _open(core, wish, KEEP_FOR, True, most_now)
 
 
 def _open(
-    core: CallMaker[Any],
-    fn: Fn,
-    items: Items,
-    options: TaskOptions,
-    name: str,
-    on_change: str,
-    keep_for: float | str,
-    is_attended: bool,
-    max_failures: float | None,
+    core: CallMaker[Any], wish: Wish, keep_for: float | str, is_attended: bool, max_failures: float | None
 ) -> Job:
+    fn, items, options, name, on_change = wish
     core.link.check_open()
     core.functions.look()
     function, sources = core.functions.get(fn), core.functions.sources()
     kept = (is_attended, seconds_of("keep_for", keep_for), max_failures, on_change)
     work = Work(name, fn, function, sources, items, core.terms(options), *kept)
     return Opening(core.link, core.serializer, work).open()
-
-
-def attend(
-    core: CallMaker[Any],
-    fn: Fn,
-    items: Items,
-    options: TaskOptions,
-    name: str,
-    on_change: str,
-    return_exceptions: bool,
-) -> Job:
-    """Make the job of a map, or find it. Without other wishes it stops at its first failure."""
-    most = options.max_failures
-    most_now = 0 if most is None and not return_exceptions else most
-    return _open(core, fn, items, options, name, on_change, KEEP_FOR, True, most_now)
 
 
 def results(

@@ -23,7 +23,8 @@ from scaler.client.calls.repeated import Repeated
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
-from scaler.client.map_run import MapRun, MapStream
+from scaler.client.map_run import MapRun
+from scaler.client.map_stream import MapStream
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number
 from scaler.errors import has_ended_a_task

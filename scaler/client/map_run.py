@@ -1,4 +1,4 @@
-"""MapRun: one call of `Client.map`, from the first item to the last result; MapStream: one of `map_unordered`.
+"""MapRun: one call of `Client.map`, from the first item to the last result.
 
 Runs in the thread that called it. The link's thread appends results to a queue and wakes it only when a good part of
 the open tasks has ended or something failed. A mapped task has no future. The number of open tasks is bounded, so any
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice, repeat
 from math import inf
 from typing import Any
@@ -22,7 +22,6 @@ from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, RUN_OPTIONS, 
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
 from scaler.client.calls.tolerance import Tolerance
-from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
@@ -68,6 +67,10 @@ COUNTED_BYTES = 4096
 """Smaller arguments are not counted: the number of tasks bounds them."""
 
 
+ROW = 1
+"""`coalesce_result` of a row whose result is only wanted with those of all others."""
+
+
 class MapRun:
     """The tasks of one map. A sink of their results and a receiver of the large ones.
 
@@ -78,6 +81,12 @@ class MapRun:
         repeated: sends values that several tasks share once; None: each task has its own.
         max_failures: how many tasks may fail, see `Tolerance`.
     """
+
+    _coalesce_result = ROW
+    _is_drawing = False
+    """whether the link's thread was told of rows that were drawn"""
+    _is_over = False
+    """whether nobody will read further results"""
 
     def __init__(
         self,
@@ -102,6 +111,7 @@ class MapRun:
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._progress: Progress | None = None
         self._results: list[Any] = []
+        self._keep: Callable[[int, Any], object] = self._results.__setitem__
         self._submitted = 0
         self._done = 0
         self._failed = 0
@@ -110,6 +120,8 @@ class MapRun:
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
+        self._drawn: deque[tuple[int, bytes | Entry]] = deque()
+        """rows that were drawn from an iterator, and that the link's thread has not taken"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
         self._error: MakeError | None = None
@@ -141,7 +153,7 @@ class MapRun:
                 self._wait((self._submitted - self._done) // 2)
                 self._collect()
         except BaseException:  # raised again: nobody will read the results
-            self._link.abandon(self)
+            self._end()
             raise
         finally:
             self._repeated = None  # an error that the user keeps would keep its objects
@@ -154,12 +166,11 @@ class MapRun:
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
         self._items = items
-        # The items of a list are there. Those of others come when they come, and none waits for the next one.
-        most = BATCH_TASKS if isinstance(items, (list, tuple)) else 1
         rest = enumerate(items)
         room = WINDOW_TASKS
-        n_items = len(items) if isinstance(items, (list, tuple)) else 0
-        while n_tasks := self._submit_some(rest, min(most, room), self._rows_now(room, n_items - self._submitted)):
+        # The items of a list are there. Those of others come when they come, and none waits for the next one.
+        n_items = len(items) if isinstance(items, (list, tuple)) else -1
+        while n_tasks := self._submit_some(rest, room, n_items - self._submitted if n_items >= 0 else -1):
             self._results.extend(repeat(None, n_tasks))
             self._submitted += n_tasks
             room -= n_tasks
@@ -168,15 +179,22 @@ class MapRun:
             if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
                 room = self._make_room()
 
-    def _submit_some(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int, rows: int) -> int:
+    def _submit_some(self, rest: Iterator[tuple[int, Sequence[Any]]], room: int, left: int) -> int:
         """Submit the tasks of some of the next items. Return how many; 0: there are no more items.
 
         Args:
-            rows: of how many items the next task is to be made.
+            room: how many there may be.
+            left: how many there are; -1: they come when they come.
         """
+        if left < 0 and self._may_be_together():
+            found = next(rest, None)
+            if found is not None:
+                self._draw(*found)
+            return found is not None
+        rows = self._rows_now(room, left)
         if rows > 1:
             return self._submit_range(rest, rows)
-        batch = self._make_batch(rest, most)
+        batch = self._make_batch(rest, min(BATCH_TASKS if left >= 0 else 1, room))
         n_tasks = len(batch)
         if batch:
             self._hand_over(batch)
@@ -188,19 +206,20 @@ class MapRun:
             return False
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
+    def _may_be_together(self) -> bool:
+        """Return whether rows may travel as one task: what has options travels alone."""
+        return self._link.rows_most > 1 and not self._terms[RUN_OPTIONS]
+
     def _rows_now(self, room: int, left: int) -> int:
-        """Return how many of the rows that are left the next task is to have. What has options travels alone, and what
-        comes from a generator: no row waits for a later one.
-        """
-        rows_most = self._link.rows_most
-        if rows_most <= 1 or left <= 1 or self._terms[RUN_OPTIONS]:
+        """Return how many of the rows that are left the next task is to have."""
+        if left <= 1 or not self._may_be_together():
             return 1
         mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
         if mean_us > RANGE_US:
             return 1
         mean_us = max(mean_us, LEAST_MEAN_US)
         even = max(left // TAIL, int(SHORT_US / mean_us))
-        return min(rows_most, room, left, int(RANGE_US / mean_us), even)
+        return min(self._link.rows_most, room, left, int(RANGE_US / mean_us), even)
 
     def _submit_range(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
         """Submit one task of the next items, at most so many, and a single one behind it if an argument is large."""
@@ -228,17 +247,39 @@ class MapRun:
             if n_bytes > RANGE_BYTES:
                 break
         if blocks:
-            entry = self._function.range_entry(self._id_of(first), self, blocks, self._terms)
-            self.deliver = self._deliver_rows
-            self._link.submit_range(entry)
+            self._link.submit_range(self._range_entry(first, blocks))
         if alone is not None:
             self._count_bytes(first + len(blocks), alone)
             self._link.submit(alone)
         return len(blocks) + (alone is not None)
 
+    def _draw(self, index: int, item: Sequence[Any]) -> None:
+        """Have the link's thread send a row, with those that are there by then: none waits for a later one."""
+        check_item(index, item)
+        row: bytes | Entry | None
+        try:
+            row = self._function.block(item)
+            if row is None:
+                entry = self._entry_of(index, item)
+                row = _simple_block(entry)
+                if row is None:
+                    self._count_bytes(index, entry)
+                    row = entry
+        except UNFIT as error:
+            raise of_item(error, index) from error.__cause__
+        self._drawn.append((index, row))
+        if not self._is_drawing:
+            self._is_drawing = True
+            self._link.submit_rows(self._take_drawn, self)
+
+    def _range_entry(self, first: int, blocks: Sequence[bytes]) -> Entry:
+        self.deliver = self._deliver_rows
+        together = self._coalesce_result
+        return self._function.range_entry(self._id_of(first), self, blocks, self._terms, together)
+
     def _entry_of(self, index: int, item: Sequence[Any]) -> Entry:
-        pack = None if self._repeated is None else self._repeated.pack
-        return self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, 1, pack)
+        pack, together = None if self._repeated is None else self._repeated.pack, self._coalesce_result
+        return self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, together, pack)
 
     def _id_of(self, index: int) -> TaskId:
         return TaskId(self._id_prefix + index.to_bytes(8, "big"))
@@ -363,11 +404,11 @@ class MapRun:
                 self._read_values(index_of(each.task_id), [each.payload])
 
     def _read_values(self, first: int, blocks: Sequence[bytes]) -> None:
-        serializer, results = self._serializer, self._results
+        serializer, keep = self._serializer, self._keep
         for index, block in enumerate(blocks, first):
             value, error = read_value(serializer, (block,))
             if error is None:
-                results[index] = value
+                keep(index, value)
                 self._done += 1
             else:
                 task_id = self._id_of(index)
@@ -401,10 +442,28 @@ class MapRun:
         if self._open_bytes and index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)
 
-    def _keep(self, index: int, value: Any) -> None:
-        self._results[index] = value
+    def _end(self) -> None:
+        """Nobody will read the results that have not come."""
+        self._is_over = True
+        self._link.abandon(self)
 
     # For the link's thread
+
+    def _take_drawn(self) -> Iterator[Entry]:
+        """Return the tasks of the rows that were drawn."""
+        self._is_drawing = False
+        drawn = self._drawn
+        while drawn and not self._is_over:
+            first, row = drawn.popleft()
+            if not isinstance(row, bytes):
+                yield row
+                continue
+            most, n_bytes, blocks = self._rows_now(WINDOW_TASKS, len(drawn) + 1), len(row), [row]
+            while len(blocks) < most and n_bytes <= RANGE_BYTES and isinstance(row := drawn[0][1], bytes):
+                blocks.append(row)
+                n_bytes += len(row)
+                drawn.popleft()
+            yield self._range_entry(first, blocks)
 
     def _deliver_rows(self, result: TaskResult) -> None:
         """Take a result while some are those of ranges."""
@@ -439,102 +498,3 @@ def _simple_block(entry: Entry) -> bytes | None:
     """Return the block of arguments of a task, if that is all of them."""
     task, _sink, _function, objects, references = entry
     return None if objects or references or task.object_ids or task.frames else task.payload
-
-
-class MapStream(MapRun):
-    """The tasks of one map whose results are read as they come, while further items are submitted.
-
-    Args:
-        window: the most tasks that are open or have results that were not read; never more than `WINDOW_TASKS`.
-    """
-
-    def __init__(
-        self,
-        function: Function,
-        terms: Terms,
-        serializer: Serializer,
-        link: LinkThread,
-        timeout: float | None,
-        return_exceptions: bool,
-        repeated: Repeated | None,
-        window: int,
-        max_failures: float | None = None,
-    ) -> None:
-        super().__init__(function, terms, serializer, link, timeout, return_exceptions, repeated, max_failures)
-        self._window = min(window, WINDOW_TASKS)
-        self._ready: deque[tuple[int, Any]] = deque()
-        self._large: LargeValues[int] = LargeValues()
-
-    def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
-        """Run one task for each item and yield the results in the order in which they come.
-
-        Raises:
-            TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
-            TimeoutError: if it took too long.
-            BaseException: the exception of the first task that failed.
-        """
-        self._items = items
-        rest = enumerate(items)
-        try:
-            while True:
-                if self._unread() <= self._window // 2:
-                    self._fill(rest)
-                if self._ready:
-                    yield self._next()
-                elif self._submitted == self._done:
-                    self._tolerance.end()
-                    return
-                else:
-                    self._wait(self._submitted - self._done - 1)
-                    self._collect()
-        finally:  # also when the reader has enough
-            self._repeated = None
-            for index in self._large.end():
-                self._link.forget_result(self._object_of(index))
-            self._link.abandon(self)
-
-    def _next(self) -> Any:
-        index, value = self._ready.popleft()
-        if self._large.fetched:
-            self._fetch(self._large.read(index))
-        return value
-
-    def _fetch(self, indices: Iterable[int]) -> None:
-        for index in indices:
-            self._link.fetch(self._object_of(index), self)
-
-    def _unread(self) -> int:
-        return self._submitted - self._done + len(self._ready)
-
-    def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
-        prefix: Any = self._id_prefix
-        make, terms = self._function.entry, self._terms
-        pack = None if self._repeated is None else self._repeated.pack
-        while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES:
-            found = next(rest, None)
-            if found is None:
-                return
-            index, item = found
-            check_item(index, item)
-            try:
-                entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 0, pack)
-            except UNFIT as error:
-                raise of_item(error, index) from error.__cause__
-            self._count_bytes(index, entry)
-            self._link.submit(entry)
-            self._submitted = index + 1
-
-    def _keep(self, index: int, value: Any) -> None:
-        self._ready.append((index, value))
-
-    def _object_of(self, index: int) -> ObjectId:
-        return ObjectId(self._id_prefix + index.to_bytes(8, "big"))
-
-    # For the link's thread
-
-    def store(self, result: TaskResult) -> None:
-        due = self._large.add(index_of(result.task_id), result.size)
-        if due is None:
-            self._link.forget_result(ObjectId(result.task_id))
-        else:
-            self._fetch(due)

@@ -345,7 +345,10 @@ def plain_block(arguments: Sequence[Any]) -> bytes | None:
     block = b""
     for argument in arguments:
         kind = type(argument)
-        if kind not in _PLAIN_TYPES or ((kind is bytes or kind is str) and len(argument) > INLINE_BYTES):
+        if kind not in _PLAIN_TYPES:
+            if kind not in _PLAIN_CONTAINERS or not _is_plain(argument, _PLAIN_DEPTH):
+                return None
+        elif (kind is bytes or kind is str) and len(argument) > INLINE_BYTES:
             return None
         data = pickle.dumps(argument, 5)
         block += _ARGUMENT.pack(VALUE, 0, len(data)) + data

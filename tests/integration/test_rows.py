@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,11 @@ from scaler.client.map_run import MapRun
 
 ROWS = list(range(2000))
 ITEMS = [(row,) for row in ROWS]
+
+
+def note(row: int, folder: str) -> int:
+    (Path(folder) / str(row)).touch()
+    return row
 
 
 def double(row: int) -> int:
@@ -139,3 +144,48 @@ def test_arguments_that_are_not_plain_travel_too(client: Client) -> None:
 
 def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:
     assert client.map(nested, ITEMS, timeout=60) == ROWS
+
+
+@pytest.mark.parametrize("rows", [iter(ITEMS), (item for item in ITEMS)], ids=["iterator", "generator"])
+def test_items_that_come_when_they_come_travel_together_too(client: Client, rows: Iterable[tuple[int]]) -> None:
+    assert client.map(double, rows) == [2 * row for row in ROWS]
+
+
+def test_several_iterables_travel_too(client: Client) -> None:
+    assert client.starmap(divmod, zip(ROWS, [7] * len(ROWS), strict=True)) == [divmod(row, 7) for row in ROWS]
+
+
+@pytest.mark.parametrize("items", [ITEMS, iter(ITEMS)], ids=["list", "iterator"])
+def test_results_that_are_read_as_they_come_travel_too(client: Client, items: Iterable[tuple[int]]) -> None:
+    assert sorted(client.map_unordered(double, items)) == [2 * row for row in ROWS]
+
+
+def test_no_row_waits_for_a_later_one(client: Client, tmp_path: Path) -> None:
+    def items() -> Iterator[tuple[int, str]]:
+        yield from ((row, str(tmp_path)) for row in ROWS)
+        for row in range(len(ROWS), len(ROWS) + 5):
+            until = time.monotonic() + 30
+            while not (tmp_path / str(row - 1)).exists():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            yield row, str(tmp_path)
+
+    assert client.map(note, items()) == list(range(len(ROWS) + 5))
+    for each in tmp_path.iterdir():
+        each.unlink()
+    assert sorted(client.map_unordered(note, items(), window=3000)) == list(range(len(ROWS) + 5))
+
+
+def test_rows_whose_items_come_travel_alone_if_their_arguments_are_large(client: Client) -> None:
+    items = ((bytes(20_000 if row == 700 else 1),) for row in ROWS)
+    assert client.map(len, items) == [20_000 if row == 700 else 1 for row in ROWS]
+
+
+def test_errors_of_items_that_come_are_those_of_their_items(client: Client) -> None:
+    with pytest.raises(ValueError, match=r"^\d*[13579]$"):
+        client.map(odd_ones_raise, iter(ITEMS))
+    results = list(client.map_unordered(odd_ones_raise, iter(ITEMS), return_exceptions=True))
+    assert sorted(result for result in results if isinstance(result, int)) == ROWS[::2]
+    assert sorted(result.args[0] for result in results if isinstance(result, ValueError)) == ROWS[1::2]
+    with pytest.raises(TypeError, match="item 1999"):
+        client.map(double, iter([*ITEMS[:-1], 1999]))  # type: ignore[list-item]  # on purpose

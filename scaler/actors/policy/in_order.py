@@ -89,7 +89,7 @@ class InOrder(Generic[T]):
             while row:
                 spec = next(iter(row.values())).spec
                 function_id = function_id or spec.function_id
-                if not spec.coalesce_result or spec.options or spec.function_id != function_id:
+                if spec.coalesce_result != 1 or spec.options or spec.function_id != function_id:
                     return
                 yield row.popitem(last=False)[1]
 

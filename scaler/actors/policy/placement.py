@@ -278,7 +278,7 @@ class Placement(Generic[W, T]):
         sooner get as much meanwhile.
         """
         loads, first = self._loads, self._queue.first()
-        if first is None or not first.spec.coalesce_result:  # nothing of a map, so nothing else need be looked at
+        if first is None or first.spec.coalesce_result != 1:  # nothing of a map, so nothing else need be looked at
             return
         if loads.far_ahead and first.account != self._far_account:
             return

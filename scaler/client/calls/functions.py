@@ -139,7 +139,7 @@ class Function:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
 
         Args:
-            coalesce_result: 1 if its result is of use only with those of others.
+            coalesce_result: as in `Task`.
             pack: packs arguments that may need a pickler; None: that of the client.
 
         Raises:
@@ -180,11 +180,25 @@ class Function:
             self.check(arguments, NO_KEYWORDS)
         return self._plain_block(arguments)
 
-    def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], terms: Terms) -> Entry:
+    def range_entry(
+        self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], terms: Terms, coalesce_result: int
+    ) -> Entry:
         """Return a task of so many rows; of one row, a single task."""
         priority, name, options, account = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
-        own = (task_id, self._object_id, payload, b"", priority, name, options, account, 1, NO_FRAMES, rows)
+        own = (
+            task_id,
+            self._object_id,
+            payload,
+            b"",
+            priority,
+            name,
+            options,
+            account,
+            coalesce_result,
+            NO_FRAMES,
+            rows,
+        )
         return Task(*own), sink, self.instruction, NO_OBJECTS, ()
 
     def waiting_call(

@@ -6,7 +6,7 @@ to be sent again on the next one. Each table drops an entry when its answer arri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 from itertools import chain, repeat
@@ -158,6 +158,14 @@ class OpenWork:
         if task.task_id not in self._tasks:  # it was refused
             self._ranges.forget(task.task_id)
             self.window.leave(task.task_id)
+
+    def add_rows(self, take: Callable[[], Iterable[Entry]]) -> None:
+        """Add tasks of one map."""
+        for entry in take():
+            if entry[0].rows:
+                self.add_range(entry)
+            else:
+                self.add(entry)
 
     def _is_refused(self, entry: Entry) -> bool:
         """Fail a task with a value that may not be sent. Return whether it has one."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import TypeVar
@@ -127,6 +127,11 @@ class LinkThread(Link):
         """Send a task of many rows."""
         self.check_open()
         self._put(Request(partial(self._work.add_range, entry), entry[1]))
+
+    def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
+        """Send the tasks that `take` gives in the link's thread."""
+        self.check_open()
+        self._put(Request(partial(self._work.add_rows, take), sink))
 
     @property
     def rows_most(self) -> int:

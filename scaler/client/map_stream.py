@@ -1,0 +1,129 @@
+"""MapStream: one call of `Client.map_unordered`, whose results are read as they come.
+
+Runs in the thread that reads them. Must never have more results that were not read than its window, or leave a task
+running when its reader has enough.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from scaler.client.calls.entry import index_of
+from scaler.client.calls.functions import Function, Terms
+from scaler.client.calls.items import UNFIT, check_item, of_item
+from scaler.client.calls.repeated import Repeated
+from scaler.client.large_values import LargeValues
+from scaler.client.link.thread import LinkThread
+from scaler.client.map_run import WINDOW_BYTES, WINDOW_TASKS, MapRun
+from scaler.errors import has_ended_a_task
+from scaler.ids import ObjectId
+from scaler.pickling.serialization import Serializer
+from scaler.wire.messages.client import TaskResult
+
+__tracebackhide__ = has_ended_a_task
+
+LONE_ROW = 2
+"""`coalesce_result` of a row whose result is wanted at once."""
+
+
+class MapStream(MapRun):
+    """The tasks of one map whose results are read as they come, while further items are submitted.
+
+    Args:
+        window: the most tasks that are open or have results that were not read; never more than `WINDOW_TASKS`.
+    """
+
+    _coalesce_result = LONE_ROW
+
+    def __init__(
+        self,
+        function: Function,
+        terms: Terms,
+        serializer: Serializer,
+        link: LinkThread,
+        timeout: float | None,
+        return_exceptions: bool,
+        repeated: Repeated | None,
+        window: int,
+        max_failures: float | None = None,
+    ) -> None:
+        super().__init__(function, terms, serializer, link, timeout, return_exceptions, repeated, max_failures)
+        self._window = min(window, WINDOW_TASKS)
+        ready: deque[tuple[int, Any]] = deque()
+        self._ready = ready
+        self._keep = lambda index, value: ready.append((index, value))
+        self._large: LargeValues[int] = LargeValues()
+
+    def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
+        """Run one task for each item and yield the results in the order in which they come.
+
+        Raises:
+            TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
+            TimeoutError: if it took too long.
+            BaseException: the exception of the first task that failed.
+        """
+        self._items = items
+        rest = enumerate(items)
+        try:
+            while True:
+                if self._unread() <= self._window // 2:
+                    self._fill(rest)
+                if self._ready:
+                    yield self._next()
+                elif self._submitted == self._done:
+                    self._tolerance.end()
+                    return
+                else:
+                    self._wait(self._submitted - self._done - 1)
+                    self._collect()
+        finally:  # also when the reader has enough
+            self._repeated = None
+            for index in self._large.end():
+                self._link.forget_result(self._object_of(index))
+            self._end()
+
+    def _next(self) -> Any:
+        index, value = self._ready.popleft()
+        if self._large.fetched:
+            self._fetch(self._large.read(index))
+        return value
+
+    def _fetch(self, indices: Iterable[int]) -> None:
+        for index in indices:
+            self._link.fetch(self._object_of(index), self)
+
+    def _unread(self) -> int:
+        return self._submitted - self._done + len(self._ready)
+
+    def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
+        may_be_together = self._may_be_together()
+        while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES:
+            found = next(rest, None)
+            if found is None:
+                return
+            index, item = found
+            if may_be_together:
+                self._draw(index, item)
+            else:
+                check_item(index, item)
+                try:
+                    entry = self._entry_of(index, item)
+                except UNFIT as error:
+                    raise of_item(error, index) from error.__cause__
+                self._count_bytes(index, entry)
+                self._link.submit(entry)
+            self._submitted = index + 1
+
+    def _object_of(self, index: int) -> ObjectId:
+        return ObjectId(self._id_prefix + index.to_bytes(8, "big"))
+
+    # For the link's thread
+
+    def store(self, result: TaskResult) -> None:
+        due = self._large.add(index_of(result.task_id), result.size)
+        if due is None:
+            self._link.forget_result(ObjectId(result.task_id))
+        else:
+            self._fetch(due)

@@ -103,6 +103,11 @@ class Subscriber:
         """Why there is no connection, if that is known: it was refused here, or the host has no name."""
         return "" if self.is_connected else self._refusal or self._keyring.refusal or self._lookup.problem
 
+    @property
+    def refusal(self) -> str:
+        """Why the scheduler does not let it in, or no more; empty if it does, or that is not known."""
+        return "" if self.is_connected else self._keyring.refusal
+
     def _hang_up(self) -> None:
         self._socket.disable_monitor()
         self._events.close(0)

@@ -210,7 +210,8 @@ class SchedulerProcess:
             logger.info(ended(self._counts(tree, edge)))
 
     def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
-        return SchedulerTree(
+        shelf = None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post)
+        tree = SchedulerTree(
             self._shell.dispatcher,
             scheduler_id,
             __version__,
@@ -223,8 +224,11 @@ class SchedulerProcess:
             window_at(self.endpoint, self._config.transfer_window_bytes),
             lambda: self._value_bytes,
             self._audit.say,
-            None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post),
+            shelf,
         )
+        if shelf is not None and self._doorkeeper is None and self.endpoint.scheme == TCP:
+            tree.directory.owners.nobody_is(shelf.owner)
+        return tree
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:
         if self._publisher is None:

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -301,6 +303,62 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     assert top.end() == 0
     assert "scheduler" in top.output
     top.kill_all()
+
+
+def asked(url: str, token: str) -> tuple[int, str]:
+    """Return what the server of the page answers to a program that knows its token."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.thorough
+def test_a_page_whose_key_is_revoked_shows_nothing_any_more_and_says_so(site: Site, tmp_path: Path) -> None:
+    file, token_file = site.allow("eve", "monitor"), tmp_path / "token"
+    page = site.start(
+        "ui", site.monitor, "--port", "0", "--token-file", str(token_file), "--key-file", file,
+        "--store", str(tmp_path / "history"),
+    )  # fmt: skip
+    url = page.wait_for("?token=").strip().partition("?")[0]
+    token = token_file.read_text().strip()
+    site.cluster()
+    assert use(site.address) == 1024
+    wait_until(lambda: "scaler_workers 1" in asked(f"{url}metrics", token)[1], "the page has news of the cluster")
+    site.revoke("eve")
+    wait_until(lambda: asked(f"{url}metrics", token)[0] == 403, "the page shows nothing any more")
+    for path in ("", "metrics", "static/app.js", "socket"):
+        status, text = asked(url + path, token)
+        assert status == 403
+        assert "it was revoked" in text
+        assert "it was revoked" not in asked(url + path, "wrong")[1]
+    assert asked(f"{url}healthz", token) == (200, "ok\n")
+
+
+def hold_a_client(sign: str) -> None:
+    """Be a client until the end of the process."""
+    with Client() as client:
+        client.submit(pow, 2, 10)
+        Path(sign).touch()
+        time.sleep(60)
+
+
+@pytest.mark.thorough
+def test_clients_in_tasks_have_the_key_of_their_cluster_and_end_with_it(site: Site) -> None:
+    cluster = site.cluster("--key-file", site.allow("node7", "worker"))
+    sign = site.elsewhere / "sign"
+    with Client(site.address) as client:
+        future = client.submit(hold_a_client, str(sign))
+        wait_until(sign.exists, "a client in a task")
+        site.revoke("node7")
+        wait_until(
+            lambda: site.scheduler.output.count("is given up: the key of node7 is good no more") == 2,
+            "the sessions of the cluster and of the client in its task have ended",
+        )
+        assert cluster.process.wait(30) == 1
+        future.cancel()
 
 
 @pytest.mark.thorough

@@ -269,14 +269,14 @@ class Acceptor(Actor):
             self._outbox.put_alone(peer, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return how many open tasks and bytes a client may have: its own bound, its part of the bound of all, or its
-        part of the quota of its owner.
+        """Return how many open tasks and bytes a client may have: its own bound, its part of the bound of all, or the
+        quota of its owner; of bytes a part of that, because a value cannot wait in its session as tasks do.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)
         tasks, n_bytes = min(config.client_tasks, config.open_tasks // count), config.open_bytes // count
         return (
-            max(1, min(tasks, terms.tasks // clients) if terms.tasks else tasks),
+            max(1, min(tasks, terms.tasks or tasks)),
             max(1, min(config.client_bytes, n_bytes, terms.n_bytes // clients if terms.n_bytes else n_bytes)),
         )
 

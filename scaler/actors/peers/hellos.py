@@ -110,7 +110,7 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
     if isinstance(hello, WorkerHello):
         is_good, what = permit.role == WORKER, "a cluster needs one of a worker"
     elif hello.agent_token != NO_ID:  # of an agent that is here, which is looked at next
-        is_good, what = True, ""
+        is_good, what = permit.role == WORKER, "a client in a task needs that of its cluster"
     else:
         is_good, what = permit.role in (CLIENT, ADMIN), "a client needs one of a client"
     return "" if is_good else f"the key of {permit.name} is that of a {permit.role}, and {what} (scaler_keys allow)"

@@ -131,7 +131,11 @@ class Owners:
         self.nobody = self.of(NOBODY)
 
     def __iter__(self) -> Iterator[Owner]:
-        return iter(self._by_name.values())
+        return iter(dict.fromkeys(self._by_name.values()))
+
+    def nobody_is(self, name: str) -> None:
+        """Nobody needs a key: what this user keeps belongs to the one owner of all connections."""
+        self._by_name[name] = self.nobody
 
     def of(self, name: str, terms: Terms | None = None) -> Owner:
         """Return the owner with a name.

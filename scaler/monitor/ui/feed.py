@@ -35,10 +35,12 @@ class State:
     def __init__(self, address: str = "", store: Store | None = None) -> None:
         self.address = address
         self.problem = ""
+        self.refusal = ""
+        """why the scheduler does not let this server see anything, or no more; empty if it does"""
         self.model = Model()
         self.bins = Bins()
         self._store = store
-        self.history = History(store.keep_step if store else lambda *_: None)
+        self.history = self._new_history()
         self.old_failures: dict[bytes, StateFailure] = {}
         """of earlier runs of the scheduler or of this server"""
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
@@ -55,6 +57,9 @@ class State:
             self.events.extend(events)
             self._last_event_us = max((event.time_us for event in events), default=0)
             self.old_failures = {failure.failure: failure for failure in failures}
+
+    def _new_history(self) -> History:
+        return History(self._store.keep_step) if self._store is not None else History()
 
     @property
     def is_kept(self) -> bool:
@@ -81,6 +86,17 @@ class State:
             elif batch.item is StateFailure and self._store is not None:
                 self._store.keep_failures(batch)
         self.number += 1
+
+    def refuse(self, refusal: str) -> None:
+        """The scheduler does not let this server in: what it has heard before is not for whoever looks now. Empty: it
+        does.
+        """
+        if refusal and not self.refusal:
+            self.model, self.bins, self.history = Model(), Bins(), self._new_history()
+            self.old_failures, self.gone, self.restarts = {}, {}, []
+            self.events.clear()
+            self.number += 1
+        self.refusal = refusal
 
     def _see_who_left(self, before: list[Worker], now: float) -> None:
         here = {worker.key for worker in self.model.workers}
@@ -154,6 +170,7 @@ class Feed:
             for each in news:
                 self.state.take(each, time.monotonic())
             self.state.address, self.state.problem = self._subscriber.endpoint.address, self._subscriber.problem
+            self.state.refuse(self._subscriber.refusal)
             for changed in list(self._listeners.values()):
                 changed()
             # Messages of one moment come together; a frame is made for all of them.

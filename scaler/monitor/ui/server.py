@@ -90,7 +90,8 @@ def _refusal(request: web.Request) -> web.Response | None:
         or gate.has_bearer(request.headers.get("Authorization"))
     )
     if given:
-        return None
+        refusal = request.app[FEED].state.refusal
+        return web.Response(status=403, text=f"{refusal}\n") if refusal else None
     return web.Response(
         status=403,
         text="Open the whole address that scaler_ui printed at its start, with ?token=... at its end. This browser "

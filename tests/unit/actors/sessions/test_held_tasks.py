@@ -89,16 +89,16 @@ def test_a_client_that_ignores_its_window_is_refused(simulation: Simulation) -> 
     assert refused.payload == b"its client has 20 open tasks, more than the scheduler takes"
 
 
-def test_clients_of_one_owner_share_the_window(simulation: Simulation) -> None:
+def test_clients_of_one_owner_share_the_bytes_and_each_may_use_the_whole_quota_of_tasks(simulation: Simulation) -> None:
     alice(simulation, tasks=90, n_bytes=900)
     clients = [simulation.client(user="alice") for _ in range(3)]
     windows = [client.said(HelloReply)[0] for client in clients]
-    assert [(reply.window_tasks, reply.window_bytes) for reply in windows] == [(90, 900), (45, 450), (30, 300)]
+    assert [(reply.window_tasks, reply.window_bytes) for reply in windows] == [(90, 900), (90, 450), (90, 300)]
     clients[0].leave()
     simulation.run()
     clients[1].connect()
     simulation.run()
-    assert clients[1].said(HelloReply)[-1].window_tasks == 45
+    assert clients[1].said(HelloReply)[-1].window_bytes == 450
 
 
 def test_what_waits_can_be_cancelled_and_takes_its_arguments_along(simulation: Simulation) -> None:

@@ -136,7 +136,7 @@ class Ledger:
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the workers, those of them that wait for others, results that are kept."""
-        return {"tasks": len(self._open), "blocked_tasks": len(self._waiting), "results": len(self._kept)}
+        return {"tasks": self._at_worker.total(), "blocked_tasks": len(self._waiting), "results": len(self._kept)}
 
     def tasks_by_worker(self) -> Counter[int]:
         """Return how many tasks each worker has."""
@@ -151,7 +151,10 @@ class Ledger:
 
     def open_by_worker_and_function(self) -> Counter[tuple[int, ObjectId]]:
         """Return how many tasks of each function each worker has."""
-        return Counter((task.worker, task.function_id) for task in self._open.values())
+        counts: Counter[tuple[int, ObjectId]] = Counter()
+        for task in self._open.values():
+            counts[task.worker, task.function_id] += task.rows or 1
+        return counts
 
     # Tasks
 

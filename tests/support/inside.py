@@ -103,7 +103,8 @@ class Inside:
                 continue
             owner = session._owner
             clients[owner] += 1
-            tasks[owner] += len(session._tasks) + sum(session._graph_sizes.values())
+            further_rows = sum(session._rows.values()) - len(session._rows)
+            tasks[owner] += len(session._tasks) + further_rows + sum(session._graph_sizes.values())
             assert session._graph_sizes.keys() == session._graphs.keys()
             assert not session._held.tasks.keys() & session._tasks.keys(), "a task is held and has begun"
             if session._adoption is not None:

@@ -124,8 +124,17 @@ class RunRecalled:
 
 
 @message
+class RangeTooLong:
+    """balancer -> task: you are too long for a turn; have each of your rows report ready as a task of its own."""
+
+    attempt: int
+
+
+@message
 class TaskSplit:
-    """worker proxy -> task: this attempt of yours is one task for each of your rows from now on, and you are none."""
+    """worker proxy or the task itself -> task: this attempt of yours is one task for each of your rows from now on, and
+    you are none.
+    """
 
     attempt: int
     rows: Sequence[ActorRef]

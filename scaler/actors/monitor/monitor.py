@@ -49,7 +49,7 @@ from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.overview import Objects, client_items, scheduler_items
 from scaler.actors.monitor.sampler import Sampler
-from scaler.actors.monitor.tasks import Outputs, Tasks
+from scaler.actors.monitor.tasks import Outputs, Tasks, rows_of
 from scaler.actors.monitor.topics import TOPICS, Subscriptions
 from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles
@@ -267,10 +267,11 @@ class Monitor(Actor):
     @handles(TaskMoved)
     def _moved(self, moved: TaskMoved) -> None:
         now_us = self._board.time_us()
-        if moved.state in FAILURES:
-            self._failures.add(moved, now_us)
-        self._tasks.add(moved, now_us)
-        self._sampler.heard()
+        for each in rows_of(moved) if moved.spec.rows else (moved,):
+            if each.state in FAILURES:
+                self._failures.add(each, now_us)
+            self._tasks.add(each, now_us)
+            self._sampler.heard()
 
     @handles(ExplainResponse)
     def _explained(self, answer: ExplainResponse) -> None:

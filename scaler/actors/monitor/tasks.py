@@ -10,19 +10,22 @@ Must never: keep more tasks than its bound, or say more than its bound at once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from scaler.actors.insight.events import SUBMITTED, TaskMoved
 from scaler.actors.insight.output_table import KeptLine, OutputTable
 from scaler.actors.messages.monitor import AskedNode
 from scaler.actors.messages.tasks import ExplainNode, ExplainTask
 from scaler.actors.monitor.names import Names
-from scaler.actors.tasks.task_states import ASSIGNED
+from scaler.actors.tasks.task_states import ASSIGNED, FAILED, shown_state
 from scaler.ids import ClientId, GraphId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.messages.common import PROFILE
+from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.monitor import StateLine, StateMove, StateTask
+from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
@@ -255,6 +258,22 @@ class Tasks:
             record.peak_bytes,
             record.reason,
         )
+
+
+def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
+    """Yield what has happened to each row of a range."""
+    result = moved.result
+    results: Sequence[RunResult | None] = [result] * moved.spec.rows
+    if result is not None and result.rows:
+        with suppress(RowsError):  # its client hears of that
+            results = results_of(result)
+    for row, ended in zip(row_ids(moved.spec.task_id, moved.spec.rows), results, strict=True):
+        spec, state = replace(moved.spec, task_id=row, rows=0, payload=b""), moved.state
+        if ended is not None and ended.status == TaskStatus.FAILED:
+            state = shown_state(FAILED, ended.status)
+        elif ended is not None and ended.failure:  # that of another row
+            ended = replace(ended, failure="")  # noqa: PLW2901
+        yield replace(moved, spec=spec, state=state, result=ended)
 
 
 class Outputs:

@@ -1,9 +1,11 @@
 """FairShare: waiting tasks, where owners take turns, and the clients of each owner among themselves: the policy `fair`.
 
-All owners with waiting tasks form a ring (round robin). At its turn an owner has as many tasks placed as its share is,
-usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own and take
-turns of one task each; within an account the order is that of `in_order`. So twenty clients of one owner have the share
-of one, and an owner waits for at most one turn of each other owner. Who comes, or comes back, is the last of its ring.
+All owners with waiting tasks form a ring (round robin). At its turn an owner has as many turns of its accounts as its
+share is, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own;
+within an account the order is that of `in_order`. A turn of an account is some milliseconds of expected work, and at
+least one task: many short ones, or one that is long or of which nothing is known. So twenty clients of one owner have
+the share of one, and an owner waits for at most one turn of each other owner. Who comes, or comes back, is the last of
+its ring.
 Each operation takes constant time, however many owners and accounts there are.
 """
 
@@ -17,10 +19,14 @@ from operator import attrgetter
 from typing import Generic, Protocol
 
 from scaler.actors.policy.in_order import InOrder
-from scaler.actors.policy.interface import T
+from scaler.actors.policy.interface import T, a_turn_each
+from scaler.ids import ObjectId
 
 MOST_SPARE = 1024
 """Empty queues of accounts are reused, so that single tasks of many clients allocate none."""
+
+TURN_US = 5_000
+"""A turn of an account ends with the task with which it is so much expected work."""
 
 _account_of = attrgetter("account")
 
@@ -30,7 +36,7 @@ class Shareholder(Protocol):
 
     @property
     def share(self) -> int:
-        """How many tasks are placed in one turn of its own, from 1; it may change at any time."""
+        """How many turns its accounts have in one turn of its own, from 1; it may change at any time."""
 
 
 class OneForAll:
@@ -52,7 +58,7 @@ class _Holding:
         self.ring: OrderedDict[int, None] = OrderedDict()
         """the next one first"""
         self.left = owner.share
-        """how many of its tasks are still placed in this turn"""
+        """how many turns its accounts still have in this one"""
 
 
 class FairShare(Generic[T]):
@@ -71,6 +77,10 @@ class FairShare(Generic[T]):
         self._ring: OrderedDict[Shareholder, _Holding] = OrderedDict()
         """by owner, the next one first"""
         self._spare: list[InOrder[T]] = []
+        self._turn_of = -1
+        """the account that has had a part of its turn"""
+        self._left_us = 0.0
+        """how much is left of it"""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -117,12 +127,12 @@ class FairShare(Generic[T]):
             self._drop(account)
         return found
 
-    def drain(self) -> Iterator[T]:
+    def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[T]:
         if len(self._queues) == 1:  # most of the time there is one client
             return next(iter(self._queues.values())).drain()
-        return self._take_turns()
+        return self._take_turns(expected_us)
 
-    def _take_turns(self) -> Iterator[T]:
+    def _take_turns(self, expected_us: Callable[[ObjectId], float]) -> Iterator[T]:
         ring, queues = self._ring, self._queues
         while ring:
             holding = next(iter(ring.values()))
@@ -134,17 +144,28 @@ class FairShare(Generic[T]):
                 self._drop(account)
                 return
             ready = queue.pop()
-            if queue:
-                accounts.move_to_end(account)
-            else:
+            is_over = ready is None or self._take_time(account, expected_us(ready.spec.function_id), ready.spec.rows)
+            if not queue:
                 self._drop(account)
+            elif is_over:
+                accounts.move_to_end(account)
             if ready is not None:
-                if len(ring) > 1 and accounts:
+                if len(ring) > 1 and accounts and (is_over or not queue):
                     self._count_turn(holding)
                 yield ready
 
+    def _take_time(self, account: int, each_us: float, rows: int) -> bool:
+        """A task of an account has been taken. Return whether its turn is over."""
+        if account != self._turn_of:
+            self._turn_of, self._left_us = account, TURN_US
+        self._left_us -= each_us * (rows or 1)
+        if self._left_us > 0:
+            return False
+        self._turn_of = -1
+        return True
+
     def _count_turn(self, holding: _Holding) -> None:
-        """A task of an owner has been taken, and others wait."""
+        """An account of an owner has had its turn, and others wait."""
         if holding.left > 1:
             holding.left -= 1
         else:
@@ -174,6 +195,7 @@ class FairShare(Generic[T]):
         if first is not None:
             holding = self._holdings[first.account]
             holding.ring.move_to_end(first.account)
+            self._turn_of = -1
             self._end_turn(holding)
 
     def by_account(self) -> dict[int, int]:

@@ -9,11 +9,11 @@ others. Nearly always all tasks have the same priority. Each operation takes con
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from math import inf
 from typing import Generic, TypeAlias
 
-from scaler.actors.policy.interface import T
+from scaler.actors.policy.interface import T, a_turn_each
 from scaler.ids import ObjectId
 from scaler.priority_rows import PriorityRows
 
@@ -41,9 +41,11 @@ class InOrder(Generic[T]):
 
     def __init__(self) -> None:
         self._levels: PriorityRows[_Level[T]] = PriorityRows(_Level)
+        self.further_rows = 0
+        """how many rows ranges have beside their first ones"""
 
     def __len__(self) -> int:
-        return sum(map(len, self._levels.values()))
+        return sum(map(len, self._levels.values())) + self.further_rows
 
     def __bool__(self) -> bool:
         return bool(self._first_row())
@@ -54,7 +56,10 @@ class InOrder(Generic[T]):
     def put(self, tasks: Iterable[T]) -> None:
         levels = self._levels
         for ready in tasks:
-            level = levels[ready.spec.priority]
+            spec = ready.spec
+            level = levels[spec.priority]
+            if spec.rows and ready.task not in level.new and ready.task not in level.ahead:
+                self.further_rows += spec.rows - 1
             if ready.goes_first:
                 level.ahead[ready.task] = ready
             else:
@@ -67,18 +72,26 @@ class InOrder(Generic[T]):
         if level is None:
             return None
         found = level.new.pop(task, None)
-        return level.ahead.pop(task, None) if found is None else found
+        found = level.ahead.pop(task, None) if found is None else found
+        return found if found is None else self._left(found)
+
+    def _left(self, ready: T) -> T:
+        """A task does not wait here any more."""
+        if self.further_rows and ready.spec.rows:
+            self.further_rows -= ready.spec.rows - 1
+        return ready
 
     def pop(self) -> T | None:
         """Remove the first task and return it; None if there is none."""
         row = self._first_row()
-        return row.popitem(last=False)[1] if row else None
+        return self._left(row.popitem(last=False)[1]) if row else None
 
-    def drain(self) -> Iterator[T]:
+    def drain(self, _expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[T]:
         level = self._levels[self._levels.priorities[-1]]
         for row in self._rows() if len(self._levels) > 1 else (level.ahead, level.new):
             while row:
-                yield row.popitem(last=False)[1]
+                ready = row.popitem(last=False)[1]
+                yield self._left(ready) if self.further_rows else ready
 
     def drain_map(self) -> Iterator[T]:
         level = self._levels.first()
@@ -91,7 +104,7 @@ class InOrder(Generic[T]):
                 function_id = function_id or spec.function_id
                 if spec.coalesce_result != 1 or spec.options or spec.function_id != function_id:
                     return
-                yield row.popitem(last=False)[1]
+                yield self._left(row.popitem(last=False)[1])
 
     def has_beside(self, _account: int) -> bool:
         return self.greatest() > 0
@@ -109,6 +122,7 @@ class InOrder(Generic[T]):
 
     def clear(self) -> None:
         self._levels = PriorityRows(_Level)
+        self.further_rows = 0
 
     def by_account(self) -> dict[int, int]:
         """Return nothing: accounts take no turns here."""

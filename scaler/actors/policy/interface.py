@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.actors.policy.needs import Needs, Offer
@@ -77,8 +78,13 @@ class Ready(Protocol):
 T = TypeVar("T", bound=Ready)
 
 
+def a_turn_each(_function_id: ObjectId) -> float:
+    """Return how long a task of any function takes, if each is a turn of its client."""
+    return inf
+
+
 class Order(Protocol[T]):
-    """Tasks that wait, and which is next."""
+    """Tasks that wait, and which is next. Numbers count each row of a range."""
 
     def __len__(self) -> int: ...
 
@@ -92,8 +98,12 @@ class Order(Protocol[T]):
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
         """Remove a task and return it; None if it did not wait."""
 
-    def drain(self) -> Iterator[T]:
-        """Remove and yield one task after the other, until the caller stops."""
+    def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[T]:
+        """Remove and yield one task after the other, until the caller stops.
+
+        Args:
+            expected_us: returns how long one more task of a function is expected to take.
+        """
 
     def drain_map(self) -> Iterator[T]:
         """The same with the first tasks of a map, while they are all of one function and have neither options nor a
@@ -165,6 +175,8 @@ class Decisions(Generic[W, T]):
     """when to ask again, at the latest"""
     needs: dict[Hashable, Needs] | None = None
     """what the assigned tasks take of their nodes, for those that ask for resources"""
+    split: list[T] = field(default_factory=list)
+    """ranges that are too long: each row is to report ready as a task of its own, and to go first"""
 
 
 @dataclass(frozen=True, slots=True)

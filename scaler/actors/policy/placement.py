@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from math import inf
 from typing import Any, Generic
 
@@ -29,6 +29,11 @@ from scaler.wire.messages.priority import depth_of
 
 FUNCTIONS_REMEMBERED = 1024
 """How many functions have known durations; the latest ones."""
+
+RANGE_MOST_US = 20_000
+"""A range that is expected to take longer is split before it is assigned: its client knows too little of its function,
+or wants more than its turn.
+"""
 
 FAR_TASK_US = 25_000
 """The longest tasks of a map of which workers get more than of other tasks: longer ones are few messages anyway."""
@@ -120,7 +125,7 @@ class Placement(Generic[W, T]):
         functions = self._functions
         if functions is not None:
             for ready in tasks:
-                functions[ready.spec.function_id] += change
+                functions[ready.spec.function_id] += change * (ready.spec.rows or 1)
 
     def join(
         self,
@@ -184,18 +189,22 @@ class Placement(Generic[W, T]):
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:
-            assigned = self._assign({}) if self._loads.with_room else {}
+            assigned: dict[W, list[tuple[T, int]]] = {}
+            split: list[T] = []
+            if self._loads.with_room:
+                self._assign(assigned, split)
             if self._loads.has_map_room and self._queue and now >= self._near_until:
                 self._assign_far(assigned)
             refused = self._refuse(assigned) if self._admission is not None else []
             recalled = self._rounds.look(self._loads, now)
             if self._loads.far_ahead and self._queue:
                 self._call_back(recalled, now)
-            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at)
+            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at, None, split)
         if self._functions is not None:
             needs = decisions.needs
             for row in decisions.assigned.values():
                 self._count([ready for ready, _ in row if not needs or ready.task not in needs], -1)
+            self._count(decisions.split, -1)
         return decisions
 
     def _decide_by_class(self, now: float) -> Decisions[W, T]:
@@ -204,8 +213,9 @@ class Placement(Generic[W, T]):
         needs: dict[Hashable, Needs] = {}
         if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
             self._assign_by_turns(assigned, needs)
+        split: list[T] = []
         if loads.with_room and self._queue:
-            self._assign(assigned)
+            self._assign(assigned, split)
             self._turns.had(self._turns.plain)
         refused, self._unplaceable = self._unplaceable, []
         given_up, look_at = self._constrained.give_up(now)
@@ -219,7 +229,7 @@ class Placement(Generic[W, T]):
             self._call_back(recalled, now)
         for rounds in (self._rounds, self._rounds_of_calls):
             look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
-        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs)
+        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs, split)
 
     def _assign_by_turns(self, assigned: dict[W, list[tuple[T, int]]], needs: dict[Hashable, Needs]) -> None:
         """Assign tasks until none of those fits that ask for something, or there is no room."""
@@ -236,42 +246,57 @@ class Placement(Generic[W, T]):
             if ready is None or worker is None:
                 classes.remove(resource_class)
                 continue
-            next(resource_class.queue.drain())
+            next(resource_class.queue.drain(self._durations.expected_us))
             turns.had(resource_class)
             if resource_class is not turns.plain:
                 needs[ready.task] = resource_class.needs
             assigned.setdefault(worker[0], []).append((ready, worker[1]))
 
     def _take(self, resource_class: ResourceClass[T], ready: T) -> tuple[W, int] | None:
-        expected_us = round(self._durations.expected_us(ready.spec.function_id)) * (ready.spec.rows or 1)
+        rows = ready.spec.rows or 1
+        expected_us = round(self._durations.expected_us(ready.spec.function_id) * rows)
         if resource_class is not self._turns.plain:
             worker = self._constrained.assign(resource_class, ready, expected_us)
             return None if worker is None else (worker, expected_us)
         if ready.near_worker is not None:
-            return self._loads.take_near(ready.near_worker, expected_us), expected_us
-        return self._loads.take(expected_us), expected_us
+            return self._loads.take_near(ready.near_worker, expected_us, rows), expected_us
+        return self._loads.take(expected_us, rows), expected_us
 
-    def _assign(self, assigned: dict[W, list[tuple[T, int]]]) -> dict[W, list[tuple[T, int]]]:
+    def _assign(self, assigned: dict[W, list[tuple[T, int]]], split: list[T]) -> None:
         """Assign tasks that ask for nothing, until none waits or there is no room."""
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None
         mean_us, mean = 0, 0.0
-        for ready in self._queue.drain():
+        if self._is_next_too_long():
+            return
+        for ready in self._queue.drain(self._durations.expected_us):
             spec = ready.spec
             if spec.function_id != function_id:
                 function_id = spec.function_id
                 mean = self._durations.expected_us(function_id)
                 mean_us = round(mean)
-            expected_us = round(mean * spec.rows) if spec.rows else mean_us
-            worker = take(expected_us) if ready.near_worker is None else loads.take_near(ready.near_worker, expected_us)
+            rows = spec.rows
+            if rows:
+                expected_us = round(mean * rows)
+                if expected_us > RANGE_MOST_US or loads.room_in_next() < rows:
+                    split.append(ready)  # what waits behind it comes when its rows have
+                    break
+                worker = take(expected_us, rows)
+            else:
+                expected_us, near = mean_us, ready.near_worker
+                worker = take(mean_us) if near is None else loads.take_near(near, mean_us)
             tasks = assigned.get(worker)
             if tasks is None:
                 tasks = assigned[worker] = []
             tasks.append((ready, expected_us))
-            if not loads.with_room:
+            if not loads.with_room or (rows and self._is_next_too_long()):
                 break
-        return assigned
+
+    def _is_next_too_long(self) -> bool:
+        """Return whether the next task is a range that no worker has room for now, but soon."""
+        first = self._queue.first()
+        return first is not None and 0 < self._loads.room_in_next() < first.spec.rows
 
     def _assign_far(self, assigned: dict[W, list[tuple[T, int]]]) -> None:
         """Assign tasks of a map to workers that have no room for others. So many wait on that workers which are done
@@ -283,15 +308,20 @@ class Placement(Generic[W, T]):
         if loads.far_ahead and first.account != self._far_account:
             return
         mean_us = max(1.0, self._durations.expected_us(first.spec.function_id))
+        spare = len(self._queue) - len(loads) * MAP_AHEAD_US // round(mean_us)
         expected_us = round(mean_us * (first.spec.rows or 1))
-        spare = len(self._queue) - len(loads) * MAP_AHEAD_US // expected_us
         if spare <= 0 or expected_us > FAR_TASK_US or self._config.load_balance_seconds <= 0:
             return
         self._far_account = first.account
-        tasks = islice(self._queue.drain_map(), spare)
-        while loads.has_map_room and (ready := next(tasks, None)) is not None:
-            expected_us = round(mean_us * (ready.spec.rows or 1))
-            assigned.setdefault(loads.take_far(expected_us), []).append((ready, expected_us))
+        tasks = self._queue.drain_map()
+        while spare > 0 and loads.has_map_room and not self._is_next_too_long():
+            ready = next(tasks, None)
+            if ready is None:
+                return
+            rows = ready.spec.rows or 1
+            spare -= rows
+            expected_us = round(mean_us * rows)
+            assigned.setdefault(loads.take_far(expected_us, rows), []).append((ready, expected_us))
 
     def _call_back(self, recalled: dict[W, int], now: float) -> None:
         """If somebody else waits while workers have more than usual, recall that, unless more is recalled anyway."""

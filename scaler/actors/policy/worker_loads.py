@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Generic
 
 from scaler.actors.policy.interface import W
+from scaler.wire.messages.rows import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
 """A worker with this much work gets no more. It hides the round trip to the scheduler, which takes about 1 ms when idle
@@ -137,35 +138,44 @@ class WorkerLoads(Generic[W]):
         """Add blocked tasks of a worker that continue. They need no room, so a queue may overflow."""
         self.give_back(worker, -tasks, -work_us)
 
-    def take(self, work_us: int) -> W:
-        """Add a task of this work to the worker with the fewest tasks, and return that worker; one must have room."""
+    def take(self, work_us: int, tasks: int = 1) -> W:
+        """Add a task, or so many, of this work to the worker with the fewest, and return it; one must have room."""
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
             level = self._lowest = level + 1
             lowest = levels[level]
-        self.tasks += 1
+        self.tasks += tasks
         worker, load = lowest.popitem()
-        load.tasks = level = level + 1
+        load.tasks = level = level + tasks
         load.work_us = work_us = load.work_us + work_us
         if work_us < WORK_AHEAD_US and level < load.queue_size:
-            if level == len(levels):
+            while level >= len(levels):
                 levels.append({})
             levels[level][worker] = load
         else:
             self.with_room -= 1
+            self._overflow += max(0, level - load.queue_size)
             if work_us < MAP_AHEAD_US and level < load.queue_size:
                 self._map_room[worker] = load
         return worker
 
-    def take_far(self, work_us: int) -> W:
+    def room_in_next(self) -> int:
+        """Return how many more tasks the queue of the next worker takes, if it is idle any number; 0: none has room."""
+        if not self.with_room:
+            load = next(reversed(self._map_room.values()), None)
+            return 0 if load is None else load.queue_size - load.tasks
+        level = self._lowest
+        while not self._levels[level]:
+            level += 1
+        return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
+
+    def take_far(self, work_us: int, tasks: int = 1) -> W:
         """Add a task of a map to a worker that has no room for other tasks, and return that worker; one must have room
         for it.
         """
         worker, load = self._map_room.popitem()
-        self.tasks += 1
-        load.tasks += 1
-        load.work_us += work_us
+        self._add(load, work_us, tasks)
         self.far_ahead[worker] = None
         self._put(worker, load)
         return worker
@@ -186,13 +196,13 @@ class WorkerLoads(Generic[W]):
         self.far_ahead.clear()
         return recalled
 
-    def take_near(self, near: W, work_us: int) -> W:
+    def take_near(self, near: W, work_us: int, tasks: int = 1) -> W:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
         known = self._workers.get(near)
-        worker = self.take_at(known.host, work_us, near) if known is not None else None
-        return self.take(work_us) if worker is None else worker
+        worker = self.take_at(known.host, work_us, near, tasks) if known is not None else None
+        return self.take(work_us, tasks) if worker is None else worker
 
-    def take_at(self, host: Hashable, work_us: int, first: W | None = None) -> W | None:
+    def take_at(self, host: Hashable, work_us: int, first: W | None = None, tasks: int = 1) -> W | None:
         """The same at this host; None if no worker has room there. Among equals, `first` comes first."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
@@ -200,11 +210,15 @@ class WorkerLoads(Generic[W]):
         worker = min(free, key=lambda each: (self._workers[each].tasks, each is not first))
         load = self._workers[worker]
         self._take_out(worker, load)
-        self.tasks += 1
-        load.tasks += 1
-        load.work_us += work_us
+        self._add(load, work_us, tasks)
         self._put(worker, load)
         return worker
+
+    def _add(self, load: _Load, work_us: int, tasks: int) -> None:
+        self._overflow += max(0, load.tasks + tasks - load.queue_size) - max(0, load.tasks - load.queue_size)
+        self.tasks += tasks
+        load.tasks += tasks
+        load.work_us += work_us
 
     def has_room(self, worker: W) -> bool:
         """Return whether a worker gets tasks now."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
@@ -56,7 +56,7 @@ from scaler.actors.services import Services
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.sessions.resubmission import Either, Resubmission
 from scaler.actors.sessions.session import Farewell, Session
-from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id, split_ids
 from scaler.kit import ActorRef, ChildFailed, handles
@@ -208,13 +208,14 @@ class ClientSession(Session):
         tasks, spawn, context = self._tasks, self.spawn, self._context
         if self._reader is not None:
             specs = self._without_foreign(specs)
-        before = len(tasks)
+        before, further_rows = len(tasks), 0
         for spec in specs:
             if spec.task_id not in tasks:  # else it was sent again after a cut
                 tasks[spec.task_id] = spawn(TaskActor(spec, context))
                 if spec.rows:
                     self._rows[spec.task_id] = spec.rows
-        self._owner.tasks += len(tasks) - before
+                    further_rows += spec.rows - 1
+        self._owner.tasks += len(tasks) - before + further_rows
 
     def _without_foreign(self, specs: Iterable[Task]) -> Iterator[Task]:
         """Refuse tasks that name objects of other owners."""
@@ -259,13 +260,12 @@ class ClientSession(Session):
         known = self._resubmission
         return known is not None and known.knows_any(row_ids(spec.task_id, spec.rows))
 
-    def _open_rows(self, context: ClientContext, spec: Task, worker: ActorRef, attempt: int) -> Sequence[ActorRef]:
-        """Called by a worker proxy: see `ClientContext.split`."""
+    def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
+        """Called by a worker proxy or a task: see `ClientContext.split`."""
         if self._rows.pop(spec.task_id, 0) == 0:
             return ()
-        rows = [self.spawn(TaskActor(row, context, begun=(worker, attempt))) for row in calls_of(spec)]
+        rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
         self._tasks.update(zip(row_ids(spec.task_id, spec.rows), rows, strict=True))
-        self._owner.tasks += len(rows) - 1
         return rows
 
     def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
@@ -273,8 +273,8 @@ class ClientSession(Session):
 
         Those that have ended since their client began to say all again are left out.
         """
-        rows = sum([spec.rows for spec in batch])
-        if rows:
+        has_ranges = any(spec.rows for spec in batch)
+        if has_ranges:
             batch = self._taken_apart(batch)
         if self._resubmission is not None:
             batch = self._resubmission.still_to_run(batch, Either(self._tasks, self._held))
@@ -282,16 +282,18 @@ class ClientSession(Session):
         if self._owner.has_quota:
             most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)
         room = most - self._n_open
-        if len(batch) + rows <= room:
+        sizes = [spec.rows or 1 for spec in batch] if has_ranges else [1] * len(batch)
+        if sum(sizes) <= room:
             return batch
-        room = max(0, room)
-        self._say("over quota", f"{len(batch) - room:,} tasks were refused: its client has {most:,} open ones")
-        for spec in batch[room:]:
+        taken = sum(size <= room for size in accumulate(sizes))
+        refused = sum(sizes[taken:])
+        self._say("over quota", f"{refused:,} tasks were refused: its client has {most:,} open ones")
+        for spec in batch[taken:]:
             if spec.task_id not in self._tasks and spec.task_id not in self._held:
                 sentence = f"its client has {most} open tasks, more than the scheduler takes".encode()
                 refusal = TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0, b"", spec.rows)
                 self._outbox.put(self._peer, refusal)
-        return batch[:room]
+        return batch[:taken]
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
@@ -320,7 +322,7 @@ class ClientSession(Session):
             if result.rows:
                 self._rows.pop(result.task_id, None)
             owner = self._owner
-            owner.tasks -= 1
+            owner.tasks -= result.rows or 1
             if owner.held:
                 owner.wake()
             if self._awaited:
@@ -642,9 +644,10 @@ class ClientSession(Session):
     @handles(ReportOpen)
     def _report_open(self, ask: ReportOpen) -> None:
         ask.backlog.open[self._client_id] += self._n_open
-        if ask.backlog.wants_tasks:
+        wanted = ask.backlog.wants_tasks
+        if wanted:
             for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
-                if public_id(task_id) in ask.backlog.wants_tasks:
+                if any(public_id(row) in wanted for row in row_ids(task_id, self._rows.get(task_id, 0))):
                     task.send(ReportTask())
         for graph in self._graphs.values():
             graph.notify(ask)
@@ -662,7 +665,11 @@ class ClientSession(Session):
     @property
     def _n_open(self) -> int:
         """How many tasks are open; a row is one."""
-        return len(self._tasks) + sum(self._rows.values()) - len(self._rows) + len(self._held)
+        return self._n_begun + len(self._held)
+
+    @property
+    def _n_begun(self) -> int:
+        return len(self._tasks) + sum(self._rows.values()) - len(self._rows)
 
     # Its end
 
@@ -670,7 +677,7 @@ class ClientSession(Session):
         cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.values()]
         cancels += [(graph, CancelGraph()) for graph in self._graphs.values()]
         self._owner.leave(self.actor_ref)
-        self._owner.end(len(self._tasks) + sum(self._graph_sizes.values()))
+        self._owner.end(self._n_begun + sum(self._graph_sizes.values()))
         self._tasks, self._rows, self._graphs, self._graph_sizes = {}, {}, {}, {}
         self._held.clear()
         if cancels:

@@ -16,7 +16,10 @@ from scaler.ids import ClientId, GraphId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
 
-OpenRows: TypeAlias = Callable[["ClientContext", Task, ActorRef, int], Sequence[ActorRef]]
+Begun: TypeAlias = tuple["ActorRef | None", int]
+"""A worker, and the attempt that it has; None: it waits."""
+
+OpenRows: TypeAlias = Callable[["ClientContext", Task, Begun], Sequence[ActorRef]]
 
 
 class ClientContext:
@@ -54,18 +57,18 @@ class ClientContext:
         self.graph_id: GraphId | None = None
         """of the graph that the tasks are nodes of"""
         self.open_rows: OpenRows = _no_rows
-        """opens a task for each row of a range that runs, in place of the one that the range has"""
+        """opens a task for each row of a range, in place of the one that the range has"""
         self.since = 0.0
         """when the scheduler heard of that graph"""
 
-    def split(self, spec: Task, worker: ActorRef, attempt: int) -> Sequence[ActorRef]:
-        """A range that a worker has is one task for each row from now on. Return these tasks; none if its client has
-        left.
+    def split(self, spec: Task, begun: Begun = (None, 0)) -> Sequence[ActorRef]:
+        """A range that waits, or that a worker has, is a task for each row from now on. Return these; none if its
+        client has left.
 
         This is a call and no message, since client session and worker proxy must agree at any moment on which tasks
         there are.
         """
-        return self.open_rows(self, spec, worker, attempt)
+        return self.open_rows(self, spec, begun)
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return what a task with these options asks for; None: any worker will do."""
@@ -85,5 +88,5 @@ class ClientContext:
         return context
 
 
-def _no_rows(_context: ClientContext, _spec: Task, _worker: ActorRef, _attempt: int) -> Sequence[ActorRef]:
+def _no_rows(_context: ClientContext, _spec: Task, _begun: Begun) -> Sequence[ActorRef]:
     return ()

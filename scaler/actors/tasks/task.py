@@ -26,6 +26,7 @@ from scaler.actors.messages.tasks import (
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
+    RangeTooLong,
     RecallRun,
     RetryDue,
     RunLost,
@@ -41,7 +42,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.objects.located import bytes_in
 from scaler.actors.policy.needs import Needs
-from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN, STARTED, delay_seconds, retry_reason
 from scaler.actors.tasks.task_states import (
     ADOPTED,
@@ -87,6 +88,7 @@ from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import RunResult
 
 REASON_BYTES_MOST = 400
@@ -131,16 +133,17 @@ class TaskActor(Actor):
         context: ClientContext,
         near_worker: ActorRef | None = None,
         goes_first: bool = False,
-        begun: tuple[ActorRef, int] | None = None,
+        begun: Begun | None = None,
     ) -> None:
-        """`begun`: of a row of a range that was split: the worker and the attempt."""
+        """`begun`: of a row of a range that was split."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
         self._context = context
         self._state = READY
         self._worker: ActorRef | None = None
-        if begun is None:
+        self._was_in_range = begun is not None
+        if begun is None or begun[0] is None:
             self._attempt = context.next_attempt()
         else:
             self._state = RUNNING
@@ -150,10 +153,9 @@ class TaskActor(Actor):
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
-        if self._worker is not None:  # a row: what it was a part of has said all this, but to nobody who follows it
-            if context.events.followed is not None:
-                self._tell_if_followed(SUBMITTED)
-                self._tell_if_followed(ASSIGNED, self._worker)
+        if self._was_in_range:  # which has said all this
+            if self._worker is None:
+                self._say_ready(True, True)
             return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
@@ -252,6 +254,14 @@ class TaskActor(Actor):
             if attempt == self._unwanted:
                 self._only_waited = self._state is READY
                 self._move(CANCEL)
+
+    @handles(RangeTooLong)
+    def _too_long(self, news: RangeTooLong) -> None:
+        """Split, but hear first what was said before its client session knows."""
+        if news.attempt == self._attempt and self._state is READY:
+            rows = self._context.split(self._spec)
+            if rows:  # else its client has left, and cancels it
+                self.actor_ref.send(TaskSplit(self._attempt, rows))
 
     @handles(TaskSplit)
     def _split(self, split: TaskSplit) -> None:
@@ -378,7 +388,9 @@ class TaskActor(Actor):
             return
         self._state = state
         if state is RUNNING or state is SUCCEEDED:  # the usual way
-            if self._context.events.followed is not None:
+            if result is not None and result.statuses and self._context.events.listener is not None:
+                self._tell(event, result, worker)  # rows have failed
+            elif self._context.events.followed is not None:
                 self._tell_if_followed(event, worker, result)
             if result is not None:  # else the worker proxy has sent it on
                 self._end(_SUCCESS, result.payload, result.frames, result.profile, result)
@@ -428,7 +440,8 @@ class TaskActor(Actor):
         self._tell(SEEN, None, self._worker)
 
     def _tell_if_followed(self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None) -> None:
-        if self._spec.task_id in (self._context.events.followed or ()):
+        followed = self._context.events.followed or ()
+        if any(row in followed for row in row_ids(self._spec.task_id, self._spec.rows)):
             self._tell(event, result, worker)
 
     def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:

@@ -30,6 +30,7 @@ from scaler.actors.messages.tasks import (
     LoadFreed,
     LoadResumed,
     LookAtBalance,
+    RangeTooLong,
     RecallTasks,
     TaskNotWaiting,
     TaskReady,
@@ -166,6 +167,8 @@ class Balancer(Actor):
         needs = decisions.needs
         for worker, tasks in decisions.assigned.items():
             worker.send(AssignTasks(tasks, needs))
+        for ready in decisions.split:
+            ready.task.send(RangeTooLong(ready.attempt))
         for ready, sentence in decisions.refused:
             ready.task.send(TaskRefused(ready.attempt, sentence))
         for worker, count in decisions.recalled.items():

@@ -19,7 +19,7 @@ def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tu
     its client has left, and nobody wants them.
     """
     spec = run.spec
-    tasks = run.context.split(spec, worker, run.attempt) if run.context is not None else ()
+    tasks = run.context.split(spec, (worker, run.attempt)) if run.context is not None else ()
     if not tasks:
         del runs[spec.task_id]
         return [], None
@@ -29,9 +29,8 @@ def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tu
     for task, row in zip(tasks, calls_of(spec), strict=True):
         record = RunRecord(task, row, run.attempt, each_us + left_us, run.account, run.visit)
         left_us = 0
-        record.canceled = run.canceled
+        record.canceled, record.counted = run.canceled, run.counted
         rows.append(record)
-    rows[0].counted = run.counted
     _put(runs, run, rows)
     return rows, TaskSplit(run.attempt, tasks)
 

@@ -97,8 +97,8 @@ class RunRecord:
         self.expected_us = expected_us
         """the expected work that the balancer counts for it until it ends"""
         self.counted = 1
-        """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
-        balancer would send the task here again at once, for ever"""
+        """how often it occupies a place, or one for each row: 1, plus 1 for each later attempt assigned here before
+        this one ended. Otherwise the balancer would send the task here again at once, for ever"""
         self.lent = self.lent_us = 0
         """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
         self.canceled = False
@@ -111,18 +111,19 @@ class RunRecord:
     @property
     def load(self) -> tuple[int, int]:
         """Places and work that it takes."""
-        return self.counted - self.lent, self.expected_us - self.lent_us
+        return (self.counted - self.lent) * (self.spec.rows or 1), self.expected_us - self.lent_us
 
     def lend(self) -> tuple[int, int]:
         """It waits for other tasks. Return places and work that are free now."""
         if self.lent:
             return 0, 0
+        freed = self.load
         self.lent, self.lent_us = self.counted, self.expected_us
-        return self.lent, self.lent_us
+        return freed
 
     def take_back(self) -> tuple[int, int]:
         """It continues. Return places and work that were free meanwhile."""
-        lent = self.lent, self.lent_us
+        lent = self.lent * (self.spec.rows or 1), self.lent_us
         self.lent = self.lent_us = 0
         return lent
 

@@ -199,7 +199,7 @@ class WorkerProxy(Actor):
             run.counted += 1
             run.expected_us += expected_us
         else:
-            self._free(1, expected_us)
+            self._free(ready.spec.rows or 1, expected_us)
         if not self._peer.connection:
             self._leave_balancer()  # the news of that comes when other workers have had theirs
 
@@ -241,8 +241,9 @@ class WorkerProxy(Actor):
             del runs[result.task_id]
             if run.spec.rows:
                 result = checked(run, result)  # noqa: PLW2901
-            freed += run.counted - run.lent
-            expected_us += run.expected_us - run.lent_us
+            places, work_us = run.load
+            freed += places
+            expected_us += work_us
             if result.status in _OWN_END:
                 if run.spec.function_id != function_id:
                     add_measured(measured, function_id, duration_us, ended)
@@ -266,7 +267,12 @@ class WorkerProxy(Actor):
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.lent)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
-        wanted = [(run.spec.task_id, run.attempt) for run in behind[-wish.count :]]
+        wanted, left = [], wish.count
+        while behind and left > 0:  # a range is given back as a whole
+            run = behind.pop()
+            wanted.append((run.spec.task_id, run.attempt))
+            left -= run.spec.rows or 1
+        wanted.reverse()
         asked, self._asked_back = self._asked_back, wanted
         if wanted and wanted == asked:
             wanted = [(runs[0].spec.task_id, runs[0].attempt), *wanted]
@@ -282,8 +288,9 @@ class WorkerProxy(Actor):
             if run is None or run.attempt != response.attempt:
                 continue  # of another life of the scheduler
             del self._runs[response.task_id]
-            count += run.counted - run.lent  # none is lent by an agent that keeps to the rules
-            expected_us += run.expected_us - run.lent_us
+            places, work_us = run.load  # none is lent by an agent that keeps to the rules
+            count += places
+            expected_us += work_us
             function_ids.add(run.spec.function_id)
             run.task.send(RunRecalled(run.attempt))
         if count:
@@ -309,7 +316,6 @@ class WorkerProxy(Actor):
             run.task.send(unwanted(run))
             return rows
         run.task.send(news)
-        self._balancer.send(LoadResumed(self.actor_ref, len(rows) - 1, 0))
         return rows
 
     def _split_all(self) -> None:
@@ -475,8 +481,9 @@ class WorkerProxy(Actor):
             run = self._runs.get(order.task_id)
             if run is not None and run.attempt == order.attempt:
                 del self._runs[order.task_id]
-                freed += run.counted
-                expected_us += run.expected_us
+                places, work_us = run.load
+                freed += places
+                expected_us += work_us
                 run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
         self._free(freed, expected_us)
         self._tell_allocations()
@@ -560,4 +567,5 @@ class WorkerProxy(Actor):
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
-        return {"tasks": len(self._runs), "blocked_tasks": sum(run.lent > 0 for run in self._runs.values())}
+        rows = sum(run.spec.rows or 1 for run in self._runs.values())
+        return {"tasks": rows, "blocked_tasks": sum(run.lent > 0 for run in self._runs.values())}

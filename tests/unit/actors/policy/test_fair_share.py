@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-from scaler.actors.policy.fair_share import MOST_SPARE, FairShare
-from tests.support.ready import Task, of_map, task
+from scaler.actors.policy.fair_share import MOST_SPARE, TURN_US, FairShare
+from tests.support.ready import Task, Work, of_map, task
 
 
 def queue_of(*tasks: Task) -> FairShare[Task]:
@@ -227,3 +227,37 @@ def test_an_owner_may_pass_a_turn_and_then_has_a_whole_one() -> None:
     assert taken(queue, 1) == ["a0"]
     queue.pass_turn()
     assert [str(name)[0] for name in taken(queue)] == [*"baababb"]
+
+
+def of_rows(name: str, account: int, rows: int) -> Task:
+    return Task(name, account, Work(rows=rows))
+
+
+def test_a_turn_is_some_milliseconds_of_expected_work_as_one_range_or_as_many_tasks() -> None:
+    queue = queue_of(*(of_rows(f"a{number}", 0, 250) for number in range(3)), *tasks_of(1, 900))
+    order = [each.account for each in queue.drain(lambda _function: TURN_US / 250)]
+    assert order == [0, *[1] * 250, 0, *[1] * 250, 0, *[1] * 400]
+
+
+def test_of_a_long_or_unknown_function_a_turn_is_one_task() -> None:
+    queue = queue_of(*tasks_of(0, 3), *tasks_of(1, 3))
+    assert [each.task for each in queue.drain(lambda _function: 10 * TURN_US)] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_a_turn_goes_on_where_it_was_when_there_is_room_again() -> None:
+    queue = queue_of(*tasks_of(0, 4), *tasks_of(1, 4))
+    order = [next(queue.drain(lambda _function: TURN_US / 2)).task for _ in range(8)]
+    assert order == ["a0", "a1", "b0", "b1", "a2", "a3", "b2", "b3"]
+
+
+def test_rows_are_counted() -> None:
+    queue = queue_of(of_rows("a", 0, 8), task("b", 0), of_rows("c", 1, 4))
+    assert (len(queue), queue.by_account()) == (13, {0: 9, 1: 4})
+    queue.put([of_rows("a", 0, 8)])  # it reports again
+    assert len(queue) == 13
+    queue.remove("c", 0, 1)
+    assert len(queue) == 9
+    assert taken(queue, 1) == ["a"]
+    assert len(queue) == 1
+    assert taken(queue) == ["b"]
+    assert len(queue) == 0

@@ -9,9 +9,10 @@ import pytest
 
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Placement
+from scaler.actors.policy.fair_share import TURN_US
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
-from scaler.actors.policy.placement import ORDERS, make_policy
+from scaler.actors.policy.placement import ORDERS, RANGE_MOST_US, make_policy
 from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FAIR, FIFO
@@ -45,7 +46,7 @@ def test_the_settings_say_which_order_it_has() -> None:
         scene = Scene(scheduler_config(policy=policy))
         scene.policy = make_policy(scheduler_config(policy=policy))  # type: ignore[assignment]
         scene.policy.join("worker", 9, 0, 0, None)
-        scene.policy.freed("worker", 0, 0, {SHORT: (2, 1)})
+        scene.policy.freed("worker", 0, 0, {SHORT: (TURN_US, 1)})
         assert scene.names(task("a"), task("b"), task("c", 1)) == expected
 
 
@@ -325,3 +326,41 @@ def test_a_task_that_says_ready_twice_is_counted_once() -> None:
     policy.ready([task("a"), task("b")])
     policy.ready([task("a", attempt=2)])
     assert waiting_by_function(policy) == {SHORT: 2}
+
+
+def test_rows_of_a_range_count_at_workers_and_while_they_wait() -> None:
+    scene = Scene()
+    scene.policy.join("worker", 100, 0, 0, None)
+    scene.policy.report_backlog(Backlog(), functions=True)
+    first, second = of_map("first", rows=60), of_map("second", rows=30)
+    assert scene.decide(first, second, task("one")).assigned == {
+        "worker": [(first, 120), (second, 60), (task("one"), 2)]
+    }
+    assert scene.policy.capacity(None).tasks == 91
+    wide = of_map("wide", rows=50)
+    assert not scene.decide(wide).assigned, "the queue of the worker has room for 9 more tasks"
+    backlog = Backlog()
+    scene.policy.report_backlog(backlog, functions=True)
+    assert (backlog.waiting, backlog.running) == (50, 91)
+    assert dict(backlog.groups[0].functions) == {SHORT: 50}
+    assert scene.policy.statistics()["ready_tasks"] == 50
+    scene.policy.freed("worker", 60, 120, {})
+    assert scene.decide().assigned == {"worker": [(wide, 100)]}
+    assert scene.policy.capacity(None).tasks == 81
+
+
+@pytest.mark.parametrize("known_us", [0, 2 * RANGE_MOST_US])
+def test_a_range_is_split_if_it_is_more_than_a_turn_or_nothing_is_known_of_its_function(known_us: int) -> None:
+    scene = Scene()
+    scene.policy.join("worker", 100, 0, 0, None)
+    if known_us:
+        scene.policy.freed("worker", 0, 0, {MAPPED: (known_us, 1)})
+    ranges = [of_map(number, rows=4, function_id=MAPPED) for number in range(3)]
+    decisions = scene.decide(*ranges)
+    assert (decisions.split, decisions.assigned) == (ranges[:1], {})
+    rows = [of_map((0, row), function_id=MAPPED) for row in range(4)]
+    for row in rows:
+        row.goes_first = True
+    decisions = scene.decide(*rows)
+    assert not decisions.split, "rows go before other ranges"
+    assert [ready for ready, _ in decisions.assigned["worker"]][:1] == rows[:1]

@@ -27,6 +27,7 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
 )
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Decisions, Needs, Offer, Placement, make_policy
+from scaler.actors.policy.fair_share import TURN_US
 from scaler.actors.tree import BALANCER
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import ObjectId, TaskId
@@ -224,6 +225,7 @@ def test_tasks_of_two_clients_that_have_the_same_id_are_two(scene: Scene, bench:
 
 
 def test_clients_take_turns(scene: Scene) -> None:
+    scene.learn(SHORT, 2 * TURN_US)
     scene.ready(1, 2, 3, 4)
     scene.ready(5, 6, account=1)
     scene.ready(7, account=1, priority=1)

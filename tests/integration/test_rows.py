@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def one_takes_long(row: int, folder: str) -> int:
     elif row > 1000:
         (Path(folder) / str(row)).touch()
     return row
+
+
+def wait_for(path: str) -> bool:
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return True
 
 
 def nested(row: int) -> int:
@@ -189,3 +196,15 @@ def test_errors_of_items_that_come_are_those_of_their_items(client: Client) -> N
     assert sorted(result.args[0] for result in results if isinstance(result, ValueError)) == ROWS[1::2]
     with pytest.raises(TypeError, match="item 1999"):
         client.map(double, iter([*ITEMS[:-1], 1999]))  # type: ignore[list-item]  # on purpose
+
+
+def test_waiting_rows_are_counted_as_tasks(client: Client, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    busy = [client.submit(wait_for, str(stop)) for _ in range(2)]
+    with ThreadPoolExecutor(1) as thread:
+        results = thread.submit(client.map, double, ITEMS)
+        while client.info().waiting_tasks < 1000:
+            time.sleep(0.01)
+        stop.touch()
+        assert results.result() == [2 * row for row in ROWS]
+    assert all(each.result() for each in busy)

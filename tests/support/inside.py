@@ -214,13 +214,14 @@ class Inside:
         present = [proxy for proxy in connected if proxy._phase is WorkerPhase.WORK]
         loads = {proxy.actor_ref: proxy.load for proxy in present}
         assert {ref: places.load(ref) for ref in places._workers} == loads
-        some_wait = any(True for _ in cast("Any", balancer._policy)._queue)
+        first = cast("Any", balancer._policy)._queue.first()
         self._check_amounts(balancer, present)
         for proxy in present:
             tasks, work_us = loads[proxy.actor_ref]
             has_room = places.has_room(proxy.actor_ref)
             assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"
-            assert not (has_room and some_wait), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
+            fits = first is not None and (not tasks or tasks + first.spec.rows <= most)
+            assert not (has_room and fits), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
             runs = list(proxy._runs.values())
             if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])

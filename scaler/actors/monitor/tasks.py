@@ -48,8 +48,9 @@ class _Record:
     """What was heard of one task."""
 
     __slots__ = (
-        "attempt", "client_id", "cpu_us", "duration_us", "ended_us", "function", "function_name", "graph_id", "name",
-        "peak_bytes", "reason", "short_id", "started_us", "state", "submitted_us", "task_id", "worker",
+        "assigned", "attempt", "client_id", "cpu_us", "duration_us", "ended_us", "function", "function_name",
+        "graph_id", "name", "peak_bytes", "reason", "short_id", "started_us", "state", "submitted_us",
+        "task_id", "worker",
     )  # fmt: skip
 
     def __init__(self, task_id: TaskId, function: bytes, function_name: str) -> None:
@@ -62,8 +63,16 @@ class _Record:
         self.graph_id: GraphId | None = None
         self.state = ""
         self.worker = self.reason = ""
+        self.assigned = -1
+        """the number of the attempt that was assigned last"""
         self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
         self.duration_us = self.cpu_us = self.peak_bytes = 0
+
+    def is_news(self, moved: TaskMoved) -> bool:
+        """Return whether this was not told of a range before, and now of its row."""
+        if moved.event == SUBMITTED:
+            return not self.submitted_us or self.ended_us > 0
+        return moved.event != ASSIGNED or moved.attempt != self.assigned
 
     def measure(self, result: RunResult, now_us: int) -> None:
         """Note what a run took that has ended now; the task may run again."""
@@ -132,13 +141,15 @@ class Tasks:
         if record is None:
             names = self._names
             record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
+        if not record.is_news(moved):
+            return
         self._touch(record)
         record.name, record.client_id, record.graph_id = spec.name, moved.client_id, moved.graph_id
         record.state, record.reason = moved.state, moved.reason
         if moved.event == SUBMITTED:
             record.submitted_us = now_us
         if moved.event == ASSIGNED:
-            record.attempt += 1
+            record.attempt, record.assigned = record.attempt + 1, moved.attempt
         if moved.worker is not None:
             record.worker = self._names.of_worker(moved.worker)
         if moved.state not in _OPEN:

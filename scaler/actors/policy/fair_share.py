@@ -120,6 +120,10 @@ class FairShare(Generic[T]):
         queue = self._queues[account] = self._spare.pop() if self._spare else InOrder()
         return queue
 
+    def put_back(self, ready: T) -> None:
+        self.put((ready,))
+        self._queues[ready.account].put_back(ready)
+
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
         queue = self._queues.get(account)
         found = None if queue is None else queue.remove(task, priority)

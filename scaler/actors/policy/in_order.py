@@ -67,6 +67,11 @@ class InOrder(Generic[T]):
                 if level.ahead:
                     level.ahead.pop(ready.task, None)
 
+    def put_back(self, ready: T) -> None:
+        self.put((ready,))
+        level = self._levels[ready.spec.priority]
+        (level.ahead if ready.goes_first else level.new).move_to_end(ready.task, last=False)
+
     def remove(self, task: Hashable, priority: int, _account: int = 0) -> T | None:
         level = self._levels.get(priority)
         if level is None:

@@ -95,6 +95,9 @@ class Order(Protocol[T]):
     def put(self, tasks: Iterable[T]) -> None:
         """Add tasks. A task that reports again when asked waits once."""
 
+    def put_back(self, ready: T) -> None:
+        """Put back the task that was yielded last: it is the next one of its account."""
+
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
         """Remove a task and return it; None if it did not wait."""
 

@@ -268,8 +268,6 @@ class Placement(Generic[W, T]):
         take = loads.take
         function_id: ObjectId | None = None
         mean_us, mean = 0, 0.0
-        if self._is_next_too_long():
-            return
         for ready in self._queue.drain(self._durations.expected_us):
             spec = ready.spec
             if spec.function_id != function_id:
@@ -279,8 +277,11 @@ class Placement(Generic[W, T]):
             rows = spec.rows
             if rows:
                 expected_us = round(mean * rows)
-                if expected_us > RANGE_MOST_US or loads.room_in_next() < rows:
+                if expected_us > RANGE_MOST_US:
                     split.append(ready)  # what waits behind it comes when its rows have
+                    break
+                if loads.room_in_next() < rows:  # in a moment
+                    self._queue.put_back(ready)
                     break
                 worker = take(expected_us, rows)
             else:
@@ -290,13 +291,8 @@ class Placement(Generic[W, T]):
             if tasks is None:
                 tasks = assigned[worker] = []
             tasks.append((ready, expected_us))
-            if not loads.with_room or (rows and self._is_next_too_long()):
+            if not loads.with_room:
                 break
-
-    def _is_next_too_long(self) -> bool:
-        """Return whether the next task is a range that no worker has room for now, but soon."""
-        first = self._queue.first()
-        return first is not None and 0 < self._loads.room_in_next() < first.spec.rows
 
     def _assign_far(self, assigned: dict[W, list[tuple[T, int]]]) -> None:
         """Assign tasks of a map to workers that have no room for others. So many wait on that workers which are done
@@ -314,11 +310,11 @@ class Placement(Generic[W, T]):
             return
         self._far_account = first.account
         tasks = self._queue.drain_map()
-        while spare > 0 and loads.has_map_room and not self._is_next_too_long():
-            ready = next(tasks, None)
-            if ready is None:
-                return
+        while spare > 0 and loads.has_map_room and (ready := next(tasks, None)) is not None:
             rows = ready.spec.rows or 1
+            if loads.room_in_next() < rows:
+                self._queue.put_back(ready)
+                return
             spare -= rows
             expected_us = round(mean_us * rows)
             assigned.setdefault(loads.take_far(expected_us, rows), []).append((ready, expected_us))

@@ -153,9 +153,13 @@ class TaskActor(Actor):
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
-        if self._was_in_range:  # which has said all this
+        if self._was_in_range:  # which has said all this, but not for it
+            if context.events.followed is not None:
+                self._tell_if_followed(SUBMITTED)
             if self._worker is None:
                 self._say_ready(True, True)
+            elif context.events.followed is not None:
+                self._tell_if_followed(ASSIGNED, self._worker)
             return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))

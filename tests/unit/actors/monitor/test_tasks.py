@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.actors.insight.events import SUBMITTED
 from scaler.actors.monitor.names import Names
-from scaler.actors.monitor.tasks import Tasks
+from scaler.actors.monitor.tasks import Tasks, rows_of
 from scaler.actors.objects.object_store import ObjectTable
-from scaler.actors.tasks.task_states import RETRIED
+from scaler.actors.tasks.task_states import ASSIGNED, RETRIED
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import pack, row_ids
 from tests.unit.actors.monitor.conftest import Move, task_id
 
 
@@ -51,3 +53,24 @@ def test_a_run_that_raised_before_a_retry_began_when_it_did(tasks: Tasks, ended:
     tasks.add(replace(moved, event=RETRIED, state="inactive", result=result), 1_000)
     ((shown,), _) = tasks.items(is_first=False)
     assert (shown.state, shown.started_us, shown.ended_us) == ("inactive", 997, 0)
+
+
+def test_each_row_of_a_range_is_a_task_and_those_that_failed_have(ended: Move) -> None:
+    moved = ended(1)
+    result = replace(
+        moved.result, rows=3, payload=pack([b"1", b"no", b"3"]), statuses=b"\0\1\0", failure="ValueError: no"
+    )
+    rows = list(rows_of(replace(moved, spec=replace(moved.spec, rows=3), result=result)))
+    assert [row.spec.task_id for row in rows] == row_ids(task_id(1), 3)
+    assert [row.state for row in rows] == ["success", "failed", "success"]
+    assert [row.result.failure for row in rows] == ["", "ValueError: no", ""]
+
+
+def test_the_story_of_the_first_row_says_nothing_twice_that_its_range_has_said(tasks: Tasks, ended: Move) -> None:
+    came = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
+    given = replace(came, event=ASSIGNED, state="running", attempt=7)
+    tasks.ask({public_id(task_id(1))})
+    for moved in (came, given, came, given, ended(1)):
+        tasks.add(moved, 1)
+    _, *moves = tasks.of_task(public_id(task_id(1)), is_first=True)
+    assert [move.event for move in moves] == [SUBMITTED, ASSIGNED, ended(1).event]

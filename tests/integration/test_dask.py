@@ -194,6 +194,28 @@ def test_tasks_outlive_the_scheduler_and_the_host_of_dask_and_wait_for_workers(t
         assert future.result(timeout=90) == 1
 
 
+def test_while_dask_is_away_nothing_is_said_to_run_there(tmp_path: Path, gate: Path) -> None:
+    dask, address, note, log = DaskCluster(tmp_path), free_address(), noting(), tmp_path / "log"
+    with (
+        contextlib.ExitStack() as at_end,
+        command("scheduler", address),
+        command("engine_cluster", address, "--engine", dask.engine) as running,
+        Client(address) as client,
+    ):
+        at_end.callback(dask.end)
+        dask.add_worker(1)
+        future = client.submit(note, str(log), "once", str(gate))
+        wait_until(lambda: noted(log) == ["once"], "it runs", 90)
+        dask.scheduler.kill()
+        dask.scheduler.wait()
+        running.wait_for("0 workers take tasks now")
+        wait_until(lambda: "no worker is connected" in str(future.explain()), "it is back", 10)
+        gate.touch()
+        dask.scheduler = dask.start_scheduler()
+        dask.add_worker(1)
+        assert future.result(timeout=90) == "once"
+
+
 def test_a_dask_that_tells_its_clients_something_while_one_connects(dask: DaskCluster) -> None:
     """It sends both in one message, which its own client does not expect."""
     with dask.telling_its_clients_something(every_seconds=0.02):

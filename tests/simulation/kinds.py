@@ -45,6 +45,14 @@ class Kind:
     """no agent is away without being dead: each death of a task counts"""
     cancel_seconds: float = inf
     """after this time, a run that was cancelled is over"""
+    agents: int = 1
+    """so many there are at least, when it begins"""
+    is_single: bool = False
+    """the older of two runs of a task is cancelled when its agent is back"""
+    drains: tuple[float, ...] = (1.0, 20.0)
+    """how long agents that leave wait for their tasks"""
+    is_orderly: bool = False
+    """nothing is ever lost: no task runs again, and those of a high priority go first"""
     is_choppy: bool = False
     """the scheduler does little at a time, and is checked after each turn"""
 
@@ -274,7 +282,57 @@ VALUES = Kind(
 )
 """Agents go while they have results that were not read."""
 
-OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS, 2: CHOPPY, 11: PARTS, 14: LATE, 23: DEATHS, 9: SPARED, 16: ANEW, 8: VALUES}
+ORDERLY = Kind(
+    "orderly",
+    ("submit_first", "submit_first", "submit_lazy", "submit_lazy", "submit", "agent_drains", "agent_drains")
+    + ("agent_joins",) * 3,
+    pauses=(0.0, 0.5, 2.0),
+    seconds=(0.02, 0.3, 2.0, 6.0),
+    resisting=0.0,
+    drains=(60.0,),
+    is_orderly=True,
+)
+"""Agents leave when what they run has ended and the values that they alone have are with the scheduler."""
+
+STEADY = Kind(
+    "steady",
+    ("submit_many", "submit_many", "submit", "submit", "program_joins", "restart_scheduler", "restart_scheduler"),
+    pauses=(0.1, 0.5, 2.0),
+    seconds=(0.3, 6.0, 60.0),
+    resisting=0.0,
+    steps=(5, 10),
+    is_alone=True,
+    agents=2,
+)
+"""Two agents go on with all that they have: no other one gets it before both are back."""
+
+TWICE = Kind(
+    "twice",
+    ("submit_many", "submit_many", "submit", "agent_returns_late", "agent_returns_late", "agent_joins"),
+    pauses=(0.5, 2.0),
+    seconds=(6.0, 60.0, 60.0),
+    resisting=0.0,
+    steps=(5, 9),
+    agents=2,
+    is_single=True,
+)
+"""What an agent has that is away for long begins elsewhere."""
+
+OF_24 = {
+    5: ONCE,
+    17: OPTIONS,
+    20: MAPS,
+    2: CHOPPY,
+    11: PARTS,
+    14: LATE,
+    23: DEATHS,
+    9: SPARED,
+    16: ANEW,
+    8: VALUES,
+    3: ORDERLY,
+    15: STEADY,
+    19: TWICE,
+}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 
 FRESH = 1000

@@ -235,6 +235,7 @@ class AgentParty(_Shelled):
         self.processors: list[ProcessorModel] = []
         self.pool: PoolModel
         self.may_end = False
+        self._drains_until = 0.0
         self.soon(self._start)
 
     def _start(self) -> None:
@@ -316,6 +317,7 @@ class AgentParty(_Shelled):
     def leave(self, drain_seconds: float = 0.0) -> None:
         """As by SIGTERM."""
         self.may_end = True
+        self._drains_until = self.world.now + drain_seconds
 
         def leave() -> None:
             self.tree.children[LINK].send(Leave("SIGTERM", drain_seconds))
@@ -342,6 +344,10 @@ class AgentParty(_Shelled):
     def _stopped(self) -> None:
         if not self.may_end:
             raise ViolationError(f"{self.name} ends, and was not told to: exit code {self.shell.exit_code}")
+        if self.record.is_orderly and self.world.now < self._drains_until:
+            for processor in self.processors:
+                if processor._script is not None:
+                    raise ViolationError(f"{self.name} ends before its time, with task {processor._script.key}")
         self.shell.dispatcher.end(self._root)
         self.edge.close()
         self._end()

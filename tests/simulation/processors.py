@@ -391,7 +391,7 @@ class ProcessorModel(Party):
 
     def _answer(self, status: TaskStatus, payload: bytes, frames: Sequence[Any]) -> None:
         task, _ = self._tasks[self._answered]
-        self.agent.record.end(script_of(task).key, status == TaskStatus.CANCELED)
+        self.agent.record.end(script_of(task).key, task.attempt, status == TaskStatus.CANCELED)
         words = self.page.words
         seconds = self.world.monotonic() - words[4] / 1e9 if words[0] else 0.0
         self._check_limit(script_of(task), status, seconds)

@@ -19,6 +19,10 @@ from tests.simulation.world import ViolationError, World
 SCHEDULER = "scheduler"
 HEARD_SECONDS = 3.0
 """After this time the scheduler has heard that an order has arrived."""
+PATIENCE_SECONDS = 3.0
+"""After this time a task that waits is known everywhere."""
+SINGLE_SECONDS = 5.0
+"""After this time the second run of a task is cancelled."""
 UNKNOWN_SECONDS = 60.0
 """How long a client may go on to speak to a scheduler that has gone: it may be stopped meanwhile."""
 
@@ -49,6 +53,10 @@ class Record:
     """after this time, a run that was cancelled is over"""
     counts_deaths: bool = False
     """whether each death of a task is seen, and counts"""
+    is_single: bool = False
+    """whether the older one of two runs of a task is over soon after all can speak to each other"""
+    is_orderly: bool = False
+    """whether nothing is ever lost: no task runs again, and those of a high priority go first"""
     check_each: int = 8
     """all invariants are checked after one in so many turns"""
     orders_of: dict[str, Callable[[], list[str]]] = field(default_factory=dict)
@@ -69,6 +77,10 @@ class Record:
     """when a task raised, and so was to be run again"""
     canceled: dict[str, float] = field(default_factory=dict)
     """when a task was cancelled"""
+    canceled_runs: set[tuple[str, int]] = field(default_factory=set)
+    """task and number of a run that was interrupted"""
+    waiting: dict[str, tuple[Script, float]] = field(default_factory=dict)
+    """what has not begun yet, and when it was submitted, where nothing is ever lost"""
     disturbed_until: float = 0.0
     """when all could speak to each other again"""
     deaths: Counter[str] = field(default_factory=Counter)
@@ -102,6 +114,8 @@ class Record:
         which an agent keeps that goes on.
         """
         key = script.key
+        if self.is_orderly:
+            return False
         older, newer = sorted((one, other), key=self._ordered_at)
         needed = (older.processor, older.agent, older.client, SCHEDULER)
         since, until = self._ordered_at(older), self._ordered_at(newer)
@@ -131,6 +145,8 @@ class Record:
         """
         self.keys[task_id] = script.key
         starts = self.starts.setdefault(script.key, [])
+        if self.is_orderly:
+            self._check_order(script)
         start = Start(self.world.now, attempt, processor, agent, self.owners.get(script.key, ""))
         self.world.log(f"task {script.key} starts on {processor}" + (f", run {len(starts) + 1}" if starts else ""))
         if starts:
@@ -148,6 +164,14 @@ class Record:
         starts.append(start)
         return len(starts)
 
+    def _check_order(self, script: Script) -> None:
+        """Complain if a task begins before one of the same user that has a higher priority and was there before."""
+        _, since = self.waiting.pop(script.key, (script, 0.0))
+        for other, other_since in self.waiting.values():
+            is_older = other_since < min(since, self.world.now - PATIENCE_SECONDS)
+            if is_older and other.priority > script.priority and self.owners[other.key] == self.owners[script.key]:
+                raise ViolationError(f"task {script.key} of priority {script.priority} begins before {other}")
+
     def _is_a_retry(self, script: Script, last: Start) -> bool:
         """Return whether a run follows one that has raised, and there were no more of these than its option says. Each
         scheduler counts them anew.
@@ -156,7 +180,7 @@ class Record:
         raised = self.raised.get(script.key, ())
         return any(last.at <= at for at in raised) and sum(began <= at for at in raised) <= script.raises
 
-    def end(self, key: str, is_canceled: bool) -> None:
+    def end(self, key: str, attempt: int, is_canceled: bool) -> None:
         """A run ends.
 
         Raises:
@@ -164,8 +188,23 @@ class Record:
         """
         now, since = self.world.now, self.canceled.get(key, inf)
         self.ends[key] = now
+        if is_canceled:
+            self.canceled_runs.add((key, attempt))
+        elif self.is_single:
+            self._check_single(key, attempt)
         if not is_canceled and now > max(since, self.disturbed_until) + self.cancel_seconds:
             raise ViolationError(f"task {key} was cancelled {now - since:.1f} s before, and ran to its end")
+
+    def _check_single(self, key: str, attempt: int) -> None:
+        """Complain if a run has come to its end long after another one has begun, which goes on."""
+        starts = self.starts.get(key, [])
+        own = next((start.at for start in starts if start.attempt == attempt), inf)
+        for start in starts:
+            is_newer = start.at > own and (key, start.attempt) not in self.canceled_runs
+            if is_newer and self.world.now > max(start.at, self.disturbed_until) + SINGLE_SECONDS:
+                raise ViolationError(
+                    f"task {key} ran to its end on two agents, which began {start.at - own:.1f} s apart"
+                )
 
     def die(self, key: str, seconds: float) -> None:
         """A task dies with its processor or agent, after it has run so long."""

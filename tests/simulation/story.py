@@ -66,7 +66,8 @@ class Story:
         self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
         self.system.is_choppy = kind.is_choppy
         self.system.record.is_alone, self.system.record.counts_deaths = kind.is_alone, kind.counts_deaths
-        self.system.record.cancel_seconds = kind.cancel_seconds
+        self.system.record.cancel_seconds, self.system.record.is_orderly = kind.cancel_seconds, kind.is_orderly
+        self.system.record.is_single = kind.is_single
         if kind is OPTIONS or kind.is_choppy:
             self.system.capabilities = f"gpu={MANY_GPUS if kind.is_choppy else GPUS}"
         self._tokens = 0
@@ -92,7 +93,7 @@ class Story:
         system, draw, kind = self.system, self.random, self.kind
         for host in (system.start_agent(draw.randint(1, 3)).host, system.start_program().host):
             self._make_way(host)
-        if draw.random() < 0.5 and not kind.is_alone:
+        if (draw.random() < 0.5 and not kind.is_alone) or kind.agents > 1:
             self._make_way(system.start_agent(draw.randint(1, 2)).host)
         if draw.random() < 0.4 and kind.name != "fair":
             self._make_way(system.start_program().host)
@@ -391,7 +392,7 @@ class Story:
         agent = self._some_agent()
         if agent is not None and len(self.system.living_agents()) > 1:
             self.world.log(f"{agent.name} is to leave after its tasks")
-            agent.leave(drain_seconds=self.random.choice((1.0, 20.0)))
+            agent.leave(drain_seconds=self.random.choice(self.kind.drains))
 
     def kill_processor(self) -> None:
         agent = self._some_agent()

@@ -52,6 +52,13 @@ def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_sche
     assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "spared", "anew")
 
 
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on() -> None:
+    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "orderly", "steady", "twice")
+
+
 @pytest.mark.more
 @pytest.mark.processes
 @pytest.mark.slow

@@ -147,7 +147,8 @@ class DaskCluster:
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with its scheduler
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

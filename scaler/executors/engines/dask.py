@@ -73,6 +73,9 @@ class DaskEngine:
         self._address = address
         self._report = report
         self._client: Any = None
+        self._changed: Callable[[int], None] | None = None
+        self._threads = -1
+        """what was said last; nothing yet"""
         self._has_lost_tasks = False
         """since a task has ended last"""
         self._connecting = asyncio.Lock()
@@ -89,8 +92,9 @@ class DaskEngine:
         return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Say how many threads the Dask workers have, now and whenever that changes."""
-        asyncio.run_coroutine_threadsafe(self._follow(changed), self._loop)
+        """Say how many threads the Dask workers have, now and whenever that changes: none while Dask is away."""
+        self._changed = changed
+        asyncio.run_coroutine_threadsafe(self._follow(), self._loop)
 
     def close(self) -> None:
         if self._client is not None:
@@ -122,27 +126,45 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a task, and say it for the first of those that are lost together."""
+        """Return the error of a task, and say it for the first of those that are lost together.
+
+        While Dask is away, none comes back to it.
+        """
+        if not self._is_up():
+            self._tell(0)
         if not self._has_lost_tasks:
             self._has_lost_tasks = True
             self._report(f"{sentence}; the scheduler has it run again, as all that Dask had")
         return EngineLostError(sentence)
 
-    async def _follow(self, changed: Callable[[int], None]) -> None:
-        known = -1
+    async def _follow(self) -> None:
         while True:
-            with contextlib.suppress(Exception):  # the connection may be lost: then the number stays
-                threads = sum((await self._client.nthreads()).values()) if self._client is not None else known
-                if threads != known:
-                    changed(threads)
-                    known = threads
-            await asyncio.sleep(LOOK_SECONDS)
+            if self._is_up():
+                with contextlib.suppress(Exception):  # the connection may be lost just now
+                    self._tell(sum((await self._client.nthreads()).values()))
+                await asyncio.sleep(LOOK_SECONDS)
+            elif self._is_closed():
+                await self._connected()
+            else:
+                self._tell(0)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    def _tell(self, threads: int) -> None:
+        if self._changed is not None and threads != self._threads:
+            self._threads = threads
+            self._changed(threads)
+
+    def _is_up(self) -> bool:
+        return self._client is not None and self._client.status == "running"
+
+    def _is_closed(self) -> bool:
+        return self._client is None or self._client.status in {"closing", "closed"}
 
     async def _connected(self) -> Any:
         """Return the client; wait with growing pauses until there is one."""
         pause_seconds = PAUSE_SECONDS
         async with self._connecting:
-            while self._client is None or self._client.status in {"closing", "closed"}:
+            while self._is_closed():
                 try:
                     await self._connect()
                 except Exception as error:  # noqa: BLE001 - foreign code: whatever it is, there is no client

@@ -29,6 +29,7 @@ struct SchedulerToMonitor {
       stateEvent @14 :StateEvent;
       stateLine @15 :StateLine;
       stateWaiting @16 :StateWaiting;
+      stateJob @17 :StateJob;
     }
   }
 }
@@ -218,6 +219,27 @@ struct StateGraph {
   canceled @9 :Data;       # UInt32 column: nodes that were cancelled, and those that needed them
   submittedUs @10 :Data;   # UInt64 column: microseconds since 1970
   endedUs @11 :Data;       # UInt64 column: 0 = it has not ended
+}
+
+struct StateJob {
+  # Rows of one function that the scheduler keeps under a name. Topic jobs.
+  count @0 :UInt32;             # number of items
+  job @1 :List(Data);           # its short id
+  name @2 :List(Text);          # of the job
+  owner @3 :List(Text);         # whose it is
+  program @4 :List(Text);       # which program has made it
+  functionName @5 :List(Text);  # of its function
+  state @6 :List(Text);         # open, done, canceled or stopped
+  reason @7 :List(Text);        # why it has stopped, or waits; empty if it does neither
+  isComplete @8 :Data;          # byte column: 1 = all its rows are known
+  rows @9 :Data;                # UInt64 column: how many are known
+  done @10 :Data;               # UInt64 column: rows that have ended well; their results are on disk
+  failed @11 :Data;             # UInt64 column: rows that have failed
+  said @12 :Data;               # UInt32 column: rows that were said to tasks, and have not ended
+  sizeBytes @13 :Data;          # UInt64 column: what it takes on disk
+  createdUs @14 :Data;          # UInt64 column: microseconds since 1970
+  changedUs @15 :Data;          # UInt64 column: when a row has ended last, or anything else has changed
+  failures @16 :List(Text);     # of the first 5 rows that have failed: number and error, a line each
 }
 
 struct StateNode {

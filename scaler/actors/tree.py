@@ -32,7 +32,7 @@ from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
 from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
 from scaler.actors.jobs.job_keeper import JobKeeper
-from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.jobs.shelf import JobShelf, SeenJobs
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.objects.object_store import ObjectStore, ObjectTable
@@ -106,6 +106,7 @@ class SchedulerTree:
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox, config.policy == FAIR)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
+        self.jobs: SeenJobs = {} if shelf is None else shelf.seen
         self.outputs = OutputState(config.task_output_retention_seconds)
         self.events = Events()
 
@@ -160,6 +161,7 @@ class SchedulerTree:
             self.received,
             balancer,
             self.outputs.table,
+            self.jobs,
         )
         supervisor = Supervisor(
             (ChildSpec(MONITOR, Monitor, lambda _peers: Monitor(board, known)),),

@@ -39,6 +39,9 @@ PART = ".part-"
 OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
 """The states of a job. `STOPPED`: too many rows have failed."""
 
+FAILURES_SHOWN = 5
+"""So many of the rows that have failed are in a summary."""
+
 ENDED_WELL, FAILED = 1, 2
 """What `ended_rows` says of a row; 0: it has not ended."""
 
@@ -122,6 +125,10 @@ class Summary:
     size_bytes: int
     changed: float
     """when its last row has ended, in seconds since 1970"""
+    failures: Sequence[Result] = ()
+    """the first rows that have failed"""
+    said: int = 0
+    """how many rows the scheduler has said to tasks, and have not ended"""
 
 
 class JobRecord:
@@ -140,11 +147,13 @@ class JobRecord:
             self.terms = JobTerms(**{**json.loads(known["terms"]), "prefix": known["prefix"],
                                      "function_id": known["function_id"], "options": known["options"]})  # fmt: skip
             self.state, self.reason = known["state"], known["reason"]
-            self.is_sealed = bool(known["is_sealed"])
+            self.is_sealed, self.changed = bool(known["is_sealed"]), float(known["changed"])
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{folder} holds no whole job: {error!r}") from None
         self._read_ranges()
         self._read_marks()
+        self.first_failures = self._read_first_failures()
+        """of the rows that had failed when it was opened"""
 
     @classmethod
     def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
@@ -216,6 +225,8 @@ class JobRecord:
             self._connection.execute("ROLLBACK")
         self._read_ranges()
         self._read_marks()
+        self.first_failures = self._read_first_failures()
+        """of the rows that had failed when it was opened"""
         known = dict(self._connection.execute("SELECT key, value FROM job WHERE key IN ('state','reason','is_sealed')"))
         self.state, self.reason, self.is_sealed = known["state"], known["reason"], bool(known["is_sealed"])
 
@@ -284,7 +295,7 @@ class JobRecord:
             else:
                 self._count(first, done, failed)
         if n_added:
-            self._set("changed", time.time())
+            self._note_change()
         if self.marked:
             self.marked.difference_update(each.row for each in results)
             self._keep_marks()
@@ -302,8 +313,12 @@ class JobRecord:
         """Change the state of the job."""
         self._set("state", state)
         self._set("reason", reason)
-        self._set("changed", time.time())
+        self._note_change()
         self.state, self.reason = state, reason
+
+    def _note_change(self) -> None:
+        self.changed = time.time()
+        self._set("changed", self.changed)
 
     def _set(self, key: str, value: Any) -> None:
         self._connection.execute("UPDATE job SET value = ? WHERE key = ?", (value, key))
@@ -388,6 +403,16 @@ class JobRecord:
         found: Row = self.rows_of(first)[row - first]
         return found
 
+    def _read_first_failures(self) -> list[Result]:
+        """Return some of the rows that have failed: the first ones. No range without any is looked into."""
+        query = "SELECT row, status, sizes, value FROM results WHERE row >= ? AND row < ? AND status != 0 ORDER BY row"
+        found: list[Result] = []
+        for each in self.ranges.values() if self.failed else ():
+            if each.failed and len(found) < FAILURES_SHOWN:
+                rows = self._connection.execute(query, (each.first, each.first + each.n_rows))
+                found += self._read_results(rows, 2**62)
+        return found[:FAILURES_SHOWN]
+
     def _read_results(self, found: Iterable[tuple[int, int, Any, Any]], most: int) -> Iterator[Result]:
         n_bytes = 0
         for row, status, sizes, value in found:
@@ -415,9 +440,8 @@ class JobRecord:
 
     def summary(self) -> Summary:
         """Return the job in a line."""
-        (changed,) = self._connection.execute("SELECT value FROM job WHERE key = 'changed'").fetchone()
-        counts = (self.rows, self.done, self.failed, self.size_bytes, changed)
-        return Summary(self.terms, self.state, self.reason, self.is_sealed, *counts)
+        counts = (self.rows, self.done, self.failed, self.size_bytes, self.changed)
+        return Summary(self.terms, self.state, self.reason, self.is_sealed, *counts, self.first_failures)
 
     def problems(self) -> list[str]:
         """Return a sentence for each thing that is not as it should be. Nothing is changed.

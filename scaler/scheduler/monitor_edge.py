@@ -115,6 +115,13 @@ class MonitorEdge:
         except ProtocolError:
             return ""
 
+    def read_failure(self, payload: bytes) -> str:
+        try:
+            failure = TaskFailure.decode(payload)
+        except ProtocolError:
+            return ""
+        return f"{failure.type_name}: {failure.text}"
+
     def gauges(self) -> Gauges:
         return self._gauges.read()
 

@@ -31,8 +31,9 @@ pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign, pytest.m
 
 SIZES = {"wide": WIDE, "phone": PHONE}
 THINGS = {"task": "7461736b01000000", "worker": "rome01:3", "function": "66756e6303000000"}
-GRAPH = "6772617068303031"
-VIEWS = [f"{page}/{THINGS[page]}" if page in THINGS else page for page in PAGES] + [f"graphs/{GRAPH}"]
+GRAPH, JOB = "6772617068303031", "6a6f623030303031"
+VIEWS = [f"{page}/{THINGS[page]}" if page in THINGS else page for page in PAGES]
+VIEWS += [f"graphs/{GRAPH}", f"jobs/{JOB}"]
 NASTY = "<script>alert(1)</script>"
 
 
@@ -106,9 +107,39 @@ def test_each_page_shows_a_large_cluster(
         assert width <= room, f"{view} scrolls sideways"
         if (size, scheme) in (("wide", "light"), ("phone", "dark")):
             assert seen.barriers() == [], view
-        seen.picture(f"{size}-{scheme}-{view.partition('/')[0]}{'-one' if view.startswith('graphs/') else ''}")
+        seen.picture(
+            f"{size}-{scheme}-{view.partition('/')[0]}{'-one' if view.startswith(('graphs/', 'jobs/')) else ''}"
+        )
     assert seen.complaints == []
     assert {request.split("/")[2] for request in seen.requests} == {url.split("/")[2]}, "nothing is from elsewhere"
+
+
+def test_jobs_are_shown_with_what_is_left_and_the_failures_of_each(
+    loaded: tuple[Command, str], watch: Callable[..., Watched]
+) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.go("#/jobs")
+    for text in (
+        "prices-23",
+        "of 1,000,000,000",
+        "alice",
+        "prices.py",
+        "48.0 MiB",
+        "4,096 so far",
+        "rows missing",
+        "stopped",
+    ):
+        seen.wait_for(text, "main")
+    seen.page.wait_for_function("() => /~\\d+ (s|min|h|d)/.test(document.querySelector('main').innerText)")
+    seen.page.click("text=q3")
+    seen.wait_for("5 of 9 rows that have ended have failed", "main")
+    seen.wait_for("row 0: OSError: no such file", "main")
+    seen.wait_for("And 4 more: scaler_jobs ADDRESS show q3", "main")
+    seen.page.click("text=All jobs")
+    seen.wait_for("prices-23", "main")
+    assert seen.complaints == []
 
 
 def test_names_are_text_and_nothing_else(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
@@ -120,6 +151,7 @@ def test_names_are_text_and_nothing_else(loaded: tuple[Command, str], watch: Cal
         "tasks": NASTY,
         f"function/{THINGS['function']}": NASTY,
         "failures": "<b>ACME</b>",
+        "jobs": "<img src=x onerror=alert(1)>",
     }.items():
         seen.go(f"#/{view}")
         seen.wait_for(text, "main")

@@ -25,6 +25,7 @@ from scaler.wire.messages.monitor import (
     StateFailure,
     StateFunction,
     StateGraph,
+    StateJob,
     StateMove,
     StateNode,
     StateObject,
@@ -263,6 +264,15 @@ class Cluster:
             StateObject(self.id_of("objt", n), f"surface-{n}", b"client01", (64 >> n) << 20, 3, 12) for n in range(6)
         ]
         self._publish("objects", objects, at, self._objects)
+        jobs = [
+            StateJob(b"job00001", "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**9, 100 * done, 3, 64,
+                     48 << 20, at - 3600 * 10**6, at, "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
+            StateJob(b"job00002", "<img src=x onerror=alert(1)>", "batch", "nightly.py", "load", "open", "", 0, 4096),
+            StateJob(b"job00003", "q3", "alice", "q3.py", "sum", "stopped",
+                     "5 of 9 rows that have ended have failed, and at most 4 may", 1, 10, 4, 5, 0, 1 << 16, at - 9, at,
+                     "row 0: OSError: no such file"),
+        ]  # fmt: skip
+        self._publish("jobs", jobs, at)
         if self._random.random() < 0.05:
             event = StateEvent(at, self._random.choice(("came", "cut", "back")), "rome03", "its connection was lost")
             self._publish("events", [event], at)

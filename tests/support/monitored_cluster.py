@@ -12,6 +12,7 @@ from scaler.wire.messages.monitor import (
     StateClient,
     StateEvent,
     StateFailure,
+    StateJob,
     StateMove,
     StateProcessors,
     StateTask,
@@ -205,6 +206,22 @@ def loaded_scheduler(second: int = 0) -> list[Any]:
     return [state, *said, waiting(47_787, running=30, places=16, mean_us=41_000), waiting(410, "inputs", places=0)]
 
 
+JOB = b"prices23"
+
+
+def jobs(second: int) -> list[StateJob]:
+    """Jobs of an hour: one goes on, one has stopped, and of one not all rows are there."""
+    why = "5 of 9 rows that have ended have failed, and at most 4 may"
+    made = NOON_US - 3600 * SECOND_US
+    return [
+        StateJob(JOB, "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**6, 400_000 + 385 * second, 3, 30,
+                 48 << 20, made, NOON_US, "row 3: ValueError: bad strike\nrow 9: ValueError: bad strike"),
+        StateJob(b"nightly.", "nightly", "batch", "nightly.py", "load", "open", "", 0, 4096, 0, 0, 0, 1 << 20, made),
+        StateJob(b"q3......", "q3 report", "alice", "q3.py", "sum", "stopped", why, 1, 10, 4, 5, 0, 1 << 16, made, made,
+                 "row 0: OSError: no such file"),
+    ]  # fmt: skip
+
+
 @cache
 def _loaded(workers: int) -> tuple[News, ...]:
     minute = [
@@ -219,7 +236,9 @@ def _loaded(workers: int) -> tuple[News, ...]:
         "events": events(),
     }
     states = [news(topic, *items, shown=len(items), total=len(items)) for topic, items in others.items()]
-    return (*minute, *states)
+    times = (NOON_US - 10 * SECOND_US, NOON_US)
+    kept = [news("jobs", *jobs(10 * number), time_us=at) for number, at in enumerate(times)]
+    return (*minute, *states, *kept)
 
 
 def loaded(workers: int = 16) -> Iterator[News]:

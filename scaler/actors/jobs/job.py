@@ -29,7 +29,7 @@ from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
-from scaler.jobs.record import CANCELED, DONE, OPEN, STOPPED, JobRecord, Object, Result
+from scaler.jobs.record import CANCELED, DONE, FAILURES_SHOWN, OPEN, STOPPED, JobRecord, Object, Result, Summary
 from scaler.jobs.values import Row
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import JobResponse, JobVerb, Task, TaskResult
@@ -79,7 +79,8 @@ class JobActor(Actor):
         self._rows = rows
         self.terms = record.terms
         self._state, self._reason, self._is_sealed = record.state, record.reason, record.is_sealed
-        self._size_bytes = 0
+        self._size_bytes, self._changed = 0, record.changed
+        self._failures = list(record.first_failures)
         self._max_failures = self.terms.max_failures
         self._is_new = is_new
         self._has_objects = is_new
@@ -128,6 +129,7 @@ class JobActor(Actor):
         self._is_at_most_once, self._options_again = options.at_most_once, options.said_again()
         if adoption is not None:
             self.schedule(services.config.client_timeout_seconds, AgentsAreBack())
+        self._show_on_screens()
         self._load_objects()
         self._go_on_soon()
 
@@ -302,23 +304,27 @@ class JobActor(Actor):
             return
         results, self._results = self._results, []
 
-        def write() -> int:
+        def write() -> tuple[int, float]:
             self._record.add_results(results)
-            return self._record.size_bytes
+            return self._record.size_bytes, self._record.changed
 
         self._order(write, partial(self._written, results))
 
-    def _written(self, results: list[Result], size_bytes: int | None, error: BaseException | None) -> None:
-        if size_bytes is None:
+    def _written(self, results: list[Result], known: tuple[int, float] | None, error: BaseException | None) -> None:
+        if known is None:
             self._results = [*results, *self._results]
             self._is_in_trouble(f"results cannot be written: {error}")
             return
-        self._note_size(size_bytes)
-        for row, status, _ in results:
+        self._size_bytes, self._changed = known
+        for result in results:
+            row, is_failure = result.row, result.status != TaskStatus.SUCCESS
             self._busy.discard(row)
             self._marks.pop(row, None)
-            if self._rows.end(row, is_failure=status != TaskStatus.SUCCESS):
+            if self._rows.end(row, is_failure=is_failure):
                 self._log.append(row)
+                if is_failure and len(self._failures) < FAILURES_SHOWN:
+                    self._failures.append(result)
+        self._look_at_room()
         self._look_at_failures()
         self._look_at_end()
         self._answer_parked()
@@ -338,9 +344,15 @@ class JobActor(Actor):
             return
         self._go_on_soon()
 
-    def _note_size(self, size_bytes: int) -> None:
-        self._size_bytes = size_bytes
-        self._shelf.note_size(self._record.folder, size_bytes)
+    def _show_on_screens(self) -> None:
+        rows = self._rows
+        self._shelf.seen[self._record.folder] = Summary(
+            self.terms, self._state, self._reason or self._trouble, self._is_sealed, rows.rows, rows.done, rows.failed,
+            self._size_bytes, self._changed, tuple(self._failures), len(self._tasks),
+        )  # fmt: skip
+
+    def _look_at_room(self) -> None:
+        self._show_on_screens()
         why = self._shelf.why_full()
         if why and self._state == OPEN and self._rows.n_open:
             self._is_in_trouble(why)
@@ -362,6 +374,7 @@ class JobActor(Actor):
     def _move(self, state: str, reason: str = "") -> None:
         """The state is another one from now on. It is told when it is on disk."""
         self._state, self._reason = state, reason
+        self._show_on_screens()
         if state == OPEN:
             self._load_objects()
         else:
@@ -413,7 +426,7 @@ class JobActor(Actor):
         if rows is None:
             self._tell(asked, refused(asked.request, f"its failed rows cannot be opened: {error}"))
             return
-        self._rows.reopen(rows)
+        self._open_again(rows)
         if asked.request.amount and (rows or self._state in (CANCELED, STOPPED)):
             self._move(OPEN)
         self._look_at_end()
@@ -423,6 +436,11 @@ class JobActor(Actor):
             return list(self._record.ranges.values()), self._record.object_ids()
 
         self._order(read, partial(self._told_all, asked))
+
+    def _open_again(self, rows: list[int]) -> None:
+        self._rows.reopen(rows)
+        self._failures.clear()
+        self._show_on_screens()
 
     def _told_all(self, asked: JobAsked, known: tuple[Any, set[bytes]] | None, error: BaseException | None) -> None:
         if known is None:
@@ -469,7 +487,8 @@ class JobActor(Actor):
         if kept is not None:
             if kept[0]:
                 self._rows.add(asked.request.first, asked.request.amount)
-            self._note_size(kept[1])
+            self._size_bytes = kept[1]
+            self._look_at_room()
         self._written_for(asked, None, error)
 
     def _take_object(self, asked: JobAsked) -> None:
@@ -557,7 +576,7 @@ class JobActor(Actor):
     def _retry(self, asked: JobAsked) -> None:
         def then(rows: list[int] | None, error: BaseException | None) -> None:
             if rows is not None:
-                self._rows.reopen(rows)
+                self._open_again(rows)
                 if self._state != OPEN:
                     self._move(OPEN)
             self._written_for(asked, None, error)
@@ -575,7 +594,7 @@ class JobActor(Actor):
         self._answer_parked()
 
         def then(_value: Any, error: BaseException | None) -> None:
-            self._shelf.note_size(self._record.folder, 0)
+            self._shelf.seen.pop(self._record.folder, None)
             self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
             self.stop_now()
 

@@ -207,8 +207,9 @@ def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
         elif is_over_age(found):
             logger.info("the job %s is forgotten: it has not changed for long", found.terms.name)
             shelf.folder.remove(shelf.folder.open(place))
+            shelf.seen.pop(place, None)
         else:
-            shelf.note_size(place, found.size_bytes)
+            shelf.seen[place] = found
             if found.state == OPEN and found.is_sealed and not found.terms.is_attended:
                 go_on.append(place)
     return go_on

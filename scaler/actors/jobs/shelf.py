@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from scaler.actors.messages.jobs import Obeyed
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import JobRecord
+from scaler.jobs.record import JobRecord, Summary
 from scaler.kit import ActorRef
+
+SeenJobs: TypeAlias = dict[Path, Summary]
+"""How far each job is, by its place: written by the job keeper and the jobs, read by the monitor."""
 
 
 class JobShelf:
@@ -40,7 +43,8 @@ class JobShelf:
         self.is_shared = is_shared
         self._clerk, self._post = clerk, post
         self._most_bytes = most_bytes
-        self._sizes: dict[Path, int] = {}
+        self.seen: SeenJobs = {}
+        """all jobs, as far as is known: those that are open, and, unless the folder is shared, the others"""
 
     def order(
         self,
@@ -53,15 +57,9 @@ class JobShelf:
         post = self._post
         self._clerk.order(record, order, lambda value, error: post(actor, Obeyed(then, value, error)))
 
-    def note_size(self, place: Path, size_bytes: int) -> None:
-        """A job takes so many bytes now; 0: it is gone."""
-        self._sizes[place] = size_bytes
-        if not size_bytes:
-            del self._sizes[place]
-
     def why_full(self) -> str:
         """Return why no further value can be kept; nothing: it can."""
-        used = sum(self._sizes.values())
+        used = sum(each.size_bytes for each in self.seen.values())
         if used < self._most_bytes:
             return ""
         return (

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from scaler.actors.insight.events import Events
 from scaler.actors.insight.output_table import OutputTable
+from scaler.actors.jobs.shelf import SeenJobs
 from scaler.actors.objects.object_store import ObjectTable
 from scaler.actors.peers.directory import Directory
 from scaler.ids import SchedulerId, public_id
@@ -56,6 +57,7 @@ class Sources:
     received: Traffic
     balancer: ActorRef
     outputs: OutputTable
+    jobs: SeenJobs
 
     @property
     def short_id(self) -> bytes:
@@ -85,6 +87,9 @@ class Board(Protocol):
 
     def read_traceback(self, payload: bytes) -> str:
         """Return the end of the traceback in the payload of a failed run; empty if there is none."""
+
+    def read_failure(self, payload: bytes) -> str:
+        """Return what a failed run has raised, from its payload; empty if that cannot be read."""
 
     def gauges(self) -> Gauges:
         """Return what the system says now, and for times since the last call."""

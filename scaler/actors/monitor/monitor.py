@@ -46,6 +46,7 @@ from scaler.actors.monitor.event_log import EventLog, PeerEvent
 from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.functions import Functions
 from scaler.actors.monitor.graphs import Graphs
+from scaler.actors.monitor.jobs import job_items
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.overview import Objects, client_items, scheduler_items
 from scaler.actors.monitor.sampler import Sampler
@@ -111,6 +112,7 @@ class Monitor(Actor):
             topics.TASKS: lambda _backlog, is_first: _some(*self._tasks.items(is_first)),
             topics.GRAPHS: lambda backlog, _: _some(*self._graphs.items(backlog, board.time_us())),
             topics.OBJECTS: lambda _backlog, _: _some(*self._objects.items(self.now())),
+            topics.JOBS: lambda *_: _some(*job_items(board, sources.jobs)),
             topics.EVENTS: lambda _backlog, is_first: self._event_log.shown(is_first),
         }
 

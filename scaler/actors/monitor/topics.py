@@ -10,7 +10,7 @@ from scaler.wire.messages.worker import Part
 
 SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "processors"
 FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
-GRAPHS, OBJECTS, EVENTS = "graphs", "objects", "events"
+GRAPHS, OBJECTS, EVENTS, JOBS = "graphs", "objects", "events", "jobs"
 TASK, GRAPH = "task/", "graph/"
 """Before the short id of a task or a graph, in hexadecimal digits."""
 
@@ -45,6 +45,7 @@ TOPICS = {
     GRAPHS: Topic(ticks=2, of_clients=True),
     OBJECTS: Topic(ticks=2),
     EVENTS: Topic(),
+    JOBS: Topic(),
 }
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
+from scaler.monitor.model.jobs import JobRates
 from scaler.monitor.model.rates import HISTORY_SECONDS, History, Rates, by_outcome
 from scaler.monitor.model.remaining import Left
 from scaler.monitor.model.workers import Processor, Stuck, Worker, processors_of, workers_of
@@ -28,6 +29,7 @@ from scaler.wire.messages.monitor import (
     StateFunction,
     StateGraph,
     StateHead,
+    StateJob,
     StateLine,
     StateMove,
     StateNode,
@@ -110,6 +112,8 @@ class Model:
         """By short id; the one of no bytes stands for all that have no item of their own."""
         self.graphs: dict[bytes, StateGraph] = {}
         self.objects: dict[bytes, StateObject] = {}
+        self.jobs: dict[bytes, StateJob] = {}
+        self.job_rates = JobRates()
         self.failures: dict[bytes, StateFailure] = {}
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
@@ -144,6 +148,7 @@ class Model:
             "processors": self._see_processors,
             "functions": self._see_functions,
             "graphs": partial(self._see_things, "graphs", "graph"),
+            "jobs": self._see_jobs,
             "objects": partial(self._see_things, "objects", "object"),
         }
 
@@ -209,6 +214,10 @@ class Model:
 
     def _see_things(self, name: str, key: str, items: list[Any], _: float) -> None:
         setattr(self, name, {getattr(each, key): each for each in items})
+
+    def _see_jobs(self, jobs: list[StateJob], _: float) -> None:
+        self.jobs = {each.job: each for each in jobs}
+        self.job_rates.see(jobs, self.heads["jobs"].time_us)
 
     def _see_agents(self, agents: list[StateAgent], now: float) -> None:
         self.agents = {each.agent: each for each in agents}

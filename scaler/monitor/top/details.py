@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.monitor import units
+from scaler.monitor.model.jobs import state_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.values import HostValues, values_by_host
 from scaler.monitor.model.workers import Worker, percentile_us
@@ -288,6 +289,31 @@ def _event(model: Model, key: Any) -> Details:
     return Details(f"event {each.kind}", [DetailLine(text) for text in texts])
 
 
+def _job(model: Model, key: Any) -> Details:
+    each = model.jobs.get(key)
+    if each is None:
+        return Details("job", [DetailLine("This job is not kept any more.")])
+    n_open = each.rows - each.done - each.failed
+    rate = units.rate(model.job_rates.per_second(each))
+    lines = [
+        DetailLine(f"state     {state_of(each)}" + (f": {each.reason}" if each.reason else "")),
+        DetailLine(f"rows      {each.rows:,}{'' if each.is_complete else ' so far: not all are here'}"),
+        DetailLine(f"          {each.done:,} done, {each.failed:,} failed, {n_open:,} open, {each.said:,} at workers"),
+        DetailLine(f"rate      {rate} rows/s, left {model.job_rates.left(each)}"),
+        DetailLine(f"function  {each.function_name}"),
+        DetailLine(f"made by   {each.program or '-'} of {each.owner or '-'}, {units.day_and_clock(each.created_us)}"),
+        DetailLine(f"changed   {units.day_and_clock(each.changed_us)}"),
+        DetailLine(f"kept      {units.size(each.size_bytes)} on disk"),
+    ]
+    failures = each.failures.splitlines()
+    if failures:
+        lines += [DetailLine(""), DetailLine("rows that have failed", grid.BOLD)]
+        lines += [DetailLine(f" {line}", grid.FAILED) for line in failures]
+    if each.failed > len(failures):
+        lines.append(DetailLine(f" and {each.failed - len(failures):,} more: scaler_jobs ADDRESS show {each.name}"))
+    return Details(f"job {each.name}", lines)
+
+
 _MAKERS: dict[str, Callable[[Model, Any], Details]] = {
     "worker": _worker,
     "function": _function,
@@ -296,4 +322,5 @@ _MAKERS: dict[str, Callable[[Model, Any], Details]] = {
     "task": _task,
     "host": _host,
     "event": _event,
+    "job": _job,
 }

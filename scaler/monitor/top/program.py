@@ -18,7 +18,7 @@ from scaler.monitor.top.screen import Screen
 from scaler.monitor.top.tables import STUCK, table_of
 from scaler.monitor.top.view import HOSTS, WORKERS, View
 
-TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events")
+TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
 """News are drawn at most so often; a key is answered at once."""
 _ROWS_BESIDE_TABLE, _ROWS_BESIDE_PAGE = 16, 3

@@ -8,12 +8,14 @@ from typing import overload
 
 from scaler.monitor import units
 from scaler.monitor.columns import COLUMNS, MARKS, NAME, Column, Row, host_rows, in_order, matches, rows_of
+from scaler.monitor.model.jobs import OPEN, state_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
-from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
+from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, JOBS, View
+from scaler.wire.messages.monitor import StateJob
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
@@ -84,7 +86,13 @@ class Table:
 
 def table_of(model: Model, view: View, width: int) -> Table:
     """Return the table of a view."""
-    make = {FUNCTIONS: functions_table, CLIENTS: clients_table, FAILURES: failures_table, EVENTS: events_table}
+    make = {
+        FUNCTIONS: functions_table,
+        CLIENTS: clients_table,
+        FAILURES: failures_table,
+        EVENTS: events_table,
+        JOBS: jobs_table,
+    }
     if view.name in make:
         whole = make[view.name](model, width)
         lines = [line for line in whole.lines if matches(view.filter, line.texts)]
@@ -271,6 +279,49 @@ def events_table(model: Model, width: int) -> Table:
         for each in reversed(model.events)
     ]
     return _spread(fields, lines, width, ("Nothing has happened since the scheduler began.",))
+
+
+_JOB_FIELDS = (
+    Field("job", 0, right=False),
+    Field("state", 12, right=False),
+    Field("done", 9),
+    Field("rows", 9),
+    Field("fail", 6),
+    Field("rows/s", 7),
+    Field("left", 8),
+    Field("kept", 6),
+    Field("age", 4),
+    Field("owner", 12, right=False),
+    Field("program", 14, right=False),
+)
+_NO_JOBS = (
+    "No job is kept: client.map(price, rows, job=...) and client.start(...) make one",
+    "at a scheduler with --keep FOLDER.",
+)
+
+
+def jobs_table(model: Model, width: int) -> Table:
+    """Jobs: those that are open, then those that have changed last."""
+    ranked = sorted(model.jobs.values(), key=lambda each: (each.state != OPEN, -each.changed_us))
+    lines = [Line(each.job, _job_texts(model, each), "!" if each.failed else " ") for each in ranked]
+    less = ("program", "owner", "age", "kept", "rows/s", "fail")
+    return _spread(list(_JOB_FIELDS), lines, width, _NO_JOBS, less)
+
+
+def _job_texts(model: Model, job: StateJob) -> list[str]:
+    return [
+        job.name,
+        state_of(job),
+        units.count(job.done, 9),
+        units.count(job.rows, 9) if job.is_complete else f"{units.count(job.rows, 8)}+",
+        units.count(job.failed, 6),
+        units.rate(model.job_rates.per_second(job), 7),
+        model.job_rates.left(job),
+        units.size(job.size_bytes),
+        units.ago(max(0, model.heard_us - job.created_us) / 1e6),
+        job.owner or "-",
+        job.program or "-",
+    ]
 
 
 def _spread(

@@ -21,7 +21,9 @@ from scaler.monitor.ui.store import Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
 
-ALWAYS = frozenset({"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs"})
+ALWAYS = frozenset(
+    {"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs", "jobs"}
+)
 """Topics that are heard all the time: their history is shown to whoever comes later."""
 LOST = 2
 """`StateAgent.is_leaving` of an agent whose connection is lost."""

@@ -235,6 +235,28 @@ class StateGraph:
 
 
 @travels(SCHEDULER_TO_MONITOR)
+class StateJob:
+    """Rows of one function that the scheduler keeps under a name. Topic jobs."""
+
+    job: Bytes = b""
+    name: Text = ""
+    owner: Text = ""
+    program: Text = ""
+    function_name: Text = ""
+    state: Text = ""
+    reason: Reason = ""
+    is_complete: U8 = 0
+    rows: U64 = 0
+    done: U64 = 0
+    failed: U64 = 0
+    said: U32 = 0
+    size_bytes: U64 = 0
+    created_us: U64 = 0
+    changed_us: U64 = 0
+    failures: Traceback = ""
+
+
+@travels(SCHEDULER_TO_MONITOR)
 class StateNode:
     """A node of a graph of at most 2000. Topic graph/ID: all nodes first, then those that have changed."""
 

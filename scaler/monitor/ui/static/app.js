@@ -11,14 +11,15 @@ import stream from "./pages/stream.js";
 import memory from "./pages/memory.js";
 import processors from "./pages/processors.js";
 import graphs from "./pages/graphs.js";
+import jobs from "./pages/jobs.js";
 import settings from "./pages/settings.js";
 import failures from "./pages/failures.js";
 import task from "./pages/task.js";
 import worker from "./pages/worker.js";
 import func from "./pages/function.js";
 
-const pages = { live, tasks, stream, memory, processors, graphs, failures, settings, task, worker, function: func };
-const shown = ["live", "tasks", "stream", "memory", "processors", "graphs", "failures", "settings"];
+const pages = { live, tasks, stream, memory, processors, graphs, jobs, failures, settings, task, worker, function: func };
+const shown = ["live", "tasks", "stream", "memory", "processors", "graphs", "jobs", "failures", "settings"];
 const onPhones = ["live", "tasks", "stream", "failures", "settings"];
 const main = document.getElementById("main"), strip = document.getElementById("strip");
 
@@ -232,7 +233,7 @@ fill(document.getElementById("nav"), shown.map((name) => nav(name)));
 fill(document.getElementById("tabs"), onPhones.map((name) => nav(name, { failures: "Failed", settings: "More" }[name])));
 
 const keys = [
-  ["1-8", "pages"], ["/", "search"], ["Space", "pause, and go on"], ["j k, arrows", "rows of a table"],
+  ["1-9", "pages"], ["/", "search"], ["Space", "pause, and go on"], ["j k, arrows", "rows of a table"],
   ["Enter", "open the row"], ["Esc", "back"], ["[ ]", "earlier, later"], ["+ -", "shorter, longer window"],
   ["0", "now"], ["t", "light, dark, as the system"], ["?", "these keys"],
 ];
@@ -268,7 +269,7 @@ addEventListener("keydown", (event) => {
     "[": () => app.view.pan?.(-1), "]": () => app.view.pan?.(1),
     "+": () => app.view.zoom?.(-1), "-": () => app.view.zoom?.(1),
     0: () => (choose(null), app.view.now?.()), t: theme, "?": () => dialog.showModal(),
-  }[event.key] ?? (event.key >= "1" && event.key <= "8" ? () => app.go(shown[event.key - 1]) : null);
+  }[event.key] ?? (event.key >= "1" && event.key <= "9" ? () => app.go(shown[event.key - 1]) : null);
   if (!act) return;
   event.preventDefault();
   act();

@@ -11,6 +11,7 @@ from typing import Any
 
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.graphs import graphs
+from scaler.monitor.ui.views.jobs import jobs
 from scaler.monitor.ui.views.live import live
 from scaler.monitor.ui.views.memory import memory
 from scaler.monitor.ui.views.strip import band, strip
@@ -28,6 +29,7 @@ PAGES: dict[str, tuple[View, str]] = {
     "memory": (memory, "objects"),
     "processors": (processors, "processors"),
     "graphs": (graphs, "graph/"),
+    "jobs": (jobs, ""),
     "settings": (lambda *_: {}, ""),
     "failures": (failures, ""),
     "task": (task, "task/"),

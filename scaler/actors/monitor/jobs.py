@@ -1,0 +1,45 @@
+"""Jobs: the topic `jobs`: the rows that the scheduler keeps under names.
+
+Used by the monitor. What it shows is counted anyway. Must never: ask a job, or read a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+
+from scaler.actors.jobs.shelf import SeenJobs
+from scaler.actors.monitor.board import Board
+from scaler.ids import public_id
+from scaler.jobs.record import OPEN, Result, Summary
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.monitor import StateJob
+
+JOBS_MOST = 100
+"""So many jobs are shown: those that are open, and the others that have changed last."""
+
+_LINE_CHARACTERS = 400
+
+
+def job_items(board: Board, jobs: SeenJobs) -> tuple[list[StateJob], int]:
+    """Return what the topic shows, and how many jobs there are."""
+    shown = nlargest(JOBS_MOST, jobs.values(), key=lambda each: (each.state == OPEN, each.changed))
+    return [_item(board, each) for each in shown], len(jobs)
+
+
+def _item(board: Board, job: Summary) -> StateJob:
+    terms = job.terms
+    failures = "\n".join(_lines(board, job.failures))
+    return StateJob(
+        public_id(terms.prefix), terms.name, terms.owner, terms.program, terms.function, job.state, job.reason,
+        int(job.is_sealed), job.rows, job.done, job.failed, job.said, job.size_bytes, int(1e6 * terms.created),
+        int(1e6 * job.changed), failures,
+    )  # fmt: skip
+
+
+def _lines(board: Board, failures: Iterable[Result]) -> Iterator[str]:
+    for row, status, frames in failures:
+        payload = bytes(frames[0])
+        raised = board.read_failure(payload) if status == TaskStatus.FAILED else payload.decode("utf-8", "replace")
+        text = raised.partition("\n")[0][:_LINE_CHARACTERS]
+        yield f"row {row}: {text or TaskStatus(status).name.lower().replace('_', ' ')}"

@@ -1,0 +1,63 @@
+"""JobRates: how fast the jobs of a scheduler go, and how long they need still.
+
+Used by the model, which shows it snapshots. Must never: say a time that nothing has shown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from scaler.monitor import units
+from scaler.wire.messages.monitor import StateJob
+
+WINDOW_US = 10_000_000
+"""Over so long a rate is taken."""
+
+OPEN = "open"
+
+
+class JobRates:
+    """How many rows of each job have ended, in the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: dict[bytes, deque[tuple[int, int]]] = {}
+        """by job: when it was seen, and how many rows had ended"""
+
+    def see(self, jobs: Iterable[StateJob], now_us: int) -> None:
+        """Learn from a snapshot."""
+        seen = {}
+        for job in jobs:
+            points = self._seen.get(job.job) or deque(maxlen=60)
+            ended = job.done + job.failed
+            if points and ended < points[-1][1]:
+                points.clear()  # rows that had failed are open again
+            points.append((now_us, ended))
+            while len(points) > 2 and points[0][0] < now_us - WINDOW_US:
+                points.popleft()
+            seen[job.job] = points
+        self._seen = seen
+
+    def per_second(self, job: StateJob) -> float | None:
+        """Return how many rows of a job end in a second; None if that is not known, or it is over."""
+        points = self._seen.get(job.job, deque())
+        if job.state != OPEN or len(points) < 2 or points[-1][0] <= points[0][0]:
+            return None
+        return 1e6 * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+
+    def left_seconds(self, job: StateJob) -> float | None:
+        """Return how long it needs still, roughly; None if that is not known."""
+        rate = self.per_second(job)
+        return (job.rows - job.done - job.failed) / rate if rate and job.is_complete else None
+
+    def left(self, job: StateJob) -> str:
+        """Return the same for people: `~2 min`, or `-`."""
+        seconds = self.left_seconds(job)
+        return units.UNKNOWN if seconds is None else units.about(seconds)
+
+
+def state_of(job: StateJob) -> str:
+    """Return the state of a job for people, in a word or some."""
+    if job.state == OPEN and not job.is_complete:
+        return "rows missing"
+    return job.state if job.state != OPEN or not job.reason else "waits"

@@ -1,0 +1,33 @@
+"""Jobs: the rows that the scheduler keeps under names, and how far they are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from scaler.monitor.model.jobs import OPEN, JobRates, state_of
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.parts import page_of, plain
+from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.wire.messages.monitor import StateJob
+
+
+def jobs(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page: those that are open, then those that have changed last; or one, if the page asks for it."""
+    model = state.model
+    if wish.short_id:
+        job = model.jobs.get(wish.short_id)
+        return {"job": _row(model.job_rates, job) if job else None}
+    rows = sorted(model.jobs.values(), key=lambda each: (each.state != OPEN, -each.changed_us))
+    _, total = model.shown_and_total("jobs")
+    return page_of(rows, wish, partial(_row, model.job_rates)) | {"all": max(total, len(rows))}
+
+
+def _row(rates: JobRates, job: StateJob) -> dict[str, Any]:
+    return plain(
+        job,
+        state=state_of(job),
+        rate=rates.per_second(job),
+        left=rates.left(job),
+        failures=job.failures.splitlines(),
+    )

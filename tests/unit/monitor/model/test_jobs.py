@@ -1,0 +1,57 @@
+"""How fast jobs go, from snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scaler.monitor.model.jobs import JobRates, state_of
+from scaler.wire.messages.monitor import StateJob
+
+JOB = StateJob(b"prices..", "prices", state="open", is_complete=1, rows=10_000)
+SECOND_US = 1_000_000
+
+
+def seen(*ended: int, job: StateJob = JOB) -> tuple[JobRates, StateJob]:
+    rates = JobRates()
+    for second, count in enumerate(ended):
+        job = replace(job, done=count)
+        rates.see([job], second * SECOND_US)
+    return rates, job
+
+
+def test_one_snapshot_says_nothing_of_the_rate() -> None:
+    rates, job = seen(100)
+    assert rates.per_second(job) is None
+    assert rates.left(job) == "-"
+
+
+def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
+    rates, job = seen(*range(0, 2_000, 100), *range(2_000, 3_300, 200))
+    assert rates.per_second(job) == 160
+    assert rates.left_seconds(job) == (10_000 - 3_200) / 160
+
+
+@pytest.mark.parametrize("other", [{"state": "done"}, {"is_complete": 0}, {"done": 5_000}])
+def test_no_time_is_left_where_nothing_says_so(other: dict[str, int]) -> None:
+    rates, job = seen(5_000, 5_000, job=replace(JOB, **other))
+    assert rates.left(job) == "-"
+
+
+def test_rows_that_are_open_again_do_not_count_backwards() -> None:
+    rates, job = seen(0, 1_000, 400, 500)
+    assert rates.per_second(job) == 100
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "open"),
+        ({"is_complete": 0}, "rows missing"),
+        ({"reason": "the disk is full"}, "waits"),
+        ({"state": "stopped", "reason": "too many"}, "stopped"),
+    ],
+)
+def test_the_state_says_what_is_missing(fields: dict[str, int], text: str) -> None:
+    assert state_of(replace(JOB, **fields)) == text

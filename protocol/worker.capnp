@@ -31,6 +31,7 @@ struct AgentToScheduler {
       workersClosed @15 :WorkersClosed;
       objectResponse @16 :Common.ObjectResponse;
       runSplit @17 :RunSplit;
+      objectPart @18 :ObjectPart;
     }
   }
 }
@@ -59,6 +60,7 @@ struct SchedulerToAgent {
       runQuestion @13 :RunQuestion;
       leaveRequest @14 :LeaveRequest;
       objectRequest @15 :Common.ObjectRequest;
+      partRequest @16 :PartRequest;
     }
   }
 }
@@ -165,6 +167,26 @@ struct ObjectKept {
   # The agent is back on a new connection and still has a copy of the object. Answered by a delete if it is not needed.
   count @0 :UInt32;    # number of items
   objectId @1 :Data;   # id column: the objects
+}
+
+struct PartRequest {
+  # A reader who cannot open a location needs a part of the value there. Answered by ObjectPart, in any order.
+  count @0 :UInt32;          # number of items
+  objectId @1 :Data;         # id column: the objects
+  location @2 :List(Data);   # of the result that is meant, and not a newer one; empty: of the copy
+  offset @3 :Data;           # UInt64 column: where the part begins, in all frames together, one after the other
+  mostBytes @4 :Data;        # UInt32 column: how long it is, unless the value ends before
+}
+
+struct ObjectPart {
+  # A part of a value, or the news that the value is not here.
+  count @0 :UInt32;          # number of items
+  objectId @1 :Data;         # id column: the objects
+  location @2 :List(Data);   # as it was asked for
+  offset @3 :Data;           # UInt64 column: as it was asked for
+  sizes @4 :List(Data);      # of the part at 0: the bytes of each frame of the value, as a row of UInt64; else empty
+  frames @5 :Data;           # UInt32 column: how many of the message's payload frames are its bytes, one after the other
+  reason @6 :List(Text);     # why the value is not here, as a sentence; empty: it is
 }
 
 struct RunBlocked {

@@ -33,6 +33,7 @@ from scaler.agent.messages import (
     LinkHeard,
     ObjectsHere,
     ObjectsSupplied,
+    PartsSupplied,
     ReportStatistics,
     ValuesKept,
 )
@@ -58,6 +59,7 @@ from scaler.wire.messages.common import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
+    PartRequest,
     TaskStatus,
 )
 from scaler.wire.messages.rows import calls_of
@@ -398,8 +400,8 @@ class Link(Actor):
     def _objects_here(self, here: ObjectsHere) -> None:
         self._say([ObjectKept(object_id) for object_id in here.object_ids])
 
-    @handles(Batch[ObjectRequest])
-    def _objects_wanted(self, requests: Batch[ObjectRequest]) -> None:
+    @handles(Batch[ObjectRequest], Batch[PartRequest])
+    def _objects_wanted(self, requests: Batch[ObjectRequest] | Batch[PartRequest]) -> None:
         if self._is_up():
             self._objects.send(requests)
 
@@ -413,6 +415,10 @@ class Link(Actor):
                 for each in supplied.responses
             ]
         )
+
+    @handles(PartsSupplied)
+    def _supply_parts(self, supplied: PartsSupplied) -> None:
+        self._say(supplied.parts)
 
     @handles(Batch[ObjectResponse])
     def _objects_came(self, responses: Batch[ObjectResponse]) -> None:
@@ -462,11 +468,13 @@ class Link(Actor):
         is_done = (
             self._conversation.state is UP and not self._ledger.has_tasks and not self._door.session.pipe.has_unsaid
         )
-        has_values = self._values is not None and bool(self._values.ids())
-        if left_seconds <= 0 or (is_done and (look.are_values_said or not has_values)):
+        n_values = 0 if self._values is None else len(self._values)
+        if left_seconds <= 0 or (is_done and (look.are_values_said or not n_values)):
+            if n_values and not (is_done and look.are_values_said):
+                logger.warning("%d values go with this cluster: its time for a drain is over", n_values)
             self._connection.happened(LEAVE, look.reason)
         elif is_done:
-            self._objects.send(HandOver(_DrainLook(look.reason, look.ends_at, are_values_said=True)))
+            self._objects.send(HandOver(look, replace(look, are_values_said=True)))
         else:
             self._session_state.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)

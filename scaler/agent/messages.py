@@ -15,7 +15,7 @@ from scaler.message import message
 if TYPE_CHECKING:
     from scaler.pickling.serialization import Frames
     from scaler.process.report import Report
-    from scaler.wire.messages.common import ObjectResponse
+    from scaler.wire.messages.common import ObjectPart, ObjectResponse
 
 
 # To and from the link.
@@ -86,9 +86,12 @@ class ValuesKept:
 
 @message
 class HandOver:
-    """The link to the cache: the node leaves. Give the values away that only it has, and send me `then`."""
+    """The link to the cache: the node leaves. Give some of the values away that only it has, and send me `then`; if
+    none is left to be given away, `at_last`.
+    """
 
     then: Any
+    at_last: Any
 
 
 @message
@@ -96,6 +99,13 @@ class ObjectsSupplied:
     """The cache to the link: objects for the scheduler, which has asked for them, or is to have them now."""
 
     responses: Sequence[ObjectResponse]
+
+
+@message
+class PartsSupplied:
+    """The cache to the link: parts of values, which the scheduler has asked for."""
+
+    parts: Sequence[ObjectPart]
 
 
 @message

@@ -22,6 +22,7 @@ from scaler.agent.messages import (
     KeepObject,
     ObjectsHere,
     ObjectsSupplied,
+    PartsSupplied,
     SayWhatIsKept,
     ValuesKept,
 )
@@ -48,17 +49,32 @@ from scaler.wire.messages.common import (
     NOT_FOUND,
     InstructionKind,
     ObjectInstruction,
+    ObjectPart,
     ObjectRequest,
     ObjectResponse,
+    PartRequest,
 )
+from scaler.wire.session.streamed import part_of, sizes_of
 
 logger = logging.getLogger(__name__)
 
+GONE = "its host does not have it any more"
 LOOK_SECONDS = 1.0
 """While more is in memory than may be, and all of it is read, the cache looks so often whether that has changed."""
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
 """When nothing has made room for so long, held workers begin one more piece of work each, and the next after twice the
 time, at most so long: a reader may need what they would make, before or together with what is here."""
+
+
+HAND_OVER_BYTES = 8 * 1024 * 1024
+"""So much of the values of a node that leaves is given away at once, or one value."""
+SUPPLIED_SECONDS = 5.0
+"""A value of which the scheduler asks for no part for so long may go to the disk again."""
+
+
+@message
+class _SupplyLook:
+    """To itself, by timer: let go of values of which no part was asked for."""
 
 
 @message
@@ -93,6 +109,11 @@ class ObjectCache(Actor):
         """whether the log has said that nothing more fits"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
         """when held workers go on if nothing has made room until then, and how long they wait the next time"""
+        self._supplied: dict[tuple[ObjectId, bytes], Frames] = {}
+        """values that leave part by part, by id and location: they stay in memory meanwhile"""
+        self._supplied_lately: set[tuple[ObjectId, bytes]] = set()
+        self._handed_over: set[ObjectId] = set()
+        """values that were given away because this node leaves"""
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
         """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
@@ -199,6 +220,7 @@ class ObjectCache(Actor):
 
     def _drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Drop a copy, or, with a location, a result of this node."""
+        self._supplied.pop((object_id, location), None)
         if location:
             return self._values.drop(object_id, location)
         return object_id not in self._values and self._store.drop(object_id)
@@ -253,7 +275,7 @@ class ObjectCache(Actor):
         self._link.send(ObjectsSupplied([self._response(request.object_id) for request in requests]))
 
     def _response(self, object_id: ObjectId) -> ObjectResponse:
-        reason = "its host does not have it any more"
+        reason = GONE
         if object_id in self._store:
             try:
                 return ObjectResponse(object_id, FOUND, self._store.frames(object_id))
@@ -261,10 +283,64 @@ class ObjectCache(Actor):
                 reason = f"its host cannot read it: {error}"
         return ObjectResponse(object_id, NOT_FOUND, (), reason=reason)
 
+    @handles(Batch[PartRequest])
+    def _supply_parts(self, requests: Batch[PartRequest]) -> None:
+        """The same, but the scheduler passes the bytes on part by part."""
+        parts = [part for request in requests if (part := self._part(request)) is not None]
+        if parts:
+            self._link.send(PartsSupplied(parts))
+
+    def _part(self, request: PartRequest) -> ObjectPart | None:
+        object_id, offset = request.object_id, request.offset
+        if request.location and not self._values.is_at(object_id, request.location):
+            if object_id in self._values:
+                return None  # a newer one, of which the scheduler hears
+            reason = GONE
+        elif object_id not in self._store:
+            reason = GONE
+        else:
+            try:
+                frames = self._frames_to_supply(object_id, request.location)
+            except (OSError, MemoryError) as error:
+                reason = f"its host cannot read it: {error}"
+            else:
+                sizes = b"" if offset else sizes_of(frames)
+                part = part_of(frames, offset, request.most_bytes)
+                return ObjectPart(object_id, request.location, offset, sizes, (part,))
+        return ObjectPart(object_id, request.location, offset, b"", (), reason)
+
+    def _frames_to_supply(self, object_id: ObjectId, location: bytes) -> Frames:
+        key = object_id, location
+        frames = self._supplied.get(key)
+        if frames is None:
+            if not self._supplied:
+                self.schedule(SUPPLIED_SECONDS, _SupplyLook())
+            frames = self._supplied[key] = self._store.frames(object_id)
+            self._make_room()
+        self._supplied_lately.add(key)
+        return frames
+
+    @handles(_SupplyLook)
+    def _look_at_supplied(self, look: _SupplyLook) -> None:
+        self._supplied = {each: frames for each, frames in self._supplied.items() if each in self._supplied_lately}
+        self._supplied_lately.clear()
+        if self._supplied:
+            self.schedule(SUPPLIED_SECONDS, look)
+
     @handles(HandOver)
     def _hand_over(self, over: HandOver) -> None:
-        self._link.send(ObjectsSupplied([self._response(object_id) for object_id in self._values.ids()]))
-        self._link.send(over.then)
+        responses: list[ObjectResponse] = []
+        left = (object_id for object_id in self._values.ids() if object_id not in self._handed_over)
+        while sum(size_of(each.frames) for each in responses) < HAND_OVER_BYTES:
+            object_id = next(left, None)
+            if object_id is None:
+                break
+            self._handed_over.add(object_id)
+            responses.append(self._response(object_id))
+        self._make_room()
+        if responses:
+            self._link.send(ObjectsSupplied(responses))
+        self._link.send(over.then if responses else over.at_last)
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
@@ -287,6 +363,7 @@ class ObjectCache(Actor):
     @handles(SayWhatIsKept)
     def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
         """Say which copies are here. The results of this node are said as results."""
+        self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
         if copies:
             self._link.send(ObjectsHere(copies))

@@ -80,12 +80,15 @@ class Values:
         """Return whether just this attempt has made a value that is here."""
         return object_id in self._said and self._said[object_id].attempt == attempt
 
+    def is_at(self, object_id: ObjectId, location: bytes) -> bool:
+        """Return whether a value is the one that was said to be there, and not a newer one."""
+        return object_id in self._said and self._said[object_id].location == location
+
     def drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Forget a value, if it is the one that was said to be there: not a newer one. Return whether it was here. Who
         has mapped it goes on.
         """
-        said = self._said.get(object_id)
-        if said is None or said.location != location:
+        if not self.is_at(object_id, location):
             return False
         del self._said[object_id]
         return self._store.drop(object_id)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
@@ -14,7 +17,8 @@ import pytest
 from scaler import Client
 from scaler.errors import MissingObjects
 from scaler.process.meters import peak_bytes
-from tests.support.processes import Command, command, free_address, scheduler, wait_until
+from tests.support.processes import REPOSITORY, Command, command, free_address, scheduler, wait_until
+from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.faults
 
@@ -145,3 +149,77 @@ def test_values_of_a_client_that_left_are_dropped_by_the_agent(cluster: tuple[st
         unread = blocks_of(agent.pid)
         client.disconnect()
         wait_until(lambda: blocks_of(agent.pid) <= unread - 4, "the agent has dropped them")
+
+
+READER = """
+import sys
+from concurrent.futures import wait
+from scaler import Client
+
+def make(n):
+    return bytes(range(256)) * (n // 256)
+
+def count(data):
+    return len(data), data == bytes(range(256)) * (len(data) // 256)
+
+address, size = sys.argv[1], int(sys.argv[2])
+with Client(address, timeout_seconds=60) as client:
+    future = client.submit(make, size)
+    wait([future], 60)
+    print("made", flush=True)
+    print(*count(future.result(60)), flush=True)
+"""
+"""It is on another host, as far as it and the others know: it shares no memory."""
+
+
+@contextlib.contextmanager
+def reader(address: str, size: int) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "SCALER_SHARED_MEMORY": "0"}
+    program = [sys.executable, "-c", READER, address, str(size)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "made\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def read(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("size", [38_400_000, pytest.param(307_200_000, marks=pytest.mark.more)])
+def test_the_memory_of_the_scheduler_does_not_grow_with_a_value_that_passes(
+    cluster: tuple[str, Command], size: int
+) -> None:
+    address, running = cluster
+    with command("cluster", address, "-n", "1"):
+        before = peak_bytes(running.pid)
+        with reader(address, size) as process:
+            assert read(process) == f"{size} True\n"
+        assert peak_bytes(running.pid) - before < 16_000_000
+
+
+def test_a_value_goes_on_where_its_way_was_cut(cluster: tuple[str, Command]) -> None:
+    """Both of its connections, one after the other, while it is on its way."""
+    address, _ = cluster
+    with Proxy(address, rate=20_000_000) as up, Proxy(address, rate=10_000_000) as down:
+        with command("cluster", up.address, "-n", "1"), reader(down.address, 10_240_000) as process:
+            for proxy in (down, up, down):
+                more = down.n_bytes[1] + 1_000_000
+                wait_until(lambda more=more: down.n_bytes[1] > more, "some of it has come")
+                proxy.reset()
+            assert read(process) == "10240000 True\n"
+        assert down.n_bytes[1] < 2 * 10_240_000, "it did not begin anew"
+
+
+def test_a_value_whose_agent_is_killed_while_it_passes_is_made_again(cluster: tuple[str, Command]) -> None:
+    address, _ = cluster
+    first = command("cluster", address, "-n", "1")
+    with Proxy(address, rate=5_000_000) as down, first as agent, reader(down.address, 10_240_000) as process:
+        wait_until(lambda: down.n_bytes[1] > 1_000_000, "some of it has come")
+        kill(agent)
+        with command("cluster", address, "-n", "1"):
+            assert read(process) == "10240000 True\n"

@@ -73,6 +73,7 @@ from scaler.wire.messages.common import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
+    PartRequest,
     RunState,
     TaskStatus,
 )
@@ -779,6 +780,7 @@ class SimulatedAgent(SimulatedPeer):
         self.forgotten: list[ObjectId] = []
         self.wanted: list[ObjectId] = []
         """results that the scheduler has asked for"""
+        self.parts_wanted: list[PartRequest] = []
         self.dropped: list[tuple[ObjectId, bytes]] = []
         """results of its own that were deleted, and where"""
         self._kept: list[RunResult] = []
@@ -826,6 +828,8 @@ class SimulatedAgent(SimulatedPeer):
             self.cut()
         elif kind is ObjectRequest:
             self.wanted.append(item.object_id)
+        elif kind is PartRequest:
+            self.parts_wanted.append(item)
         elif kind is WorkerHeartbeatEcho:
             self.agents = item.agents
         elif kind is WatchRequest:

@@ -141,6 +141,10 @@ export class Session {
     }
     const arrival = this.#arrival;
     if (transfer !== this.#arrivals) throw new Unreadable(`a chunk of transfer ${transfer}`);
+    if (!sizes.length && !frames.length) { // the rest of it is lost
+      this.#arrival = null;
+      return [];
+    }
     for (const frame of frames) {
       arrival.parts.push(frame);
       arrival.bytes += frame.length;

@@ -53,7 +53,7 @@ class LargeResults:
         object_id = ObjectId(task_id)
         self._awaited.add(object_id)
         self._store.send(StoreObject(object_id, self._client_id, "", frames, held=True, source=self._actor))
-        self._store.send(FetchObject(object_id, self._reader, None, by_value=True))
+        self._store.send(FetchObject(object_id, self._reader, None, by_value=True, whole=True))
         return None, ""
 
     def come(self, response: ObjectResponse) -> Frames | None:

@@ -8,6 +8,7 @@ from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.pickling.serialization import Frames
+from scaler.wire.messages.common import ObjectPart
 
 
 @message
@@ -52,6 +53,25 @@ class ObjectCame:
     frames: Frames
     reason: str
     stays: bool
+
+
+@message
+class PartWanted:
+    """object store -> agent session: readers need the part at `offset` of a value that your agent has: of the result at
+    this location, or, without one, of a copy.
+    """
+
+    object_id: ObjectId
+    location: bytes
+    offset: int
+
+
+@message
+class PartCame:
+    """agent session -> object store: my agent has sent this part, or does not have the value."""
+
+    host: ActorRef
+    part: ObjectPart
 
 
 @message
@@ -121,6 +141,8 @@ class FetchObject:
     """the bytes and not their location"""
     reader: Owner | None = None
     """who wants to read it, if only its owner may: a client outside of tasks"""
+    whole: bool = False
+    """only all of its bytes at once"""
 
 
 @message

@@ -10,8 +10,9 @@ the same id. (docs/howto/objects.md is the user's view.)
 
 Of a large object of a client on this host, and of a large result, the store has only the location, and who keeps it:
 the session of the client, or of the agent. Who can open the location takes the object itself; for others the keeper is
-asked for the bytes, which are passed on and not kept. When the agent is gone, a host with a copy is the keeper. Without
-any the object is lost: its owner and the graphs that need it are told, and so is whoever asks later.
+asked for the bytes, which are passed on and not kept: those of an agent part by part, as their readers take them. When
+the agent is gone, a host with a copy is the keeper. Without any the object is lost: its owner and the graphs that need
+it are told, and so is whoever asks later.
 
 Who knows an id may read its object. Nobody but its owners changes it: what another client stores with the same id is
 kept apart, for itself alone. A function is shared by all that store it, since its id is checked before (the session).
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from scaler.actors.insight.events import Events, ObjectFilled, ObjectGone, ObjectStored
@@ -39,6 +41,8 @@ from scaler.actors.messages.objects import (
     OwnerHasSaidAll,
     OwnerLeft,
     OwnerSaysAgain,
+    PartCame,
+    PartWanted,
     ReleaseObjects,
     RetentionEnded,
     StoreObject,
@@ -59,6 +63,7 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
 from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, ObjectResponse
 from scaler.wire.session.lost_frames import LostFrames
+from scaler.wire.session.streamed import Stream, StreamedFrames, frames_in, stream_of
 
 LATE_SECONDS = 2.5
 """How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
@@ -76,12 +81,17 @@ class StoredObject:
 
     __slots__ = (
         "frames", "holders", "is_function", "lease", "location", "lost", "name", "others", "owner_session", "owners",
-        "payer", "source", "supplier", "waiting",
+        "payer", "source", "stream", "supplier", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
         self.is_function = is_function
+        self.waiting: dict[Peer, bool] = {}
+        """those that wait for the bytes, an ordered set, and whether they need all at once: who is back on a new
+        connection asks again"""
+        self.stream: Stream | None = None
+        """the bytes on their way from their agent to who cannot open their location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
         """clients that sent it and have neither deleted it nor left: it is dropped with the last, unless a task uses it
@@ -96,11 +106,10 @@ class StoredObject:
         """the client that alone may send the bytes, if they are with a client"""
         self.others: dict[ClientId, StoreObject] = {}
         """what other clients have stored with the same id, each for itself"""
-        self.waiting: dict[Peer, None] = {}
-        """those that wait for the bytes, an ordered set: who is back on a new connection asks again"""
 
     def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
         """Note where the bytes are: here, at a location at a client or an agent, or with an agent that shares none."""
+        self.end_stream()
         self.lost = ""
         """why there are none any more"""
         self.lease: LocatedFrames | None = None
@@ -113,6 +122,17 @@ class StoredObject:
         """where the bytes are, while they are not here"""
         self.source = source
         """the session of that client or agent"""
+
+    def end_stream(self) -> None:
+        """No more bytes come from where they were. Who has not got all of them waits once more."""
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            self.waiting |= {frames.reader: False for frames in stream.withdraw()}
+
+    @property
+    def is_with_agent(self) -> bool:
+        """Whether its source is an agent."""
+        return self.lease is not None or self.is_with_host
 
     @property
     def is_with_host(self) -> bool:
@@ -132,7 +152,7 @@ class StoredObject:
         """Where its bytes are: `ObjectInfo.place`."""
         if self.lost:
             return _LOST
-        if self.lease is not None or self.is_with_host:
+        if self.is_with_agent:
             return _AT_AGENT
         return _AT_CLIENT if self.location else _HERE
 
@@ -179,7 +199,7 @@ class ObjectTable:
 
     def count(self, object_id: ObjectId, stored: StoredObject, sign: int) -> None:
         """Add an object and its bytes where it is, or take them off."""
-        if stored.source is not None and (stored.lease is not None or stored.is_with_host):
+        if stored.source is not None and stored.is_with_agent:
             here = self.located.setdefault(stored.source, {})
             if sign > 0:
                 here[object_id] = None
@@ -338,12 +358,35 @@ class ObjectStore(Actor):
             self._put(object_id, stored, came.frames)
         self._answer_waiting(object_id, stored, came.frames)
 
+    @handles(PartCame)
+    def _part_came(self, came: PartCame) -> None:
+        part = came.part
+        object_id, stored = part.object_id, self._objects.get(part.object_id)
+        if stored is None or stored.source is not came.host or stored.location != part.location:
+            return  # of a value that was there before
+        if stored.stream is None and part.offset:
+            return
+        data = memoryview(part.frames[0] if len(part.frames) == 1 else b"".join(part.frames)).cast("B")
+        stream = stored.stream or stream_of(part.sizes, partial(_ask_for_part, object_id, stored))
+        if part.reason or stream is None or not 0 < len(data) == stream.size_at(part.offset):
+            self._lose(object_id, stored, came.host, part.reason or "its host has sent what is no part of it")
+            return
+        if len(data) == stream.n_bytes:
+            self._answer_waiting(object_id, stored, frames_in(data, stream.sizes))
+            return
+        if stored.stream is None:
+            stored.stream = stream
+            self._answer_waiting(object_id, stored, ())
+        stream.add(part.offset, data)
+
     @handles(HostIsBack)
     def _host_is_back(self, back: HostIsBack) -> None:
         for object_id in self._table.located.get(back.host, ()):
             stored = self._objects[object_id]
             if stored.waiting:
                 self._ask_for(object_id, stored)
+            if stored.stream is not None:
+                stored.stream.ask_again()
 
     def _lose_if_there(self, object_id: ObjectId, left: HostLeft) -> None:
         stored = self._objects.get(object_id)
@@ -381,14 +424,21 @@ class ObjectStore(Actor):
                 del lost_last[next(iter(lost_last))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
-        """Give those that wait for an object its bytes; none: it is lost."""
+        """Give those that wait for an object its bytes; none: they come as a stream, or it is lost."""
         waiting, stored.waiting = stored.waiting, {}
-        for peer in waiting:
-            self._respond(peer, object_id, frames, b"")
+        for peer, whole in waiting.items():
+            if whole and stored.stream is not None and not frames:
+                stored.waiting[peer] = whole
+            else:
+                self._respond(peer, object_id, frames, b"")
 
     def _ask_for(self, object_id: ObjectId, stored: StoredObject) -> None:
-        if stored.source is not None:
+        if stored.source is None:
+            return
+        if not stored.is_with_agent or any(stored.waiting.values()):
             stored.source.send(SupplyObject(object_id))
+        if stored.is_with_agent and not all(stored.waiting.values()):
+            _ask_for_part(object_id, stored, 0)
 
     @handles(DeleteObject)
     def _delete(self, delete: DeleteObject) -> None:
@@ -492,11 +542,17 @@ class ObjectStore(Actor):
             if own is not None:
                 self._respond(fetch.peer, fetch.object_id, own.frames, own.location)
             elif (stored.location and fetch.by_value) or stored.is_with_host:
-                stored.waiting[fetch.peer] = None
-                if len(stored.waiting) == 1:
-                    self._ask_for(fetch.object_id, stored)
+                self._wait_for(fetch, stored)
             else:
                 self._respond(fetch.peer, fetch.object_id, stored.frames, stored.location)
+
+    def _wait_for(self, fetch: FetchObject, stored: StoredObject) -> None:
+        if stored.stream is not None and not fetch.whole:
+            self._respond(fetch.peer, fetch.object_id, (), b"")
+            return
+        stored.waiting[fetch.peer] = fetch.whole
+        if [*stored.waiting.values()].count(fetch.whole) == 1:  # else it is on its way
+            self._ask_for(fetch.object_id, stored)
 
     @handles(OwnerSaysAgain)
     def _owner_says_again(self, news: OwnerSaysAgain) -> None:
@@ -519,6 +575,10 @@ class ObjectStore(Actor):
             response = ObjectResponse(object_id, FOUND, (), frames.location)
         elif stored is not None and stored.lost and frames == ():
             response = ObjectResponse(object_id, LOST, (), reason=stored.lost)
+        elif stored is not None and stored.stream is not None and frames == () and not location:
+            streamed = StreamedFrames(stored.stream, peer, partial(self._outbox.serve, peer))
+            self._outbox.put_streamed(peer, ObjectResponse(object_id, FOUND, streamed))
+            return
         else:
             response = ObjectResponse(object_id, FOUND, frames, location)
         self._outbox.put(peer, response)
@@ -532,6 +592,7 @@ class ObjectStore(Actor):
             self._events.of_objects.send(ObjectGone(object_id))
         for owner in stored.owners:
             discard(self._table.owned, owner, object_id)
+        stored.end_stream()
         for peer in stored.waiting:
             self._outbox.put(peer, ObjectResponse(object_id, NOT_FOUND, ()))
         if stored.is_function and self._retention_seconds and object_id in self._copies.hosts:
@@ -594,6 +655,11 @@ class ObjectStore(Actor):
     def _delete_copies(self, object_id: ObjectId) -> None:
         for host in self._copies.remove_object(object_id):
             host.send(DeleteCopy(object_id))
+
+
+def _ask_for_part(object_id: ObjectId, stored: StoredObject, offset: int) -> None:
+    if stored.source is not None:
+        stored.source.send(PartWanted(object_id, stored.location, offset))
 
 
 def _within_quota(store: StoreObject) -> StoreObject:

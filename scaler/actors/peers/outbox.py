@@ -48,6 +48,11 @@ class Outbox:
             self.due.append(peer)
         peer.put(item)
 
+    def put_streamed(self, peer: Peer, item: Any) -> None:
+        """Send `item`, whose frames come part by part (`StreamedFrames`)."""
+        self.serve(peer)
+        peer.pipe.put_streamed(item)
+
     def put_all(self, peer: Peer, items: list[Any]) -> None:
         """Send several items to a peer, in their order."""
         if items:

@@ -62,6 +62,8 @@ class PeerPipe(Protocol):
 
     def size_bytes(self) -> int: ...
 
+    def put_streamed(self, item: Any) -> None: ...
+
 
 class NewPipe(Protocol):
     """Makes a pipe."""

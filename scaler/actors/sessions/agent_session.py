@@ -26,6 +26,8 @@ from scaler.actors.messages.objects import (
     HostIsBack,
     HostLeft,
     ObjectCame,
+    PartCame,
+    PartWanted,
     SupplyObject,
 )
 from scaler.actors.messages.peers import (
@@ -60,8 +62,10 @@ from scaler.wire.messages.common import (
     InstructionKind,
     ObjectInstruction,
     ObjectKept,
+    ObjectPart,
     ObjectRequest,
     ObjectResponse,
+    PartRequest,
     TaskStatus,
 )
 from scaler.wire.messages.worker import (
@@ -84,14 +88,12 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkersClosed,
 )
+from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
 """The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
-
-SIZE_MOST = 2**62
-"""No value is larger, whatever a location says."""
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
@@ -310,6 +312,11 @@ class AgentSession(Session):
             )
             self._services.object_store.send(came)
 
+    @handles(Batch[ObjectPart])
+    def _parts_came(self, batch: Batch[ObjectPart]) -> None:
+        for part in batch:
+            self._services.object_store.send(PartCame(self.actor_ref, part))
+
     @handles(Batch[ObjectKept])
     def _kept(self, batch: Batch[ObjectKept]) -> None:
         for kept in batch:
@@ -411,6 +418,10 @@ class AgentSession(Session):
     def _supply(self, supply: SupplyObject) -> None:
         self._outbox.put(self._peer, ObjectRequest(supply.object_id, 1))
 
+    @handles(PartWanted)
+    def _part_wanted(self, wanted: PartWanted) -> None:
+        self._outbox.put(self._peer, PartRequest(wanted.object_id, wanted.location, wanted.offset, PART_BYTES))
+
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
         self._tell_all(self._workers, lambda _number: restarted)
@@ -496,7 +507,8 @@ class AgentSession(Session):
 
 def is_deadly(frames: Frames) -> bool:
     """Return whether an agent may have found no memory for a value."""
-    return size_of(frames) >= DEADLY_BYTES
+    size = frames.stream.n_bytes if type(frames) is StreamedFrames else size_of(frames)
+    return size >= DEADLY_BYTES
 
 
 def orders_by_worker(orders: Iterable[RunTask]) -> dict[int, list[RunTask]]:

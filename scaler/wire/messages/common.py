@@ -193,6 +193,34 @@ class ObjectResponse:
     """not stored, or lost: why; empty: it was deleted, or never stored"""
 
 
+@travels(SCHEDULER_TO_AGENT)
+class PartRequest:
+    """Send me a part of an object of yours. Answered by `ObjectPart`."""
+
+    object_id: ObjectIdColumn
+    location: Bytes
+    """only of the result that is there, and not of a newer one; empty: of a copy"""
+    offset: U64
+    """where it begins, in all frames together, one after the other"""
+    most_bytes: U32
+
+
+@travels(AGENT_TO_SCHEDULER)
+class ObjectPart:
+    """A part of an object."""
+
+    object_id: ObjectIdColumn
+    location: Bytes
+    """as it was asked for"""
+    offset: U64
+    sizes: SizeRow
+    """of the first part: the bytes of each frame of the object, as a row of UInt64"""
+    frames: FrameColumn
+    """its bytes"""
+    reason: Text = ""
+    """why it is not here; empty: it is"""
+
+
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class ObjectInstruction:
     """Create or delete a stored object."""

@@ -18,7 +18,8 @@ from scaler.wire.messages.client import ClientResting, Task, TaskCancel
 from scaler.wire.messages.common import InstructionKind
 from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import DisconnectRequest
-from scaler.wire.session.transfer import Departure
+from scaler.wire.session.streamed import StreamedFrames
+from scaler.wire.session.transfer import Departure, StreamedDeparture
 
 MESSAGE_BYTES = 1024 * 1024
 """A message is not larger, unless one item alone is."""
@@ -60,7 +61,7 @@ class BulkLane:
         """which items of the lane make an id"""
         self._uses: Counter[bytes] = Counter()
         """how many items of the lane name an id that they do not make"""
-        self._departure: Departure | None = None
+        self._departure: Departure | StreamedDeparture | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
         """of what has not begun to leave"""
@@ -70,8 +71,8 @@ class BulkLane:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of what has not left."""
-        return self._waiting_bytes + (self._departure.left_bytes if self._departure is not None else 0)
+        """The bytes of what has not left, but for values that are not here themselves."""
+        return self._waiting_bytes + (self._departure.bytes_here if self._departure is not None else 0)
 
     def items(self) -> Iterator[Any]:
         """Return all that has not left, or not wholly."""
@@ -99,6 +100,10 @@ class BulkLane:
             self._made.setdefault(made, deque()).append(waiting)
         self._uses.update(named for named in kind.named_by(item) if named != made)
 
+    def put_streamed(self, item: Any) -> None:
+        """Add an item whose frames are `StreamedFrames`."""
+        self.put(item, self._large_bytes + 1)
+
     def withdraw(self, cancel: TaskCancel) -> bool:
         """Take out a task that is cancelled, and the objects that were made for it alone.
 
@@ -125,8 +130,8 @@ class BulkLane:
         self._drop_withdrawn()
         return True
 
-    def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]]:
-        """Take what leaves next; there is something.
+    def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]] | None:
+        """Take what leaves next. None: all that is here waits behind a value whose next part has not come yet.
 
         Args:
             most_bytes: of a chunk.
@@ -142,11 +147,16 @@ class BulkLane:
             return items, items
         if self._departure is None:
             header, frames = encode_message(self._direction, [first.item], counts=self._counts)
-            self._departure = Departure(self._n_departures + 1, [header, *frames])
             self._n_departures += 1
+            if frames and type(frames[0]) is StreamedFrames:
+                self._departure = StreamedDeparture(self._n_departures, header, frames[0])
+            else:
+                self._departure = Departure(self._n_departures, [header, *frames])
             first.is_begun = True
             self._waiting_bytes -= first.size
         chunk = self._departure.next(most_bytes)
+        if chunk is None:
+            return None
         if self._departure.left_bytes:
             return [chunk], ()
         self._departure = None

@@ -13,7 +13,7 @@ from typing import Any
 from scaler.errors import ObjectTooLargeError, ProtocolError
 from scaler.wire.messages.client import GraphNode, Task
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import ObjectInstruction, ObjectResponse
+from scaler.wire.messages.common import ObjectInstruction, ObjectPart, ObjectResponse
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -39,6 +39,10 @@ def _unreadable(item: ObjectResponse | ObjectInstruction, n_bytes: int) -> Objec
     return replace(item, frames=LostFrames(n_bytes))
 
 
+def _no_part(part: ObjectPart, n_bytes: int) -> ObjectPart:
+    return replace(part, frames=(), reason=LostFrames(n_bytes).reason)
+
+
 def _without_arguments(item: Task | GraphNode | RunTask, _n_bytes: int) -> Task | GraphNode | RunTask:
     """Return a call that fails where its arguments are read."""
     return replace(item, frames=())
@@ -52,6 +56,7 @@ _INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
     (SCHEDULER_TO_AGENT, RunTask): _without_arguments,
     (SCHEDULER_TO_AGENT, ObjectResponse): _not_found,
     (AGENT_TO_SCHEDULER, ObjectResponse): _unreadable,
+    (AGENT_TO_SCHEDULER, ObjectPart): _no_part,
     (SCHEDULER_TO_CLIENT, ObjectResponse): _unreadable,
 }
 

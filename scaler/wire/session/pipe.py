@@ -87,6 +87,8 @@ class Pipe:
         """small items that wait, with their sizes"""
         self._small_bytes = 0
         self._bulk = BulkLane(outgoing, counts, self._large_bytes)
+        self.put_streamed = self._bulk.put_streamed
+        """queue an item whose frames come part by part (`StreamedFrames`)"""
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
         """number, header, frames, items, size and whether it is of the bulk lane, of what was said and not yet heard"""
         self._fast_bytes = self._bulk_bytes = 0
@@ -228,8 +230,10 @@ class Pipe:
 
     def _take_bulk(self, messages: list[Message]) -> None:
         while self._bulk.queue and self._bulk_bytes < self._window_bytes:
-            items, done = self._bulk.take(self._chunk_bytes)
-            messages.append(self._say(items, done, is_bulk=True))
+            taken = self._bulk.take(self._chunk_bytes)
+            if taken is None:
+                return
+            messages.append(self._say(*taken, is_bulk=True))
 
     def _say(self, items: Sequence[Any], done: Sequence[Any], *, is_bulk: bool) -> Message:
         header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
@@ -284,6 +288,9 @@ class Pipe:
             raise ProtocolError("a large message begins while another one is on its way")
         if chunk.transfer != self._n_arrivals:
             raise ProtocolError(f"a chunk of large message {chunk.transfer}, where only {self._n_arrivals} belongs")
+        if not chunk.sizes and not chunk.frames:  # the rest is lost
+            self._arrival = None
+            return []
         try:
             is_complete = self._arrival.add(chunk.frames)
         except MemoryError:

@@ -1,7 +1,8 @@
 """Transfers: a message that is too large to travel in one piece becomes a row of chunks, and a message again.
 
 Used by the pipe and its bulk lane. The bytes of a departing message are never copied; those of an arriving one are
-copied once, as they come: the sizes that are claimed for it take no memory.
+copied once, as they come: the sizes that are claimed for it take no memory. A transfer that ends too soon ends with a
+chunk without bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.wire.messages.common import Chunk
+from scaler.wire.session.streamed import StreamedFrames
 
 WINDOW_BYTES = 1024 * 1024
 """How much of the large messages of one side may be on its way."""
@@ -49,7 +51,12 @@ class Departure:
         self._part = self._offset = 0
         self.left_bytes = sum(map(len, self._parts))
 
-    def next(self, most_bytes: int) -> Chunk:
+    @property
+    def bytes_here(self) -> int:
+        """Those of the left ones that take memory here."""
+        return self.left_bytes
+
+    def next(self, most_bytes: int) -> Chunk | None:
         """Return the next chunk, of at most `most_bytes`."""
         pieces: list[Any] = []
         room = min(most_bytes, self.left_bytes)
@@ -67,6 +74,40 @@ class Departure:
             pieces = [b"".join(pieces)]
         sizes, self._sizes = self._sizes, b""
         return Chunk(self._number, sizes, tuple(pieces))
+
+
+class StreamedDeparture:
+    """A large message on its way out while its value is on its way here.
+
+    Args:
+        number: of this transfer in its session and direction.
+        header: of the message.
+        frames: of the value.
+    """
+
+    bytes_here = 0
+
+    def __init__(self, number: int, header: bytes, frames: StreamedFrames) -> None:
+        self._number = number
+        self._header = header
+        self._frames = frames
+        self.left_bytes = len(header) + frames.stream.n_bytes
+
+    def next(self, most_bytes: int) -> Chunk | None:
+        """Return the next chunk, of at most `most_bytes` after the first one; None: nothing more is here yet."""
+        if self._header:
+            header, self._header = self._header, b""
+            sizes = struct.pack(f"<{1 + len(self._frames)}Q", len(header), *self._frames.stream.sizes)
+            self.left_bytes -= len(header)
+            return Chunk(self._number, sizes, (header,))
+        if self._frames.stream.is_withdrawn:
+            self.left_bytes = 0
+            return Chunk(self._number, b"", ())
+        piece = self._frames.take(most_bytes)
+        if piece is None:
+            return None
+        self.left_bytes -= len(piece)
+        return Chunk(self._number, b"", (piece,))
 
 
 class Arrival:

@@ -756,7 +756,21 @@ def test_a_drain_ends_when_the_results_that_only_this_node_has_are_said(keeper: 
     assert keeper.door.take() == [DrainRequest("SIGTERM")]
     response = ObjectResponse(ObjectId(b"v" * 16), 1, [b"value"])
     keeper.tell(ObjectsSupplied([response]), over.then)
-    assert keeper.door.take() == [response, DisconnectRequest("SIGTERM")]
+    assert keeper.door.take() == [response]
+    [over] = keeper.objects.take(HandOver)
+    keeper.tell(over.at_last)
+    assert keeper.door.take() == [DisconnectRequest("SIGTERM")]
+
+
+def test_a_drain_whose_time_is_over_says_that_values_go_with_the_cluster(
+    keeper: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper.tell(Leave("SIGTERM", drain_seconds=1))
+    [over] = keeper.objects.take(HandOver)
+    keeper.wait(1)
+    keeper.tell(over.then)
+    assert DisconnectRequest("SIGTERM") in keeper.door.take()
+    assert "1 values go with this cluster" in caplog.text
 
 
 def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) -> None:

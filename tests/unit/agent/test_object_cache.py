@@ -14,6 +14,7 @@ from scaler.agent.messages import (
     KeepObject,
     ObjectsHere,
     ObjectsSupplied,
+    PartsSupplied,
     SayWhatIsKept,
     ValuesKept,
 )
@@ -27,8 +28,17 @@ from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import (
+    InstructionKind,
+    ObjectInstruction,
+    ObjectPart,
+    ObjectRequest,
+    ObjectResponse,
+    PartRequest,
+    TaskStatus,
+)
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.session.streamed import sizes_of
 from scaler.wire.session.too_large import NO_LIMIT
 from tests.support.processes import open_memory
 from tests.support.recorder import Recorder
@@ -44,9 +54,10 @@ class Bench:
         self.refs = tuple(self.dispatcher.spawn(slot) for slot in self.workers)
         self.store = store or Store(HostShare(None), NO_LIMIT)
         self.values = Values(self.store)
-        self.cache = self.dispatcher.spawn(
-            ObjectCache(self.dispatcher.spawn(self.link), self.refs, self.store, self.values, can_hold=True)
+        self.cache_actor = ObjectCache(
+            self.dispatcher.spawn(self.link), self.refs, self.store, self.values, can_hold=True
         )
+        self.cache = self.dispatcher.spawn(self.cache_actor)
 
     def tell(self, *messages: object) -> None:
         for message in messages:
@@ -371,6 +382,61 @@ def test_a_result_is_supplied_and_what_is_not_here_is_said(bench: Bench) -> None
     assert (gone.found, gone.frames, gone.reason) == (0, (), "its host does not have it any more")
 
 
+def ask(bench: Bench, *requests: PartRequest) -> list[ObjectPart]:
+    bench.tell(Batch[PartRequest](requests))
+    return [part for supplied in bench.link.take(PartsSupplied) for part in supplied.parts]
+
+
+def test_a_result_is_supplied_part_by_part_while_it_is_the_one_that_is_meant(bench: Bench) -> None:
+    location = keep_result(bench)
+    first, last = ask(bench, PartRequest(ONE, location, 0, 60_000), PartRequest(ONE, location, 60_000, 60_000))
+    assert first == ObjectPart(ONE, location, 0, sizes_of([b"r" * 100_000]), (b"r" * 60_000,))
+    assert last == ObjectPart(ONE, location, 60_000, b"", (b"r" * 40_000,))
+    newer = keep_result(bench, b"n" * 100_000)
+    assert ask(bench, PartRequest(ONE, location, 0, 10)) == [], "the scheduler hears of the newer one"
+    [part] = ask(bench, PartRequest(ONE, newer, 0, 10))
+    assert part.frames == (b"n" * 10,)
+    [gone] = ask(bench, PartRequest(TWO, b"", 0, 10))
+    assert (gone.frames, gone.reason) == ((), object_cache.GONE)
+
+
+def test_a_value_that_leaves_part_by_part_is_read_from_the_disk_once_and_goes_back_there(tmp_path: Path) -> None:
+    content = bytes(9 << 20)
+    bench = Bench(Store(HostShare(None), len(content) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT))
+    for number in (1, 2):
+        keep(bench, number, 0, content)
+    location = bench.values.results()[0].location
+    cold = bench.store.gauges()
+    assert cold.cold > 0
+    for offset in range(0, len(content), 1 << 20):
+        [part] = ask(bench, PartRequest(ObjectId(b"\1" * 16), location, offset, 1 << 20))
+        assert part.frames == (bytes(1 << 20),)
+    assert bench.store.gauges().read == cold.read + len(content)
+    assert len(bench.cache_actor._supplied) == 1
+    for _ in range(2):
+        bench.pass_time(object_cache.SUPPLIED_SECONDS)
+    assert bench.cache_actor._supplied == {}
+    assert not bench.store.is_over()
+
+
+def test_a_drain_hands_over_some_bytes_at_a_time_each_value_once(bench: Bench) -> None:
+    for number in range(1, 6):
+        keep(bench, number, 0, bytes([number]) * 5_000_000)
+    handed = []
+    while True:
+        bench.tell(HandOver("some", "all"))
+        [then] = bench.link.take(str)
+        responses = [each for supplied in bench.link.take(ObjectsSupplied) for each in supplied.responses]
+        if then == "all":
+            break
+        assert (
+            sum(len(frame) for each in responses for frame in each.frames) <= object_cache.HAND_OVER_BYTES + 5_000_000
+        )
+        handed += [each.object_id for each in responses]
+    assert responses == []
+    assert handed == [ObjectId(bytes([number]) * 16) for number in range(1, 6)]
+
+
 def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -> None:
     old = keep_result(bench)
     location = keep_result(bench, b"n" * 100_000)
@@ -486,7 +552,7 @@ def test_before_the_node_leaves_it_hands_its_results_over(bench: Bench) -> None:
     bench.need(TWO)
     bench.respond(TWO, b"a copy")
     bench.link.messages.clear()
-    bench.tell(HandOver("then"))
+    bench.tell(HandOver("then", "at last"))
     supplied, then = bench.link.messages
     assert ([each.object_id for each in supplied.responses], then) == ([ONE], "then")
 

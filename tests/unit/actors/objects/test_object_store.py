@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from scaler.actors.messages.objects import (
     OwnerHasSaidAll,
     OwnerLeft,
     OwnerSaysAgain,
+    PartCame,
+    PartWanted,
     ReleaseObjects,
     StoreObject,
     SupplyObject,
@@ -28,11 +32,15 @@ from scaler.actors.objects import copies
 from scaler.actors.objects import object_store as objects_module
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore, ObjectTable
+from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
 from scaler.shared_memory import SharedBlock
-from scaler.wire.messages.common import FOUND, LOST, ObjectResponse
+from scaler.wire.codec.codec import decode
+from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, Chunk, ObjectPart, ObjectResponse
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 from scaler.wire.session.lost_frames import LostFrames
+from scaler.wire.session.streamed import AHEAD, PART_BYTES, part_of, sizes_of
 from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
 
@@ -548,13 +556,181 @@ def test_a_result_at_an_agent_is_given_out_as_its_location(scene: Scene) -> None
     assert (scene.table.size_bytes, scene.table.shared_bytes) == (70_000, 70_000)
 
 
+def part(frames: list[bytes], location: bytes = b"", offset: int = 0) -> ObjectPart:
+    sizes = b"" if offset else sizes_of(frames)
+    return ObjectPart(ONE, location, offset, sizes, (part_of(frames, offset, PART_BYTES),))
+
+
 def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> None:
-    keep_located(scene)
+    frames, _ = keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
-    assert scene.host.take(SupplyObject) == [SupplyObject(ONE)]
-    scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=[b"bytes"], reason="", stays=False))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
+    assert scene.host.take(PartWanted) == [PartWanted(ONE, frames.location, 0)]
+    scene.tell(PartCame(scene.node_ref, part([b"by", b"", b"tes"], frames.location)))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"by", b"", b"tes"])]
     assert scene.table.objects[ONE].frames == ()
+
+
+LARGE = [bytes(range(256)) * 4000, b"", b"tail" * 500_000]
+N_PARTS = -(-sum(map(len, LARGE)) // PART_BYTES)
+
+
+class Passing:
+    """A large value at the node, and readers who cannot open its location."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.frames, self.session = keep_located(scene)
+        self.got = {b"client": b"", b"second": b""}
+        self.sizes: dict[bytes, bytes] = {}
+        self.asked: list[int] = []
+
+    def fetch(self, peer: Peer) -> None:
+        self.scene.tell(FetchObject(ONE, peer, None, by_value=True))
+
+    def supply(self) -> bool:
+        """Have the node send what it was asked for. Return whether that was anything."""
+        wanted = self.scene.host.take(PartWanted)
+        self.asked += [each.offset for each in wanted]
+        for each in wanted:
+            assert each.location == self.frames.location
+            self.scene.tell(PartCame(self.scene.node_ref, part(LARGE, each.location, each.offset)))
+        return bool(wanted)
+
+    def leave(self, peer: Peer) -> list[Chunk]:
+        """What may leave to a reader does, and is heard. Return the chunks."""
+        chunks = []
+        while messages := peer.pipe.take():
+            for header, frames in messages:
+                chunks += [chunk for batch in decode(SCHEDULER_TO_AGENT, header, frames) for chunk in batch]
+            peer.pipe._on_acknowledged(peer.pipe.said)
+        self.scene.bench.dispatcher.run()
+        for chunk in chunks:
+            if type(chunk) is Chunk and not chunk.sizes:
+                self.got[peer.connection] += b"".join(map(bytes, chunk.frames))
+        return chunks
+
+    def here(self) -> int:
+        stream = self.scene.table.objects[ONE].stream
+        return 0 if stream is None else sum(map(len, stream._parts.values()))
+
+
+def test_a_large_value_passes_part_by_part(scene: Scene) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    most = 0
+    while passing.supply():
+        most = max(most, passing.here())
+        passing.leave(scene.client)
+    assert passing.got[b"client"] == b"".join(LARGE)
+    assert passing.asked == [number * PART_BYTES for number in range(N_PARTS)], "each once"
+    assert (most <= AHEAD * PART_BYTES, passing.here()) == (True, 0)
+
+
+def test_nothing_more_is_asked_for_while_a_reader_takes_nothing(scene: Scene) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    assert passing.supply()
+    assert not passing.supply()
+    passing.leave(scene.client)
+    assert passing.supply()
+
+
+def test_readers_share_the_parts_and_none_waits_for_another(scene: Scene) -> None:
+    passing, second = Passing(scene), connected_peer(b"second")
+    passing.fetch(scene.client)
+    passing.fetch(second)
+    while passing.supply():
+        passing.leave(scene.client)
+        passing.leave(second)
+    assert passing.asked == [number * PART_BYTES for number in range(N_PARTS)]
+    assert passing.got == {b"client": b"".join(LARGE), b"second": b"".join(LARGE)}
+    late, slow = connected_peer(b"client"), connected_peer(b"second")
+    passing.got = {b"client": b"", b"second": b""}
+    passing.fetch(late)
+    passing.fetch(slow)
+    while passing.leave(late) or passing.supply():
+        assert passing.here() <= 2 * AHEAD * PART_BYTES
+    assert passing.got == {b"client": b"".join(LARGE), b"second": b""}
+    while passing.leave(slow) or passing.supply():
+        pass
+    assert passing.got[b"second"] == b"".join(LARGE)
+
+
+@pytest.mark.parametrize("end", ["deleted", "gone", "other"])
+def test_a_value_that_goes_while_it_passes_ends_its_transfer_and_readers_are_told(scene: Scene, end: str) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    passing.supply()
+    passing.leave(scene.client)
+    if end == "deleted":
+        scene.tell(DeleteObject(ONE, ANN))
+    elif end == "gone":
+        scene.tell(HostLeft(scene.node_ref, "why"))
+    else:
+        scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True))
+    left = passing.leave(scene.client)
+    assert Chunk(1, b"", ()) in left, "the rest of it does not come"
+    [answer] = [item for item in left if type(item) is ObjectResponse]
+    expected = {"deleted": (NOT_FOUND, "", []), "gone": (LOST, "why", []), "other": (FOUND, "", [b"again"])}[end]
+    assert (answer.found, answer.reason, [bytes(frame) for frame in answer.frames]) == expected
+
+
+def test_parts_of_a_value_that_was_there_before_are_not_taken_for_the_new_one(scene: Scene) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    scene.host.take(PartWanted)
+    newer = located(scene)
+    scene.tell(
+        StoreObject(ONE, ANN, "", newer, held=True), PartCame(scene.node_ref, part(LARGE, passing.frames.location))
+    )
+    assert passing.leave(scene.client) == []
+    assert scene.host.take(PartWanted) == [PartWanted(ONE, newer.location, 0)]
+    scene.tell(PartCame(scene.node_ref, part([b"new"], newer.location)))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"new"])]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"sizes": b""},
+        {"sizes": b"1234567"},
+        {"sizes": struct.pack("<2Q", 2**63, 2**63)},
+        {"sizes": bytes(8)},
+        {"frames": (b"short",)},
+        {"frames": ()},
+        {"reason": "why", "sizes": b"", "frames": ()},
+    ],
+)
+def test_a_part_that_cannot_be_one_is_as_good_as_none(scene: Scene, fault: dict[str, Any]) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    scene.tell(PartCame(scene.node_ref, replace(part(LARGE, passing.frames.location), **fault)))
+    [answer] = scene.outbox.said_to(scene.client)
+    assert (answer.found, answer.reason) == (LOST, fault.get("reason") or "its host has sent what is no part of it")
+
+
+def test_an_agent_that_is_back_is_asked_for_the_parts_again(scene: Scene) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    passing.supply()
+    passing.leave(scene.client)
+    lost = scene.host.take(PartWanted)
+    scene.tell(HostIsBack(scene.node_ref))
+    assert scene.host.take(PartWanted) == lost != []
+    scene.bench.tell(scene.store, *(PartCame(scene.node_ref, part(LARGE, each.location, each.offset)) for each in lost))
+    while passing.leave(scene.client) or passing.supply():
+        pass
+    assert passing.got[b"client"] == b"".join(LARGE)
+
+
+def test_who_needs_all_bytes_at_once_gets_them(scene: Scene) -> None:
+    passing = Passing(scene)
+    passing.fetch(scene.client)
+    passing.supply()
+    scene.tell(FetchObject(ONE, scene.node, None, by_value=True, whole=True))
+    assert scene.host.take(SupplyObject) == [SupplyObject(ONE)]
+    scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=LARGE, reason="", stays=False))
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, FOUND, LARGE)]
 
 
 def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
@@ -570,7 +746,7 @@ def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
 def test_a_keeper_that_is_back_is_asked_again(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True), HostIsBack(scene.node_ref))
-    assert len(scene.host.take(SupplyObject)) == 2
+    assert len(scene.host.take(PartWanted)) == 2
 
 
 def test_what_a_leaving_agent_sends_stays_here(scene: Scene) -> None:
@@ -646,8 +822,8 @@ def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> 
     scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
     scene.outbox.said_to(scene.node)
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert other.take(SupplyObject) == [SupplyObject(ONE)]
-    scene.tell(ObjectCame(ONE, other_ref, found=True, frames=[b"bytes"], reason="", stays=False))
+    assert other.take(PartWanted) == [PartWanted(ONE, b"", 0)]
+    scene.tell(PartCame(other_ref, part([b"bytes"])))
     assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
     scene.tell(HostLeft(other_ref, "the other too"))
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]

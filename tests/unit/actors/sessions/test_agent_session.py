@@ -16,7 +16,7 @@ from scaler.ids import AgentId, ObjectId
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
-from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, ObjectPart, ObjectRequest, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectResponse,
@@ -24,6 +24,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     WorkerHeartbeatEcho,
 )
+from scaler.wire.session.streamed import sizes_of
 from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation, succeed
 
@@ -816,7 +817,7 @@ def test_an_agent_says_the_locations_of_its_own_runs_and_of_no_others(simulation
     simulation.advance(1.0)
     client.say(ObjectRequest(ObjectId(task_id), 1))
     simulation.advance(1.0)
-    assert (agent.wanted, other.wanted) == ([task_id], [])
+    assert ([part.object_id for part in agent.parts_wanted], other.parts_wanted) == ([task_id], [])
 
 
 def test_who_cannot_open_a_result_gets_it_from_its_agent(simulation: Simulation) -> None:
@@ -825,7 +826,8 @@ def test_who_cannot_open_a_result_gets_it_from_its_agent(simulation: Simulation)
     simulation.advance(1.0)
     client.say(ObjectRequest(ObjectId(task_id), 1))
     simulation.advance(1.0)
-    assert agent.wanted == [task_id]
-    agent.say(ObjectResponse(ObjectId(task_id), 1, (b"bytes",)))
+    [wanted] = agent.parts_wanted
+    assert (wanted.object_id, wanted.offset) == (task_id, 0)
+    agent.say(ObjectPart(ObjectId(task_id), wanted.location, 0, sizes_of([b"bytes"]), (b"bytes",)))
     simulation.advance(1.0)
     assert client.fetched[ObjectId(task_id)] == b"bytes"

@@ -13,7 +13,7 @@ from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.pickling.serialization import DefaultSerializer, JsonSerializer, size_of
 from scaler.wire.codec.codec import MESSAGE_ITEMS, encode_message, numbers
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
-from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import FOUND, Chunk, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -25,6 +25,7 @@ from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 from scaler.wire.session.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.session.lost_frames import LostFrames
 from scaler.wire.session.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
+from scaler.wire.session.streamed import PART_BYTES, Stream, StreamedFrames
 from scaler.wire.session.too_large import SEND_LESS, without_result
 from scaler.wire.session.transfer import WINDOW_BYTES, Arrival
 
@@ -392,6 +393,54 @@ def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
         pipe.receive(*first_chunk(1, 1000))
         with pytest.raises(ProtocolError):
             pipe.receive(*second)
+
+
+def streamed(n_bytes: int) -> tuple[Stream, list[int], ObjectResponse]:
+    """A value that comes part by part, what is asked for of it, and the item that brings it to a reader."""
+    asked: list[int] = []
+    stream = Stream([n_bytes], asked.append)
+    return stream, asked, ObjectResponse(ObjectId(numbered(1)), FOUND, StreamedFrames(stream, None, lambda: None))
+
+
+def through(pair: Pair) -> list[Any]:
+    """Take, deliver and acknowledge what the scheduler may say now. Return what came."""
+    came: list[Any] = []
+    while messages := pair.scheduler.take():
+        for header, frames in messages:
+            came += [item for batch in pair.client.receive(header, [*map(memoryview, frames)]) for item in batch]
+        pair.scheduler.receive(*pair.client.unnumbered([]))
+    return came
+
+
+def test_a_value_leaves_as_it_comes_and_small_items_do_not_wait_for_it() -> None:
+    pair = Pair()
+    value = bytes(range(256)) * 4096
+    stream, asked, item = streamed(len(value))
+    pair.scheduler.put_streamed(item)
+    assert through(pair) == []
+    while asked:
+        offset = asked.pop(0)
+        pair.scheduler.put(ClientHeartbeatEcho(offset, 0))
+        assert through(pair) == [ClientHeartbeatEcho(offset, 0)]
+        assert pair.scheduler.size_bytes() < LARGE_BYTES, "what is elsewhere does not count"
+        stream.add(offset, memoryview(value)[offset : offset + PART_BYTES])
+        last = through(pair)
+    [came] = last
+    assert (came.found, b"".join(came.frames)) == (FOUND, value)
+
+
+def test_a_transfer_whose_value_is_lost_ends_and_the_next_one_comes() -> None:
+    pair = Pair()
+    stream, _, item = streamed(2 * PART_BYTES)
+    pair.scheduler.put_streamed(item)
+    pair.scheduler.put(ObjectResponse(ObjectId(numbered(2)), FOUND, (bytes(LARGE_BYTES + 1),)))
+    assert through(pair) == []
+    stream.add(0, memoryview(bytes(PART_BYTES)))
+    assert through(pair) == []
+    assert pair.client.arriving_bytes > PART_BYTES
+    assert len(stream.withdraw()) == 1
+    assert [each.object_id for each in through(pair)] == [numbered(2)]
+    assert pair.client.arriving_bytes == 0
 
 
 def test_a_large_message_that_is_too_large_for_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,170 @@
+"""Streamed frames: they stand for a value that another process has, and that passes on while it comes, part by part.
+
+Made by the object store, one stream for each value and one `StreamedFrames` for each reader; the bulk lane of the
+reader's pipe takes the bytes as its window opens. A part is asked for when a reader is near it, and dropped when no
+reader is: so what is here does not grow with the value. Must never: hold more than `AHEAD` parts for a reader.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from scaler.pickling.serialization import Frames
+
+PART_BYTES = 512 * 1024
+"""How much of a value is asked for at once; the last part of one is smaller."""
+FRAMES_MOST = 1 << 16
+"""of a value; a transfer has no more"""
+SIZE_MOST = 2**62
+"""No value is larger, whatever is said of it."""
+_SIZE_BYTES = 8
+AHEAD = 4
+"""How many parts are asked for ahead of a reader."""
+
+
+class Stream:
+    """A value on its way through this process.
+
+    Args:
+        sizes: of its frames.
+        ask: asks for the part that begins at an offset.
+    """
+
+    def __init__(self, sizes: Sequence[int], ask: Callable[[int], None]) -> None:
+        self.sizes = sizes
+        self.n_bytes = sum(sizes)
+        self.is_withdrawn = False
+        """whether no more of it comes"""
+        self.readers: weakref.WeakSet[StreamedFrames] = weakref.WeakSet()
+        """those that have not got all of it"""
+        self._ask = ask
+        self._parts: dict[int, memoryview] = {}
+        self._asked: set[int] = set()
+
+    def size_at(self, offset: int) -> int:
+        """Return how many bytes the part at an offset has; 0: none begins there."""
+        is_part = 0 <= offset < self.n_bytes and not offset % PART_BYTES
+        return min(PART_BYTES, self.n_bytes - offset) if is_part else 0
+
+    def add(self, offset: int, part: memoryview) -> None:
+        """A part has come."""
+        self._asked.discard(offset)
+        self._parts[offset] = part
+        self.drop_unneeded()
+        for reader in list(self.readers):
+            reader.wake()
+
+    def part_at(self, offset: int) -> memoryview | None:
+        """Return the part that begins there, if it is here, and ask for it and the next ones if they are not."""
+        for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
+            if each not in self._parts and each not in self._asked:
+                self._asked.add(each)
+                self._ask(each)
+        return self._parts.get(offset)
+
+    def drop_unneeded(self) -> None:
+        """Keep only parts that a reader needs next."""
+        needed = {reader.part + number * PART_BYTES for reader in self.readers for number in range(AHEAD)}
+        self._parts = {offset: part for offset, part in self._parts.items() if offset in needed}
+
+    def ask_again(self) -> None:
+        """What was asked for does not come: the other side has begun anew."""
+        for offset in self._asked:
+            self._ask(offset)
+
+    def withdraw(self) -> list[StreamedFrames]:
+        """No more of it comes. Return the readers that have not got all of it."""
+        self.is_withdrawn = True
+        left = list(self.readers)
+        for reader in left:
+            reader.wake()
+        return left
+
+
+class StreamedFrames(Sequence[Any]):
+    """The frames of a streamed value, for one reader.
+
+    Args:
+        stream: the value.
+        reader: who reads it.
+        wake: called when more of it may leave.
+    """
+
+    def __init__(self, stream: Stream, reader: Any, wake: Callable[[], None]) -> None:
+        self.stream = stream
+        self.reader = reader
+        self.wake = wake
+        self._offset = 0
+        stream.readers.add(self)
+
+    @property
+    def part(self) -> int:
+        """The offset of the part that it needs next."""
+        return self._offset - self._offset % PART_BYTES
+
+    def take(self, most_bytes: int) -> memoryview | None:
+        """Return the next bytes, at most so many; None: they have not come yet."""
+        start = self.part
+        part = self.stream.part_at(start)
+        if part is None:
+            return None
+        piece = part[self._offset - start : self._offset - start + most_bytes]
+        self._offset += len(piece)
+        if self._offset == self.stream.n_bytes:
+            self.stream.readers.discard(self)
+        if self.part != start or self._offset == self.stream.n_bytes:
+            self.stream.drop_unneeded()
+        return piece
+
+    def __len__(self) -> int:
+        return len(self.stream.sizes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self,))  # one that stands for all, for the lane
+
+    def __getitem__(self, _index: Any) -> Any:
+        raise TypeError("these frames come part by part")
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def stream_of(sizes: bytes, ask: Callable[[int], None]) -> Stream | None:
+    """Return the stream of a value whose first part has come; None: these are no sizes of frames.
+
+    Args:
+        sizes: of its frames, as in `ObjectPart`.
+        ask: as for a `Stream`.
+    """
+    n_frames = len(sizes) // _SIZE_BYTES
+    if not 0 < n_frames < FRAMES_MOST:
+        return None
+    stream = Stream(struct.unpack(f"<{n_frames}Q", sizes), ask)
+    return stream if stream.n_bytes < SIZE_MOST else None
+
+
+def sizes_of(frames: Frames) -> bytes:
+    """Return the sizes of frames for `stream_of`."""
+    return struct.pack(f"<{len(frames)}Q", *(memoryview(frame).nbytes for frame in frames))
+
+
+def frames_in(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+    """Return the frames that lie in `data`, one after the other."""
+    ends = accumulate(sizes)
+    return [data[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def part_of(frames: Frames, offset: int, most_bytes: int) -> bytes:
+    """Return a copy of so many bytes of frames that lie one after the other."""
+    pieces = []
+    for frame in frames:
+        view = memoryview(frame).cast("B") if memoryview(frame).nbytes else memoryview(b"")
+        if offset < len(view) and most_bytes:
+            pieces.append(view[offset : offset + most_bytes])
+            most_bytes -= len(pieces[-1])
+        offset = max(0, offset - len(view))
+    return b"".join(pieces)

@@ -20,6 +20,13 @@ from tests.support.processes import Command, command, open_descriptors, schedule
 
 pytestmark = pytest.mark.faults
 
+
+@pytest.fixture(autouse=True)
+def own_budget(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget is one for all clusters of a user on a host."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+
+
 OBJECT_BYTES = 9_000_000
 MEMORY_BYTES = 20_000_000
 SENT = {SHARING_VARIABLE: "0"}

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -86,6 +87,8 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children() if alive(child.pid)}
 
 
+UNTIL_WE_END = ("setpriv", "--pdeathsig", "TERM") if sys.platform == "linux" and shutil.which("setpriv") else ()
+"""Before a command: it ends with the thread that started it, so a test run that is killed leaves none."""
 JAVASCRIPT = REPOSITORY / "examples" / "javascript"
 
 
@@ -105,8 +108,9 @@ class Command:
         program = (
             ["node", str(JAVASCRIPT / module)] if is_javascript else [sys.executable, "-m", f"scaler.cli.{module}"]
         )
+        is_main = threading.current_thread() is threading.main_thread()
         self.process = subprocess.Popen(
-            [*prefix, *program, *arguments],
+            [*(UNTIL_WE_END if is_main else ()), *prefix, *program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

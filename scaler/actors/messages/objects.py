@@ -75,6 +75,14 @@ class PartCame:
 
 
 @message
+class HostHasAll:
+    """object store -> itself: a value has left as a whole for this host."""
+
+    object_id: ObjectId
+    host: ActorRef
+
+
+@message
 class HostIsBack:
     """agent session -> object store: my agent may not have heard what was asked of it."""
 

@@ -34,6 +34,7 @@ from scaler.actors.messages.objects import (
     DeleteCopy,
     DeleteObject,
     FetchObject,
+    HostHasAll,
     HostIsBack,
     HostLeft,
     ObjectCame,
@@ -63,7 +64,7 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
 from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, ObjectResponse
 from scaler.wire.session.lost_frames import LostFrames
-from scaler.wire.session.streamed import Stream, StreamedFrames, frames_in, stream_of
+from scaler.wire.session.streamed import Source, Stream, StreamedFrames, frames_in, stream_of
 
 LATE_SECONDS = 2.5
 """How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
@@ -87,9 +88,8 @@ class StoredObject:
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
         self.is_function = is_function
-        self.waiting: dict[Peer, bool] = {}
-        """those that wait for the bytes, an ordered set, and whether they need all at once: who is back on a new
-        connection asks again"""
+        self.waiting: dict[Peer, FetchObject] = {}
+        """those that wait for the bytes, in their order: who is back on a new connection asks again"""
         self.stream: Stream | None = None
         """the bytes on their way from their agent to who cannot open their location"""
         self.put(frames)
@@ -127,7 +127,7 @@ class StoredObject:
         """No more bytes come from where they were. Who has not got all of them waits once more."""
         stream, self.stream = self.stream, None
         if stream is not None:
-            self.waiting |= {frames.reader: False for frames in stream.withdraw()}
+            self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     @property
     def is_with_agent(self) -> bool:
@@ -362,12 +362,17 @@ class ObjectStore(Actor):
     def _part_came(self, came: PartCame) -> None:
         part = came.part
         object_id, stored = part.object_id, self._objects.get(part.object_id)
-        if stored is None or stored.source is not came.host or stored.location != part.location:
-            return  # of a value that was there before
-        if stored.stream is None and part.offset:
+        if stored is None or stored.source is None:
             return
+        source, came_from = (stored.source, stored.location), (came.host, part.location)
+        asked = source if stored.stream is None else stored.stream.source
+        if came_from != asked or (stored.stream is None and part.offset):
+            return  # of a value that was there before
         data = memoryview(part.frames[0] if len(part.frames) == 1 else b"".join(part.frames)).cast("B")
-        stream = stored.stream or stream_of(part.sizes, partial(_ask_for_part, object_id, stored))
+        stream = stored.stream or stream_of(part.sizes, source, partial(_ask_for_part, object_id))
+        if part.reason and stream is not None and came_from != source:
+            stream.ask_again(source)  # the copy there is gone
+            return
         if part.reason or stream is None or not 0 < len(data) == stream.size_at(part.offset):
             self._lose(object_id, stored, came.host, part.reason or "its host has sent what is no part of it")
             return
@@ -386,7 +391,32 @@ class ObjectStore(Actor):
             if stored.waiting:
                 self._ask_for(object_id, stored)
             if stored.stream is not None:
-                stored.stream.ask_again()
+                stored.stream.ask_again((back.host, stored.location))
+        for object_id in list(self._copies.objects.get(back.host, ())):
+            self._begins_anew(object_id, back.host)
+
+    def _begins_anew(self, object_id: ObjectId, host: ActorRef) -> None:
+        """A host is gone, or asks again for what it needs; and what it was asked for does not come."""
+        stored = self._objects.get(object_id)
+        if stored is None or stored.stream is None or stored.source is None:
+            return
+        stream = stored.stream
+        if stream.source[0] is host is not stored.source:
+            stream.ask_again((stored.source, stored.location))
+        for gone in [each for each in stream.readers if each.host is host]:
+            stream.readers.discard(gone)
+        stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not host}
+        if not stream.is_under_way():
+            self._answer_waiting(object_id, stored, ())
+
+    @handles(HostHasAll)
+    def _host_has_all(self, has: HostHasAll) -> None:
+        """Those that came too late to read together with it are next. It may send to them."""
+        stored = self._objects.get(has.object_id)
+        if stored is None or stored.stream is None or stored.stream.is_under_way():
+            return
+        stored.stream.source = has.host, b""
+        self._answer_waiting(has.object_id, stored, ())
 
     def _lose_if_there(self, object_id: ObjectId, left: HostLeft) -> None:
         stored = self._objects.get(object_id)
@@ -426,19 +456,29 @@ class ObjectStore(Actor):
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
         """Give those that wait for an object its bytes; none: they come as a stream, or it is lost."""
         waiting, stored.waiting = stored.waiting, {}
-        for peer, whole in waiting.items():
-            if whole and stored.stream is not None and not frames:
-                stored.waiting[peer] = whole
-            else:
+        for peer, fetch in waiting.items():
+            if stored.stream is None or frames:
                 self._respond(peer, object_id, frames, b"")
+            elif fetch.whole:
+                stored.waiting[peer] = fetch
+            else:
+                self._stream_to(fetch, stored.stream)
+
+    def _stream_to(self, fetch: FetchObject, stream: Stream) -> None:
+        peer, object_id, on_all = fetch.peer, fetch.object_id, None
+        if fetch.host is not None:
+            on_all = partial(self.actor_ref.send, HostHasAll(object_id, fetch.host))
+        streamed = StreamedFrames(stream, fetch, partial(self._outbox.serve, peer), fetch.host, on_all)
+        self._outbox.put_streamed(peer, ObjectResponse(object_id, FOUND, streamed))
 
     def _ask_for(self, object_id: ObjectId, stored: StoredObject) -> None:
         if stored.source is None:
             return
-        if not stored.is_with_agent or any(stored.waiting.values()):
+        kinds = {fetch.whole for fetch in stored.waiting.values()}
+        if not stored.is_with_agent or True in kinds:
             stored.source.send(SupplyObject(object_id))
-        if stored.is_with_agent and not all(stored.waiting.values()):
-            _ask_for_part(object_id, stored, 0)
+        if stored.is_with_agent and False in kinds:
+            _ask_for_part(object_id, (stored.source, stored.location), 0)
 
     @handles(DeleteObject)
     def _delete(self, delete: DeleteObject) -> None:
@@ -548,11 +588,20 @@ class ObjectStore(Actor):
 
     def _wait_for(self, fetch: FetchObject, stored: StoredObject) -> None:
         if stored.stream is not None and not fetch.whole:
-            self._respond(fetch.peer, fetch.object_id, (), b"")
+            self._join(fetch, stored, stored.stream)
             return
-        stored.waiting[fetch.peer] = fetch.whole
-        if [*stored.waiting.values()].count(fetch.whole) == 1:  # else it is on its way
+        stored.waiting[fetch.peer] = fetch
+        if sum(each.whole == fetch.whole for each in stored.waiting.values()) == 1:  # else it is on its way
             self._ask_for(fetch.object_id, stored)
+
+    def _join(self, fetch: FetchObject, stored: StoredObject, stream: Stream) -> None:
+        """Let one more read. A host that is late waits: else its maker would send a value to each of many hosts."""
+        for before in [each for each in stream.readers if each.reader.peer is fetch.peer]:
+            stream.readers.discard(before)  # it has begun anew
+        if fetch.host is not None and stream.is_under_way():
+            stored.waiting[fetch.peer] = fetch
+        else:
+            self._stream_to(fetch, stream)
 
     @handles(OwnerSaysAgain)
     def _owner_says_again(self, news: OwnerSaysAgain) -> None:
@@ -575,10 +624,6 @@ class ObjectStore(Actor):
             response = ObjectResponse(object_id, FOUND, (), frames.location)
         elif stored is not None and stored.lost and frames == ():
             response = ObjectResponse(object_id, LOST, (), reason=stored.lost)
-        elif stored is not None and stored.stream is not None and frames == () and not location:
-            streamed = StreamedFrames(stored.stream, peer, partial(self._outbox.serve, peer))
-            self._outbox.put_streamed(peer, ObjectResponse(object_id, FOUND, streamed))
-            return
         else:
             response = ObjectResponse(object_id, FOUND, frames, location)
         self._outbox.put(peer, response)
@@ -626,6 +671,8 @@ class ObjectStore(Actor):
         self._table.early = {object_id: fetches for object_id, fetches in early.items() if fetches}
         ids = list(self._table.located.get(left.host, ()))
         self._slices.add(lambda object_id: self._lose_if_there(object_id, left), ids)
+        for object_id in list(self._copies.objects.get(left.host, ())):
+            self._begins_anew(object_id, left.host)
         for object_id in self._copies.remove_host(left.host):
             self._retained.remove(object_id)
 
@@ -657,9 +704,9 @@ class ObjectStore(Actor):
             host.send(DeleteCopy(object_id))
 
 
-def _ask_for_part(object_id: ObjectId, stored: StoredObject, offset: int) -> None:
-    if stored.source is not None:
-        stored.source.send(PartWanted(object_id, stored.location, offset))
+def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
+    host, location = source
+    host.send(PartWanted(object_id, location, offset))
 
 
 def _within_quota(store: StoreObject) -> StoreObject:

@@ -2,7 +2,8 @@
 
 Made by the object store, one stream for each value and one `StreamedFrames` for each reader; the bulk lane of the
 reader's pipe takes the bytes as its window opens. A part is asked for when a reader is near it, and dropped when no
-reader is: so what is here does not grow with the value. Must never: hold more than `AHEAD` parts for a reader.
+reader is: so what is here does not grow with the value. Hosts read together: one that comes late waits until the
+others have all of it, and then one of these may send it. Must never: hold more than `AHEAD` parts for a reader.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import struct
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 from scaler.pickling.serialization import Frames
 
 PART_BYTES = 512 * 1024
 """How much of a value is asked for at once; the last part of one is smaller."""
+Source: TypeAlias = tuple[Any, bytes]
+"""A host, and the location of the value there; no location: it has a copy."""
 FRAMES_MOST = 1 << 16
 """of a value; a transfer has no more"""
 SIZE_MOST = 2**62
@@ -31,10 +34,12 @@ class Stream:
 
     Args:
         sizes: of its frames.
-        ask: asks for the part that begins at an offset.
+        source: who is asked for parts, and what is said of the value; it may be another one later.
+        ask: asks a source for the part that begins at an offset.
     """
 
-    def __init__(self, sizes: Sequence[int], ask: Callable[[int], None]) -> None:
+    def __init__(self, sizes: Sequence[int], source: Source, ask: Callable[[Source, int], None]) -> None:
+        self.source = source
         self.sizes = sizes
         self.n_bytes = sum(sizes)
         self.is_withdrawn = False
@@ -63,7 +68,7 @@ class Stream:
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked:
                 self._asked.add(each)
-                self._ask(each)
+                self._ask(self.source, each)
         return self._parts.get(offset)
 
     def drop_unneeded(self) -> None:
@@ -71,10 +76,15 @@ class Stream:
         needed = {reader.part + number * PART_BYTES for reader in self.readers for number in range(AHEAD)}
         self._parts = {offset: part for offset, part in self._parts.items() if offset in needed}
 
-    def ask_again(self) -> None:
-        """What was asked for does not come: the other side has begun anew."""
-        for offset in self._asked:
-            self._ask(offset)
+    def ask_again(self, source: Source) -> None:
+        """What was asked for does not come, or not from where it was."""
+        self.source = source
+        for offset in sorted(self._asked):
+            self._ask(source, offset)
+
+    def is_under_way(self) -> bool:
+        """Return whether a host that has some of it reads on."""
+        return any(reader.part for reader in self.readers if reader.host is not None)
 
     def withdraw(self) -> list[StreamedFrames]:
         """No more of it comes. Return the readers that have not got all of it."""
@@ -92,12 +102,23 @@ class StreamedFrames(Sequence[Any]):
         stream: the value.
         reader: who reads it.
         wake: called when more of it may leave.
+        host: the host that has a copy afterwards, if it is one.
+        on_all: called when it has left as a whole.
     """
 
-    def __init__(self, stream: Stream, reader: Any, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        reader: Any,
+        wake: Callable[[], None],
+        host: Any = None,
+        on_all: Callable[[], None] | None = None,
+    ) -> None:
         self.stream = stream
         self.reader = reader
         self.wake = wake
+        self.host = host
+        self._on_all = on_all
         self._offset = 0
         stream.readers.add(self)
 
@@ -116,6 +137,8 @@ class StreamedFrames(Sequence[Any]):
         self._offset += len(piece)
         if self._offset == self.stream.n_bytes:
             self.stream.readers.discard(self)
+            if self._on_all is not None:
+                self._on_all()
         if self.part != start or self._offset == self.stream.n_bytes:
             self.stream.drop_unneeded()
         return piece
@@ -133,17 +156,18 @@ class StreamedFrames(Sequence[Any]):
         return id(self)
 
 
-def stream_of(sizes: bytes, ask: Callable[[int], None]) -> Stream | None:
+def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) -> Stream | None:
     """Return the stream of a value whose first part has come; None: these are no sizes of frames.
 
     Args:
         sizes: of its frames, as in `ObjectPart`.
+        source: as for a `Stream`.
         ask: as for a `Stream`.
     """
     n_frames = len(sizes) // _SIZE_BYTES
     if not 0 < n_frames < FRAMES_MOST:
         return None
-    stream = Stream(struct.unpack(f"<{n_frames}Q", sizes), ask)
+    stream = Stream(struct.unpack(f"<{n_frames}Q", sizes), source, ask)
     return stream if stream.n_bytes < SIZE_MOST else None
 
 

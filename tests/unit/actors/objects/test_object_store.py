@@ -35,6 +35,7 @@ from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore, Object
 from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
+from scaler.kit import ActorRef
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.codec import decode
 from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, Chunk, ObjectPart, ObjectResponse
@@ -652,6 +653,50 @@ def test_readers_share_the_parts_and_none_waits_for_another(scene: Scene) -> Non
         assert passing.here() <= 2 * AHEAD * PART_BYTES
     assert passing.got == {b"client": b"".join(LARGE), b"second": b""}
     while passing.leave(slow) or passing.supply():
+        pass
+    assert passing.got[b"second"] == b"".join(LARGE)
+
+
+def test_a_host_that_is_late_waits_and_gets_it_from_one_that_has_it(scene: Scene) -> None:
+    passing, second, third = Passing(scene), connected_peer(b"client"), connected_peer(b"second")
+    hosts = [scene.bench.recorder() for _ in range(2)]
+
+    def join(peer: Peer, ref: ActorRef) -> None:
+        scene.tell(FetchObject(ONE, peer, ref, by_value=True))
+
+    join(second, hosts[0][1])
+    passing.supply()
+    passing.leave(second)
+    join(third, hosts[1][1])
+    assert passing.leave(third) == []
+    while passing.supply():
+        assert passing.leave(third) == []
+        passing.leave(second)
+    assert passing.got[b"client"] == b"".join(LARGE)
+    passing.leave(third)
+    [first, *_] = wanted = hosts[0][0].take(PartWanted)
+    assert first == PartWanted(ONE, b"", 0)
+    scene.tell(PartCame(hosts[0][1], ObjectPart(ONE, b"", 0, b"", (), "it has none")))
+    while passing.supply():
+        passing.leave(third)
+    assert passing.got[b"second"] == b"".join(LARGE), "the maker has sent it then"
+    assert passing.asked[: N_PARTS + len(wanted)] == [
+        *(number * PART_BYTES for number in range(N_PARTS)),
+        *(each.offset for each in wanted),
+    ]
+
+
+def test_a_host_that_is_late_need_not_wait_for_one_that_is_gone(scene: Scene) -> None:
+    passing, second, third = Passing(scene), connected_peer(b"client"), connected_peer(b"second")
+    _, gone = scene.bench.recorder()
+    _, other = scene.bench.recorder()
+    scene.tell(FetchObject(ONE, second, gone, by_value=True))
+    passing.supply()
+    passing.leave(second)
+    scene.tell(FetchObject(ONE, third, other, by_value=True))
+    assert passing.leave(third) == []
+    scene.tell(HostLeft(gone))
+    while passing.leave(third) or passing.supply():
         pass
     assert passing.got[b"second"] == b"".join(LARGE)
 

@@ -398,7 +398,7 @@ def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
 def streamed(n_bytes: int) -> tuple[Stream, list[int], ObjectResponse]:
     """A value that comes part by part, what is asked for of it, and the item that brings it to a reader."""
     asked: list[int] = []
-    stream = Stream([n_bytes], asked.append)
+    stream = Stream([n_bytes], (None, b""), lambda _source, offset: asked.append(offset))
     return stream, asked, ObjectResponse(ObjectId(numbered(1)), FOUND, StreamedFrames(stream, None, lambda: None))
 
 

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 
+import psutil
 import pytest
 import zmq
 
@@ -25,7 +26,7 @@ from tests.support.processes import command, scheduler
 
 pytestmark = pytest.mark.faults
 
-MESSAGES = 10_000
+BYTES_MOST = 250 * 1024 * 1024
 
 
 def flip_bits(data: bytes, chance: random.Random) -> bytes:
@@ -55,7 +56,10 @@ def genuine() -> list[bytes]:
     ]
 
 
-def test_ten_thousand_bad_messages_stop_nothing() -> None:
+@pytest.mark.parametrize(
+    "messages", [10_000, pytest.param(500_000, marks=[pytest.mark.soak, pytest.mark.timeout(3000)])]
+)
+def test_bad_messages_of_those_who_have_a_key_stop_nothing(messages: int) -> None:
     chance = random.Random(1)
     samples = genuine()
     with scheduler(None, "-ll", "DEBUG") as (address, running), command("cluster", address, "-n", "1"):
@@ -67,7 +71,7 @@ def test_ten_thousand_bad_messages_stop_nothing() -> None:
                 connect(peer, address)
             peers[1].send(samples[0])  # one of them says hello first: garbage from a known peer
             with Client(address) as client:
-                for i in range(MESSAGES):
+                for i in range(messages):
                     kind = i % 3
                     if kind == 0:
                         parts = [os.urandom(chance.randrange(1, 300))]
@@ -79,6 +83,7 @@ def test_ten_thousand_bad_messages_stop_nothing() -> None:
                     if i % 1000 == 0:
                         assert client.submit(pow, i, 2).result(60) == i * i, running.output[-3000:]
                 assert client.map(pow, [(i, 2) for i in range(100)]) == [i * i for i in range(100)]
+                assert psutil.Process(running.pid).memory_info().rss < BYTES_MOST
         finally:
             for peer in peers:
                 peer.close()

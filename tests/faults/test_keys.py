@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 import time
+from collections.abc import Sequence
 
 import psutil
 import pytest
@@ -18,11 +19,13 @@ from scaler.endpoint import Endpoint
 from scaler.transport.admission.greeting import mechanism_at
 from tests.support.fresh import fresh_seed
 from tests.support.processes import Command, command, scheduler, wait_until
-from tests.support.strangers import garble, knock, knocking
+from tests.support.strangers import GREETING, garble, knock, knocking
+from tests.support.tap import Tap
+from tests.support.timing import at_best
 
 pytestmark = pytest.mark.faults
 
-GROWTH_BYTES_MOST = 10 * 1024 * 1024
+GROWTH_BYTES_MOST, BYTES_MOST = 10 * 1024 * 1024, 250 * 1024 * 1024
 
 
 def ends_in_order(running: Command) -> None:
@@ -77,6 +80,74 @@ def test_silent_connections_are_closed_in_some_ten_seconds() -> None:
         ends_in_order(running)
 
 
+OTHER_PROTOCOLS = {
+    "ZMTP 1": b"\x01\x00\x06\x00hello",
+    "ZMTP 2": b"\xff" + bytes(7) + b"\x01\x7f\x01\x05\x00\x00\x00\x05hello",
+    "NULL": GREETING.replace(b"CURVE", b"NULL\0") + b"\x04\x26\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER",
+    "PLAIN": GREETING.replace(b"CURVE", b"PLAIN") + b"\x04\x10\x05HELLO\x04user\x04pass",
+    "a web page": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
+}
+
+
+def hung_up_after(address: str, said: Sequence[bytes], pause_seconds: float = 0.0) -> float:
+    """Say something on a new connection. Return after how many seconds it was ended."""
+    endpoint = Endpoint.parse(address)
+    with socket.create_connection((endpoint.host, int(endpoint.port)), 30) as peer:
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            for each in said:
+                peer.sendall(each)
+                time.sleep(pause_seconds)
+            while peer.recv(4096):
+                pass
+        return time.monotonic() - began - pause_seconds * len(said)
+
+
+@pytest.mark.parametrize("protocol", OTHER_PROTOCOLS)
+def test_other_protocols_are_hung_up_on_within_a_second(protocol: str) -> None:
+    with scheduler() as (address, running), Client(address) as client:
+        assert client.info().clients == 1
+        seconds = at_best(lambda: hung_up_after(address, [OTHER_PROTOCOLS[protocol]]), 1.0)
+        assert seconds < 1.0
+        assert client.info().clients == 1
+        ends_in_order(running)
+
+
+def test_what_was_recorded_on_the_wire_gets_nobody_in() -> None:
+    with scheduler() as (address, running), command("cluster", address, "-n", "1"), Client(address) as watcher:
+        with contextlib.closing(Tap(address)) as tap:
+            with Client(tap.address) as client:
+                assert client.submit(pow, 2, 10).result(60) == 1024
+            heard = list(tap.heard)
+        wait_until(lambda: watcher.info().clients == 1, "the client has left")
+        assert len(heard) > 3  # greeting, hello, initiation, and what it had to say
+        assert b"pow" not in b"".join(heard)
+        assert hung_up_after(address, heard, 0.05) < 20
+        assert watcher.info().clients == 1
+        ends_in_order(running)
+
+
+def test_one_bit_that_flips_on_the_way_ends_the_connection_and_changes_no_result() -> None:
+    chance, flips = random.Random(1), [0]
+
+    def flip(data: bytes) -> bytes:
+        """One bit of what a client says once it is in, of which there are many small messages."""
+        if flips[0] < 3 and len(tap.heard) > 8 * (flips[0] + 1):
+            flips[0] += 1
+            spoilt = bytearray(data)
+            spoilt[chance.randrange(9, len(spoilt))] ^= 1 << chance.randrange(8)
+            return bytes(spoilt)
+        return data
+
+    with scheduler() as (address, running), command("cluster", address, "-n", "1"):
+        with contextlib.closing(Tap(address, flip)) as tap, Client(tap.address) as client:
+            for number in range(300):
+                assert client.submit(pow, number, 2).result(60) == number**2
+            assert flips[0] == 3
+            assert tap.connections == 4
+        ends_in_order(running)
+
+
 def connections(running: Command) -> int:
     found = psutil.Process(running.pid).net_connections("tcp")
     return sum(each.status == psutil.CONN_ESTABLISHED for each in found)
@@ -96,5 +167,5 @@ def test_what_is_no_handshake_costs_nobody_else_anything(seed: int | None, n: in
         assert [future.result(60) for future in futures] == [1024] * 100
         assert client.submit(pow, 2, 11).result(60) == 2048
         assert client.info().clients == 1
-        assert psutil.Process(running.pid).memory_info().rss < 250 * 1024 * 1024
+        assert psutil.Process(running.pid).memory_info().rss < BYTES_MOST
         ends_in_order(running)

@@ -1,0 +1,221 @@
+"""What keys cost over TCP: handshakes, strangers who knock while others work, and large values.
+
+    python tests/benchmarks/keys.py
+    python tests/benchmarks/keys.py --only handshakes --peers 1000 10000
+    python tests/benchmarks/keys.py --only strangers values --pairs 12
+
+- `handshakes`: so many peers connect, 200 at a time, and say hello; the processor time of the scheduler for each, with
+  keys and without, and what the keys add.
+- `strangers`: a map, in turn alone and while 50 strangers a second show a key that is on no list; its rate, and the
+  processor time of all processes but that of the strangers, which are on this machine, too.
+- `values`: the time of a task with 100 MB over sockets, with keys and without in turn.
+
+Ratios are medians of pairs, with their intervals of 95 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import psutil
+import zmq
+from _report import interval
+
+from scaler import Client
+from scaler.ids import random_id
+from scaler.wire.codec.codec import encode
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.common import PROTOCOL_VERSION
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
+from tests.support.keys import OPEN, connect
+from tests.support.processes import Command, command, scheduler
+from tests.support.strangers import knocking
+
+TOGETHER, PER_PROCESS = 200, 2_000
+KNOCKS_PER_SECOND = 50
+MEGABYTE = 1_000_000
+
+
+def length(data: bytes) -> int:
+    return len(data)
+
+
+def noop(number: int) -> int:
+    return number
+
+
+# Handshakes
+
+
+def cpu_seconds(running: Command) -> float:
+    times = psutil.Process(running.pid).cpu_times()
+    return times.user + times.system
+
+
+def hold(address: str, count: int, came: Any, ends: Any) -> None:
+    """Run in a process of its own: be so many peers, until it ends."""
+    with zmq.Context() as context, ExitStack() as stack:
+        context.set(zmq.MAX_SOCKETS, count + 100)
+        for start in range(0, count, TOGETHER):
+            number = min(TOGETHER, count - start)
+            peers = [stack.enter_context(context.socket(zmq.DEALER)) for _ in range(number)]
+            for peer in peers:
+                peer.setsockopt(zmq.LINGER, 0)
+                connect(peer, address)
+                hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())
+                for header, _ in encode(CLIENT_TO_SCHEDULER, [hello]):
+                    peer.send(header)
+            came.put(sum(peer.poll(60_000) > 0 for peer in peers))
+        ends.wait()
+
+
+def enter(count: int, *options: str) -> tuple[float, float]:
+    """Have peers say hello. Return the processor time of the scheduler, and the time that passed, in us for each."""
+    context = multiprocessing.get_context("spawn")
+    came, ends = context.Queue(), context.Event()
+    with scheduler(None, *options) as (address, running):
+        before, began = cpu_seconds(running), time.perf_counter()
+        children = []
+        for start in range(0, count, PER_PROCESS):
+            number = min(PER_PROCESS, count - start)
+            children.append(context.Process(target=hold, args=(address, number, came, ends)))
+            children[-1].start()
+            if sum(came.get(timeout=120) for _ in range(0, number, TOGETHER)) != number:
+                raise RuntimeError("a peer is not let in")
+        each = (cpu_seconds(running) - before) / count * 1e6, (time.perf_counter() - began) / count * 1e6
+        ends.set()
+        for child in children:
+            child.join()
+    return each
+
+
+def handshakes(counts: Sequence[int], repeats: int) -> None:
+    print("| peers | us of the scheduler with keys | without | of the handshake | us that passed, with keys |")
+    print("|--:|--:|--:|--:|--:|")
+    for count in counts:
+        rows = [(enter(count), enter(count, OPEN)) for _ in range(repeats)]
+        locked, free = (statistics.median(row[at][0] for row in rows) for at in (0, 1))
+        passed = statistics.median(row[0][1] for row in rows)
+        print(f"| {count:,} | {locked:.0f} | {free:.0f} | {locked - free:.0f} | {passed:.0f} |", flush=True)
+
+
+# Strangers
+
+
+def knock(address: str, may: Any, ends: Any, count: Any) -> None:
+    """Run in a process of its own: knock as long as it may."""
+    while not ends.is_set():
+        if may.wait(0.1):
+            with knocking(address, KNOCKS_PER_SECOND) as done:
+                while may.is_set():
+                    time.sleep(0.01)
+            count.value += done()
+
+
+def used(running: Iterable[Command]) -> float:
+    """Return the processor time of this process, and of those and their children."""
+    roots = [psutil.Process(each.pid) for each in running]
+    times = [each.cpu_times() for root in roots for each in (root, *root.children(recursive=True))]
+    return time.process_time() + sum(each.user + each.system for each in times)
+
+
+def strangers(pairs: int, tasks: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    may, ends, count = context.Event(), context.Event(), context.Value("i", 0)
+    took: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "2") as cluster,
+        Client(address) as client,
+    ):
+        client.wait_for_workers(2, 60)
+        stranger = context.Process(target=knock, args=(address, may, ends, count))
+        stranger.start()
+        rows = [(number,) for number in range(tasks)]
+        client.map(noop, rows)
+        for pair in range(pairs):
+            for is_loud in (pair % 2 == 0, pair % 2 == 1):
+                may.set() if is_loud else may.clear()
+                time.sleep(0.2)  # until they have begun, or ended
+                before, began = used((running, cluster)), time.perf_counter()
+                client.map(noop, rows)
+                took[is_loud].append((time.perf_counter() - began, used((running, cluster)) - before))
+        may.clear()
+        ends.set()
+        stranger.join()
+        assert client.info().clients == 1
+    both = list(zip(took[False], took[True], strict=True))
+    told("rate of a map while strangers knock", [quiet[0] / loud[0] for quiet, loud in both])
+    told("processor time of a task", [loud[1] / quiet[1] for quiet, loud in both])
+    rate = tasks / statistics.median(seconds for seconds, _ in took[False])
+    print(f"{rate:,.0f} tasks/s alone; {count.value:,} wrong handshakes, none let in", flush=True)
+
+
+# Values
+
+
+@contextmanager
+def standing(*options: str) -> Iterator[Client]:
+    """A system whose values travel through sockets."""
+    with scheduler(None, *options) as (address, _), command("cluster", address, "-n", "1"), Client(address) as client:
+        client.submit(length, b"").result(60)
+        yield client
+
+
+def values(pairs: int, megabytes: int) -> None:
+    os.environ["SCALER_SHARED_MEMORY"] = "0"
+    data = os.urandom(megabytes * MEGABYTE)
+    with standing() as locked, standing(OPEN) as free:
+        ratios, times = [], []
+        for pair in range(pairs + 1):
+            both = [timed(client, data) for client in ((locked, free) if pair % 2 else (free, locked))]
+            with_keys, without = both if pair % 2 else both[::-1]
+            if pair:  # the first one takes memory from the system
+                ratios.append(with_keys / without)
+                times.append(with_keys)
+    told(f"time of {megabytes} MB with keys", ratios)
+    print(f"{statistics.median(times):.2f} s with keys")
+
+
+def timed(client: Client, data: bytes) -> float:
+    began = time.perf_counter()
+    assert client.submit(length, data).result(120) == len(data)
+    return time.perf_counter() - began
+
+
+def told(what: str, ratios: Sequence[float]) -> None:
+    least, most = interval(ratios)
+    print(f"{what}: {statistics.median(ratios):.3f} ({least:.3f} to {most:.3f}), {len(ratios)} pairs", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = ("handshakes", "strangers", "values")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--peers", type=int, nargs="+", default=(1_000, 10_000))
+    parser.add_argument("--repeats", type=int, default=1, help="of handshakes")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--tasks", type=int, default=300_000)
+    parser.add_argument("--megabytes", type=int, default=100)
+    options = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    programs: dict[str, Callable[[], None]] = {
+        "handshakes": lambda: handshakes(options.peers, options.repeats),
+        "strangers": lambda: strangers(options.pairs, options.tasks),
+        "values": lambda: values(options.pairs, options.megabytes),
+    }
+    for part in options.only:
+        programs[part]()
+
+
+if __name__ == "__main__":
+    main()

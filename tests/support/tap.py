@@ -1,0 +1,69 @@
+"""Tap: a TCP wire to a scheduler that keeps what its peers say, and may change it on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+from scaler.endpoint import Endpoint
+from tests.support.keys import also_at
+
+
+class Tap:
+    """Listens at `address`; one thread for each direction of each connection.
+
+    Args:
+        target: the address of the scheduler.
+        change: returns what passes on in place of some bytes for the scheduler.
+    """
+
+    def __init__(self, target: str, change: Callable[[bytes], bytes] = bytes) -> None:
+        self._endpoint = Endpoint.parse(target)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
+        also_at(target, self.address)
+        self._change = change
+        self._sockets: list[socket.socket] = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self.heard: list[bytes] = []
+        """what the peer of the last connection has said, as it came"""
+        self.connections = 0
+        self._begin(self._serve)
+
+    def _begin(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection((self._endpoint.host, int(self._endpoint.port)))
+                self._sockets += [near, far]
+                self.connections += 1
+                self.heard = []
+                self._begin(self._pass_on, near, far, True)
+                self._begin(self._pass_on, far, near, False)
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, is_up: bool) -> None:
+        heard = self.heard
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if is_up:
+                    heard.append(data)
+                target.sendall(self._change(data) if is_up else data)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for each in self._sockets:
+            each.close()

@@ -242,7 +242,8 @@ class Client(Caller):
         return self._core.send_object(obj, name)
 
     def story(self, task: ScalerFuture[Any] | bytes) -> Story:
-        """Return what is known of a task of this client: state, worker, what it waits for, why earlier tries ended.
+        """Return what is known of a task: state, worker, what it waits for, why earlier tries ended. It is one of this
+        client; an admin may also name the id of somebody else's.
 
         It asks the scheduler, and waits two seconds for the answer at most.
 
@@ -260,7 +261,8 @@ class Client(Caller):
         return tell(self._core.link, task_id, "", None, ANSWER_SECONDS)
 
     def logs(self, task: ScalerFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
-        """Return what a task of this client has written, as `ScalerFuture.logs` does.
+        """Return what a task of this client has written, as `ScalerFuture.logs` does. An admin may also name the id of
+        somebody else's task.
 
         Args:
             task: its future or its id.

@@ -6,12 +6,21 @@ asked, or passes the question on. Must never: look at a task that the question d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
-from scaler.actors.messages.tasks import NOT_KNOWN, ExplainInput, ExplainNode, ExplainRun, ExplainTask, Tries, age
+from scaler.actors.messages.tasks import (
+    NOT_KNOWN,
+    ExplainInput,
+    ExplainNode,
+    ExplainOfAny,
+    ExplainRun,
+    ExplainTask,
+    Tries,
+    age,
+)
 from scaler.actors.policy.interface import Capacity
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
 from scaler.ids import TaskId
@@ -78,6 +87,15 @@ def not_here(question: ExplainTask) -> ExplainResponse:
     """Return the answer about a task that the session does not have."""
     sentence = "the scheduler does not have it: it has just ended, or is still on its way to the scheduler"
     return ExplainResponse(question.task_id, "", UNKNOWN, sentence)
+
+
+def ask_next(question: ExplainTask, sessions: Iterator[ActorRef]) -> None:
+    """Hand a question of an admin to the next client session that has not ended; answer it if there is none."""
+    session = next((each for each in sessions if not each.is_stopped()), None)
+    if session is None:
+        question.asker.send(not_here(question))
+    else:
+        session.send(ExplainOfAny(question, sessions))
 
 
 def in_the_queue(found: Capacity) -> tuple[Reason, str]:

@@ -56,7 +56,7 @@ class Reader:
         self.unheard: deque[tuple[int, int]] = deque()
         """the number of a message, and how many lines are in it"""
         self.unheard_lines = 0
-        self.waiting: deque[tuple[frozenset[int], OutputRequest]] = deque()
+        self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 
     def has_room(self) -> bool:
         """Return whether few enough lines are on their way."""
@@ -167,10 +167,10 @@ class TaskOutputs(Actor):
         if reader.waiting:
             self._look_later()
 
-    def _serve_one(self, reader: Reader, accounts: frozenset[int], request: OutputRequest) -> None:
+    def _serve_one(self, reader: Reader, accounts: frozenset[int] | None, request: OutputRequest) -> None:
         peer, task = reader.peer, self._table.find(request.task_id)
         dropped = 0
-        if task is not None and task.account in accounts:
+        if task is not None and (accounts is None or task.account in accounts):
             dropped = task.dropped
             lines = task.lines if not request.report else () if task.report is None else (task.report,)
             for line in lines:

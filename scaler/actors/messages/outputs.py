@@ -25,11 +25,11 @@ class RunsPrinted:
 class OutputAsked:
     """client session -> outputs: my client asks what tasks have written.
 
-    It may see tasks of `accounts`, and has a stream of the tasks of the account `stream_of`; None: none, because it is
-    inside a task.
+    It may see tasks of `accounts`, None: of all, and has a stream of the tasks of the account `stream_of`; None: none,
+    because it is inside a task.
     """
 
     peer: Peer
     requests: Sequence[OutputRequest]
-    accounts: frozenset[int]
+    accounts: frozenset[int] | None
     stream_of: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scaler.actors.policy.interface import NO_OFFER
@@ -221,6 +221,16 @@ class ExplainTask:
     seconds: float = 0.0
     hops: int = 0
     asked_at: float = 0.0
+
+
+@message
+class ExplainOfAny:
+    """client session of an admin -> the others, one after the other: is this a task of your client? If not, the next
+    one of `others` is asked.
+    """
+
+    question: ExplainTask
+    others: Iterator[ActorRef]
 
 
 @message

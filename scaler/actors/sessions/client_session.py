@@ -18,7 +18,7 @@ from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_node import by_graph
 from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
-from scaler.actors.insight.explanations import not_here
+from scaler.actors.insight.explanations import ask_next, not_here
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.jobs import JobAsked, ReaderLeft
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
@@ -44,6 +44,7 @@ from scaler.actors.messages.tasks import (
     CancelTask,
     ExplainInput,
     ExplainNode,
+    ExplainOfAny,
     ExplainTask,
     GraphEnded,
     GraphNodeDone,
@@ -92,6 +93,7 @@ from scaler.wire.messages.common import (
     ObjectResponse,
     TaskStatus,
 )
+from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
 from scaler.wire.messages.rows import ROWS_MOST, calls_of, flaw_of, row_ids
 from scaler.wire.session.lost_frames import LostFrames
 
@@ -577,7 +579,8 @@ class ClientSession(Session):
 
     @handles(Batch[OutputRequest])
     def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
-        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset({self._account}), self._account))
+        accounts = None if self._peer.is_admin else frozenset({self._account})
+        self._services.outputs.send(OutputAsked(self._peer, batch, accounts, self._account))
 
     @handles(Batch[JobRequest])
     def _ask_of_jobs(self, batch: Batch[JobRequest]) -> None:
@@ -593,7 +596,26 @@ class ClientSession(Session):
     def _explain(self, batch: Batch[ExplainRequest]) -> None:
         for request in batch:
             question = ExplainTask(self.actor_ref, request.task_id, asked_at=self.now())
-            self._hand_on(question, request.task_id, request.graph_id, request.position)
+            if self._peer.is_admin and request.graph_id == NO_ID and not self._has(request.task_id):
+                peers = self._services.directory.peers.values()
+                ask_next(question, iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT]))
+            else:
+                self._hand_on(question, request.task_id, request.graph_id, request.position)
+
+    @handles(ExplainOfAny)
+    def _explain_of_any(self, asked: ExplainOfAny) -> None:
+        """An admin asks about a task of whoever has it."""
+        question = asked.question
+        if question.task_id in self._held:
+            question.asker.send(self._held.explain(question))
+        elif self._has(question.task_id):
+            self._tasks[question.task_id].send(question)
+        else:
+            ask_next(question, asked.others)
+
+    def _has(self, task_id: TaskId) -> bool:
+        task = self._tasks.get(task_id)
+        return task_id in self._held or (task is not None and not task.is_stopped())
 
     @handles(ExplainInput)
     def _explain_input(self, asked: ExplainInput) -> None:

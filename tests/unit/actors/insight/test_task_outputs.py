@@ -65,6 +65,7 @@ def test_a_client_gets_what_its_task_has_written_also_after_its_end(simulation: 
 
 def test_others_get_nothing_even_if_they_know_the_task(simulation: Simulation) -> None:
     client, other, agent = simulation.client(), simulation.client(), simulation.agent(1, slow)
+    simulation.tree.directory.peers["client", other.client_id].is_admin = False
     task_id = busy(simulation, client, agent)
     ask(simulation, other, OutputRequest(9, ALL))
     write(simulation, agent, "secret")
@@ -164,6 +165,7 @@ def test_a_stream_goes_on_after_a_restart_of_the_room_and_ends_with_its_client()
 
 def test_a_report_is_no_line_and_is_said_when_it_is_asked_for(simulation: Simulation) -> None:
     client, other, agent = simulation.client(), simulation.client(), simulation.agent(1, slow)
+    simulation.tree.directory.peers["client", other.client_id].is_admin = False
     task_id = busy(simulation, client, agent)
     ask(simulation, client, OutputRequest(1, ALL))
     run = agent.started[-1]

@@ -1,4 +1,4 @@
-"""The ids of an owner's objects are worth nothing to another owner, in a request, a task or a graph."""
+"""The ids of an owner's objects and tasks are worth nothing to another owner, who is no admin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import NamedTuple
 import pytest
 
 from scaler.actors.sessions.client_session import FOREIGN
-from scaler.ids import ObjectId
-from scaler.wire.messages.common import FOUND, NOT_FOUND, ObjectResponse, TaskStatus
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, OutputLine, OutputRequest
+from scaler.wire.messages.common import FOUND, NOT_FOUND, ObjectResponse, OutputStream, TaskStatus
+from scaler.wire.messages.worker import RunOutput
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
+
+NOWHERE = TaskId(b"nobody's task...")
 
 
 class Scene(NamedTuple):
@@ -61,6 +65,29 @@ def test_a_task_gets_no_object_of_another_owner(scene: Scene) -> None:
     assert scene.bob.results[stolen].status == TaskStatus.MISSING_OBJECTS
     assert scene.bob.results[stolen].payload == FOREIGN
     assert len(agent.started) == 1
+
+
+def test_an_admin_hears_of_the_tasks_of_others_and_of_what_they_have_written(scene: Scene) -> None:
+    agent = scene.simulation.agent(1, lambda _run: Outcome(seconds=1000.0))
+    running, waiting = scene.alice.submit(2)
+    scene.simulation.advance(1.0)
+    run = agent.started[0]
+    agent.say(RunOutput(running, run.worker, run.attempt, OutputStream.STANDARD_OUTPUT, 7, 0, "half"))
+    scene.simulation.run()
+    for is_admin, states, written in ((False, ["", ""], 0), (True, ["running", "inactive"], 1)):
+        scene.simulation.tree.directory.peers["client", scene.bob.client_id].is_admin = is_admin
+        for task_id in (running, waiting, NOWHERE):
+            scene.bob.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+        scene.bob.say(OutputRequest(1, running))
+        scene.simulation.advance(0.1)
+        found = {each.task_id: each.state for each in scene.bob.said(ExplainResponse)[-3:]}
+        assert found == {running: states[0], waiting: states[1], NOWHERE: ""}
+        assert len(scene.bob.said(OutputLine)) == written
+    scene.alice.leave()
+    scene.simulation.run()
+    scene.bob.say(ExplainRequest(running, GraphId(NO_ID), 0))
+    scene.simulation.run()
+    assert scene.bob.said(ExplainResponse)[-1].state == ""
 
 
 def test_a_nested_client_reads_for_the_task_that_it_is_in(scene: Scene) -> None:

@@ -29,6 +29,7 @@ from scaler.client.ranges import unreadable
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Frames, Serializer, size_of
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RowsError, results_of, unpack
 
@@ -85,6 +86,7 @@ class MapRun:
     _coalesce_result = ROW
     _is_drawing = False
     """whether the link's thread was told of rows that were drawn"""
+    _is_urgent = False
     _is_over = False
     """whether nobody will read further results"""
 
@@ -102,6 +104,7 @@ class MapRun:
         self._function = function
         self._repeated = repeated
         self._terms = terms
+        self._suits_rows = RunOptions.decode(terms[RUN_OPTIONS]).suit_rows
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
@@ -125,7 +128,6 @@ class MapRun:
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
         self._error: MakeError | None = None
-        self._is_urgent = False
         self._enough = 0
         self._wake = threading.Event()
         self.deliver = self._arrived.append
@@ -207,8 +209,8 @@ class MapRun:
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
     def _may_be_together(self) -> bool:
-        """Return whether rows may travel as one task: what has options travels alone."""
-        return self._link.rows_most > 1 and not self._terms[RUN_OPTIONS]
+        """Return whether rows may travel as one task."""
+        return self._link.rows_most > 1 and self._suits_rows
 
     def _rows_now(self, room: int, left: int) -> int:
         """Return how many of the rows that are left the next task is to have."""

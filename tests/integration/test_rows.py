@@ -6,15 +6,23 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partialmethod
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from scaler import Client, ProcessorDiedError, SchedulerClusterCombo, current_task
 from scaler.client.map_run import MapRun
+from tests.support.processes import wait_until
 
 ROWS = list(range(2000))
 ITEMS = [(row,) for row in ROWS]
+
+
+def longest(run: MapRun, lengths: list[int], room: int, left: int) -> int:
+    lengths.append(max(1, min(run._link.rows_most, room, left)))
+    return lengths[-1]
 
 
 def note(row: int, folder: str) -> int:
@@ -69,6 +77,39 @@ def wait_for(path: str) -> bool:
     return True
 
 
+def some_raise_once(row: int, folder: str) -> int:
+    if row % 100 == 7:
+        with (Path(folder) / str(row)).open("a") as file:
+            file.write("x")
+        if (Path(folder) / str(row)).stat().st_size == 1:
+            raise OSError(row)
+    return row
+
+
+def one_never_ends(row: int) -> int:
+    while row == 700:
+        time.sleep(0.01)
+    return row
+
+
+def nested_map(rows: int) -> tuple[int, int]:
+    lengths: list[int] = []
+    with Client() as client, patch.object(MapRun, "_rows_now", partialmethod(longest, lengths)):
+        client.submit(double, 1).result()  # the scheduler has said how many rows it takes
+        return sum(client.map(double, [(row,) for row in range(rows)])), max(lengths)
+
+
+def leaves_a_map(folder: str) -> None:
+    with Client() as client, patch.object(MapRun, "_rows_now", partialmethod(longest, [])):
+        client.submit(double, 1).result()
+        client.map(note_and_wait, [(row, folder) for row in range(400)])
+
+
+def note_and_wait(row: int, folder: str) -> None:
+    (Path(folder) / str(row)).touch()
+    time.sleep(0.05)
+
+
 def nested(row: int) -> int:
     if row % 500:
         return row
@@ -89,11 +130,7 @@ def ranges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int
     client.submit(double, 1).result()  # the scheduler has said how many rows it takes
     lengths: list[int] = []
 
-    def rows_now(run: MapRun, room: int, left: int) -> int:
-        lengths.append(max(1, min(run._link.rows_most, room, left)))
-        return lengths[-1]
-
-    monkeypatch.setattr(MapRun, "_rows_now", rows_now)
+    monkeypatch.setattr(MapRun, "_rows_now", partialmethod(longest, lengths))
     yield lengths
     assert max(lengths) == 64
 
@@ -208,3 +245,35 @@ def test_waiting_rows_are_counted_as_tasks(client: Client, tmp_path: Path) -> No
         stop.touch()
         assert results.result() == [2 * row for row in ROWS]
     assert all(each.result() for each in busy)
+
+
+def test_rows_with_names_priorities_retries_and_limits_travel_too(client: Client, tmp_path: Path) -> None:
+    caller = client.options(name="again", priority=3, retries=2, retry_on=OSError, timeout=30)
+    assert caller.map(some_raise_once, [(row, str(tmp_path)) for row in ROWS]) == ROWS
+    assert {file.read_text() for file in tmp_path.iterdir()} == {"xx"}
+
+
+def test_only_the_row_that_takes_too_long_ends(client: Client) -> None:
+    results = client.options(timeout=1).map(one_never_ends, ITEMS, return_exceptions=True)
+    assert isinstance(results[700], TimeoutError)
+    assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
+
+
+def test_rows_that_are_not_tried_again_fail_as_they_would_alone(client: Client) -> None:
+    results = client.options(retries=1, retry_on=KeyError).map(odd_ones_raise, ITEMS, return_exceptions=True)
+    assert results[::2] == ROWS[::2]
+    assert [(type(error), error.args) for error in results[1::2]] == [(ValueError, (row,)) for row in ROWS[1::2]]
+
+
+def test_maps_inside_of_tasks_travel_too(client: Client) -> None:
+    client.map(double, ITEMS)
+    assert client.map(nested_map, [(1000,)] * 4) == [(999_000, 64)] * 4
+
+
+def test_the_map_of_a_task_that_is_cancelled_ends_with_it(client: Client, tmp_path: Path) -> None:
+    client.map(double, ITEMS)
+    future = client.submit(leaves_a_map, str(tmp_path))
+    wait_until(lambda: list(tmp_path.iterdir()), "a row has begun")
+    future.cancel()
+    assert client.map(double, ITEMS) == [2 * row for row in ROWS]
+    assert len(list(tmp_path.iterdir())) < 400

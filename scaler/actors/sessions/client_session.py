@@ -245,7 +245,7 @@ class ClientSession(Session):
         for spec in batch:
             if not spec.rows:
                 apart.append(spec)
-            elif flaw := flaw_of(spec):
+            elif flaw := flaw_of(spec, not spec.options or self._services.read_options(spec.options).suit_rows):
                 text = f"the scheduler cannot take these rows: {flaw}".encode()
                 self._outbox.put(
                     self._peer, TaskResult(spec.task_id, TaskStatus.INTERNAL_ERROR, text, 0, b"", spec.rows)

@@ -10,7 +10,7 @@ from scaler.actors.workers.runs import RunRecord
 from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import calls_of
+from scaler.wire.messages.rows import RowsError, calls_of, results_of
 from scaler.wire.messages.worker import RunResult
 
 
@@ -58,3 +58,13 @@ def checked(run: RunRecord, result: RunResult) -> RunResult:
     text = f"its worker gave {result.rows:,} results for {run.spec.rows:,} rows".encode()
     status = TaskStatus.INTERNAL_ERROR
     return RunResult(result.task_id, result.worker, result.attempt, status, text, 0, (), rows=run.spec.rows)
+
+
+def retried(run: RunRecord, result: RunResult) -> list[RunResult]:
+    """Return the results of the rows, if some of them may be tried again; else none."""
+    if not (result.statuses and run.spec.options):
+        return []
+    try:
+        return results_of(result)
+    except RowsError:
+        return []  # its client will say so

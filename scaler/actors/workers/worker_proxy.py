@@ -50,7 +50,7 @@ from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Needs, Offer
 from scaler.actors.policy.interface import NO_OFFER
-from scaler.actors.workers.ranges import checked, split, unwanted
+from scaler.actors.workers.ranges import checked, retried, split, unwanted
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, handles
@@ -230,6 +230,7 @@ class WorkerProxy(Actor):
         freed = expected_us = ended = duration_us = 0
         function_id: ObjectId | None = None
         measured: Measured = {}
+        apart: list[RunResult] = []
         for result in results:
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
@@ -238,9 +239,9 @@ class WorkerProxy(Actor):
                     freed += places
                     expected_us += work_us
                 continue
+            if run.spec.rows and not self._is_whole(run, result := checked(run, result), apart):
+                continue
             del runs[result.task_id]
-            if run.spec.rows:
-                result = checked(run, result)  # noqa: PLW2901
             places, work_us = run.load
             freed += places
             expected_us += work_us
@@ -255,8 +256,18 @@ class WorkerProxy(Actor):
         if freed:
             add_measured(measured, function_id, duration_us, ended)
             self._balancer.send(LoadFreed(self.actor_ref, freed, expected_us, measured))
+        if apart:
+            self._finish(Batch[RunResult](apart))
         if self._allocations or self._is_unsure:
             self._tell_allocations([result.task_id for result in results])
+
+    def _is_whole(self, run: RunRecord, result: RunResult, apart: list[RunResult]) -> bool:
+        """Return whether all rows of a range have ended. If some may be tried again, their results are put apart."""
+        rows = retried(run, result)
+        if rows:
+            self._split(run)
+            apart += rows
+        return not rows
 
     @handles(RecallTasks)
     def _recall_tasks(self, wish: RecallTasks) -> None:

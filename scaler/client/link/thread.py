@@ -30,7 +30,7 @@ from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
 from scaler.durations import Durations
 from scaler.endpoint import Endpoint
-from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.ids import NO_ID, ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
 
 T = TypeVar("T")
@@ -39,6 +39,8 @@ FEW_TASKS = 3
 """While no more are open, a further task is sent by the thread that submits it."""
 
 FUNCTIONS_REMEMBERED = 1024
+
+_NO_TASK = TaskId(NO_ID)
 
 LONE_SECONDS = 0.1
 """What follows a lone result may wait for so long."""
@@ -125,18 +127,24 @@ class LinkThread(Link):
 
     def submit_range(self, entry: Entry) -> None:
         """Send a task of many rows."""
-        self.check_open()
+        self._check_map(entry[1], entry[0].task_id)
         self._put(Request(partial(self._work.add_range, entry), entry[1]))
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
         """Send the tasks that `take` gives in the link's thread."""
-        self.check_open()
+        self._check_map(sink)
         self._put(Request(partial(self._work.add_rows, take), sink))
+
+    def _check_map(self, sink: Sink, task_id: TaskId = _NO_TASK) -> None:
+        """Rows of a map are to be sent. Inside a task, they end with it."""
+        self.check_open()
+        if self.is_nested:
+            task_context.current.submitted(task_id, lambda _task_id: self.abandon(sink))
 
     @property
     def rows_most(self) -> int:
-        """How many rows of a map may travel as one task. Those of tasks inside tasks travel alone."""
-        return 1 if self.is_nested else self._work.rows_most
+        """How many rows of a map may travel as one task."""
+        return self._work.rows_most
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""

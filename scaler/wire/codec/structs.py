@@ -94,6 +94,11 @@ class RunOptions(NamedTuple):
         """Return the bytes for a task that was submitted before."""
         return self._replace(was_submitted=True).encode()
 
+    @property
+    def suit_rows(self) -> bool:
+        """Whether rows with these options may travel together: retries and time limits are those of a row anyway."""
+        return self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0) == _DEFAULTS
+
     @classmethod
     def decode(cls, data: bytes) -> RunOptions:
         """Return the options that a column holds.

@@ -82,10 +82,14 @@ def row_ids(first: bytes, rows: int) -> list[TaskId]:
     return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
 
 
-def flaw_of(spec: Task) -> str:
-    """Return what is wrong with a range that a client has sent; empty: nothing."""
-    if spec.options or spec.object_ids or spec.frames:
-        return "a task of many rows has no options, no objects and no frames"
+def flaw_of(spec: Task, suits_rows: bool) -> str:
+    """Return what is wrong with a range that a client has sent; empty: nothing.
+
+    Args:
+        suits_rows: whether its options do.
+    """
+    if spec.object_ids or spec.frames or not suits_rows:
+        return "a task of many rows has no objects, no frames, and of options only retries and a time limit"
     if int.from_bytes(spec.task_id[PREFIX_BYTES:], "big") + spec.rows > _END:
         return "its rows have no ids"
     try:

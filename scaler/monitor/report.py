@@ -42,6 +42,10 @@ def report(model: Model, now: float) -> dict[str, Any]:
     }
 
 
+def _fields(each: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(each, name) for name in names}
+
+
 def _scheduler(model: Model) -> dict[str, Any] | None:
     state = model.scheduler
     if state is None:
@@ -50,29 +54,15 @@ def _scheduler(model: Model) -> dict[str, Any] | None:
         "id": model.scheduler_id.hex(),
         "address": state.address,
         "version": state.package_version,
-        "started_us": state.started_us,
-        "cpu_permille": state.cpu_permille,
-        "rss_bytes": state.rss_bytes,
+        **_fields(state, "started_us", "cpu_permille", "rss_bytes"),
         "rss_free_bytes": state.free_bytes,
         "loop_lag_us": state.lag_most_us,
-        "objects": state.objects,
-        "object_bytes": state.object_bytes,
-        "shared_bytes": state.shared_bytes,
+        **_fields(state, "objects", "object_bytes", "shared_bytes"),
     }
 
 
 def _waiting(model: Model) -> list[dict[str, Any]]:
-    return [
-        {
-            "asks": each.asks,
-            "waits_for": each.waits_for,
-            "sentence": each.sentence,
-            "waiting": each.waiting,
-            "running": each.running,
-            "places": each.places,
-        }
-        for each in model.waiting
-    ]
+    return [_fields(each, "asks", "waits_for", "sentence", "waiting", "running", "places") for each in model.waiting]
 
 
 def _clients(model: Model) -> list[dict[str, Any]]:
@@ -86,16 +76,12 @@ def _functions(model: Model) -> list[dict[str, Any]]:
     return [
         {
             "id": each.function.hex(),
-            "name": each.name,
-            "waiting": each.waiting,
-            "running": each.running,
-            "success": each.success,
+            **_fields(each, "name", "waiting", "running", "success"),
             "failed": each.failed + each.other,
             "canceled": each.canceled,
             "mean_us": each.mean_us or None,
             "p95_us": percentile_us(each.durations, 0.95),
-            "waits_for": each.waits_for,
-            "asks": each.asks,
+            **_fields(each, "waits_for", "asks"),
         }
         for each in model.functions.values()
     ]
@@ -104,15 +90,12 @@ def _functions(model: Model) -> list[dict[str, Any]]:
 def _failures(model: Model) -> list[dict[str, Any]]:
     return [
         {
-            "type": each.type,
-            "message": each.message,
+            **_fields(each, "type", "message"),
             "function": each.function_name,
             "count": each.times,
-            "first_us": each.first_us,
-            "last_us": each.last_us,
+            **_fields(each, "first_us", "last_us"),
             "task": each.task.hex(),
-            "worker": each.worker,
-            "traceback": each.traceback,
+            **_fields(each, "worker", "traceback"),
         }
         for each in model.failures.values()
     ]
@@ -121,18 +104,13 @@ def _failures(model: Model) -> list[dict[str, Any]]:
 def _worker(model: Model, worker: Worker) -> dict[str, Any]:
     agent = worker.agent
     return {
-        "name": worker.name,
-        "host": worker.host,
+        **_fields(worker, "name", "host"),
         "agent_pid": agent.pid or None,
         "agent_cpu_permille": agent.cpu_permille,
         "agent_rss_bytes": agent.rss_bytes or None,
-        "cpu_permille": worker.cpu_permille,
-        "rss_bytes": worker.rss_bytes,
+        **_fields(worker, "cpu_permille", "rss_bytes"),
         "rss_free_bytes": agent.free_bytes or None,
-        "free": worker.free,
-        "sent": worker.sent,
-        "queued": worker.queued,
-        "suspended": worker.suspended,
+        **_fields(worker, "free", "sent", "queued", "suspended"),
         "lag_us": agent.lag_us or None,
         "seen_seconds": worker.seen_seconds,
         "itl": worker.marks,

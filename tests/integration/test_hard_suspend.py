@@ -22,18 +22,12 @@ SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def combo() -> Iterator[SchedulerClusterCombo]:
+def address() -> Iterator[str]:
     """One worker with one place: whatever could stand still does."""
     with SchedulerClusterCombo(
         n_workers=1, per_worker_queue_size=1, hard_processor_suspend=True, logging_level="WARNING"
     ) as one:
-        yield one
-
-
-@pytest.fixture
-def client(combo: SchedulerClusterCombo) -> Iterator[Client]:
-    with Client(combo.get_address()) as one:
-        yield one
+        yield one.get_address()
 
 
 def increment(value: int) -> int:

@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,6 @@ import pytest
 from scaler import Client, Cluster, SchedulerClusterCombo, Serializer
 from scaler.errors import TaskFailedError
 from tests.support.processes import wait_until
-
-
-@pytest.fixture(scope="module")
-def combo() -> Iterator[SchedulerClusterCombo]:
-    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as one:
-        yield one
-
-
-@pytest.fixture
-def client(combo: SchedulerClusterCombo) -> Iterator[Client]:
-    with Client(combo.get_address()) as one:
-        yield one
 
 
 def increment(value: int) -> int:
@@ -110,8 +97,8 @@ def test_all_clients_of_a_process_have_one_connection_also_after_the_end_of_a_wi
     assert all(len(seen) == 1 for seen in by_process.values())
 
 
-def test_the_serializer_travels_with_the_client(combo: SchedulerClusterCombo) -> None:
-    with Client(combo.get_address(), serializer=Counting()) as client:
+def test_the_serializer_travels_with_the_client(address: str) -> None:
+    with Client(address, serializer=Counting()) as client:
         assert client.submit(serializer_name, client).result(30) == "Countingint"
 
 
@@ -156,8 +143,8 @@ def test_a_client_of_another_scheduler_stays_with_it(client: Client) -> None:
         assert client.submit(parent, other_client, 1).result(30) == 3
 
 
-def test_a_cluster_that_joins_later_runs_nested_tasks_too(client: Client, combo: SchedulerClusterCombo) -> None:
-    cluster = Cluster(combo.get_address(), n_workers=2, logging_level="WARNING")
+def test_a_cluster_that_joins_later_runs_nested_tasks_too(client: Client, address: str) -> None:
+    cluster = Cluster(address, n_workers=2, logging_level="WARNING")
     cluster.start()
     try:
         assert client.map(parent, [(client, value) for value in range(2)]) == [2, 3]

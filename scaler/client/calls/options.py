@@ -240,20 +240,8 @@ class TakesOptions(ABC, Generic[WithOptions]):
             TypeError: if an option is of the wrong type.
             ConfigError: if a number is out of range, or options contradict each other; it is a `ValueError`.
         """
-        more = TaskOptions(
-            name=name,
-            priority=priority,
-            profiling=profiling,
-            retries=retries,
-            retry_on=retry_on,
-            retry_delay=retry_delay,
-            timeout=timeout,
-            at_most_once=at_most_once,
-            capabilities=capabilities,
-            memory=memory,
-            no_worker_timeout=no_worker_timeout,
-            max_failures=max_failures,
-        )
+        arguments = locals()
+        more = TaskOptions(**{name: value for name, value in arguments.items() if name not in {"self", "options"}})
         if options is not None:
             more = more.over(checked(options))
         return self._with_options(more)

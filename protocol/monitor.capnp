@@ -123,6 +123,7 @@ struct StateAgent {
   coldMostBytes @18 :Data;         # UInt64 column: how much all of these agents may have there; 0 = none
   spilledBytes @19 :Data;          # UInt64 column: what it has written there since its start
   readBytes @20 :Data;             # UInt64 column: what it has read back from there
+  heldWorkers @21 :Data;           # UInt32 column: workers that begin nothing, because memory and disk for values are full
 }
 
 struct StateProcessors {

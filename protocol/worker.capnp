@@ -295,6 +295,7 @@ struct AgentState {
   coldMostBytes @16 :Data;       # UInt64 column: how much all of these agents may have there; 0 = none
   spilledBytes @17 :Data;        # UInt64 column: what it has written there since its start
   readBytes @18 :Data;           # UInt64 column: what it has read back from there
+  heldWorkers @19 :Data;         # UInt32 column: workers that begin nothing, because memory and disk for values are full
 }
 
 struct RunQuestion {

@@ -111,6 +111,7 @@ class Watch:
         self.shown = count
         """so many workers, the first ones, have rows: the others take no tasks now"""
         self._gauges = Gauges if values is None else values.gauges
+        self._values = values
         self._parts = Part(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
@@ -178,6 +179,7 @@ class Watch:
             _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",
             _run_rows(view, short) if parts & Part.RUNS else b"",
             *self._gauges(),
+            0 if self._values is None else len(self._values.held),
         )
 
     def _own_cpu(self, now: float) -> int:

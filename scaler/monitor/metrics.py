@@ -186,6 +186,11 @@ def _of_agents(model: Model) -> Iterator[Metric]:
             "How much all agents of its user on its host may have there",
             lambda each: each.cold_most_bytes,
         ),
+        (
+            "scaler_agent_held_workers",
+            "Its workers that begin nothing, because memory and disk for values are full",
+            lambda each: each.held_workers,
+        ),
         ("scaler_agent_lag_seconds", "How long a message takes to it and back", lambda each: each.lag_us / 1e6),
         ("scaler_agent_seen_seconds", "How long ago it was heard last", lambda each: each.seen_ms / 1000),
     )

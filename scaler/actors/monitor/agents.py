@@ -91,7 +91,7 @@ class Agents:
             _DRAINS if agent.is_draining else 0 if peer.connection else _AWAY,
             state.workers,
             *(state.hot_bytes, state.hot_most_bytes, state.cold_bytes, state.cold_most_bytes),
-            *(state.spilled_bytes, state.read_bytes),
+            *(state.spilled_bytes, state.read_bytes, state.held_workers),
         )
 
     def processors(self) -> Shown:

@@ -23,6 +23,7 @@ class HostValues:
         cold_most: how much of that there may be; 0: there is no disk for values.
         spilled: written to the disk since the agents began.
         read: read back from there.
+        held: workers that begin nothing, because all of that is full.
     """
 
     hot: int = 0
@@ -31,6 +32,7 @@ class HostValues:
     cold_most: int = 0
     spilled: int = 0
     read: int = 0
+    held: int = 0
 
     def with_agent(self, agent: StateAgent) -> HostValues:
         """Return the same with those of one more agent."""
@@ -41,6 +43,7 @@ class HostValues:
             max(self.cold_most, agent.cold_most_bytes),
             self.spilled + agent.spilled_bytes,
             self.read + agent.read_bytes,
+            self.held + agent.held_workers,
         )
 
 

@@ -253,6 +253,8 @@ def _values(values: HostValues) -> Iterator[str]:
         yield f"          {on_disk}, {units.size(values.spilled)} written, {units.size(values.read)} read"
     else:
         yield "          no disk for values: --spill-folder of its cluster names a place"
+    if values.held:
+        yield f"          all of it is full: {units.count(values.held)} workers begin nothing until results are read"
 
 
 def _host(model: Model, key: Any) -> Details:

@@ -129,6 +129,7 @@ class StateAgent:
     cold_most_bytes: U64 = 0
     spilled_bytes: U64 = 0
     read_bytes: U64 = 0
+    held_workers: U32 = 0
 
 
 @travels(SCHEDULER_TO_MONITOR)

@@ -354,3 +354,4 @@ class AgentState:
     cold_most_bytes: U64 = 0
     spilled_bytes: U64 = 0
     read_bytes: U64 = 0
+    held_workers: U32 = 0

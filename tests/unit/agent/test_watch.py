@@ -3,9 +3,12 @@ from __future__ import annotations
 import pytest
 
 from scaler.agent.ledger import Ledger
+from scaler.agent.values import Values
 from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, Watch, run_statuses
 from scaler.executors.messages import ProcessNow, View
 from scaler.ids import ObjectId, TaskId
+from scaler.store.host_share import HostShare
+from scaler.store.store import Store
 from scaler.wire.messages.common import RunState, TaskStatus
 from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW
 from scaler.wire.messages.worker import Part, RunQuestion, RunResult, RunStatus, RunTask
@@ -20,6 +23,16 @@ def watch() -> Watch:
 def test_no_scheduler_has_an_agent_report_all_the_time(watch: Watch, asked_ms: int, seconds: float) -> None:
     watch.ask(asked_ms, 0)
     assert watch.interval_seconds == seconds
+
+
+def test_workers_that_are_held_now_are_counted() -> None:
+    values = Values(Store(HostShare(None), 1 << 20))
+    watch = Watch("host", "processes", (), 3, Ledger(), {}, values)
+    watch.ask(1000, Part.WORKERS)
+    values.held = {0, 2}
+    assert watch.report(View([]), 1.0, 0).held_workers == 2
+    values.held = set()
+    assert watch.report(View([]), 2.0, 0).held_workers == 0
 
 
 def test_of_very_many_runs_those_that_began_first_are_named(watch: Watch) -> None:

@@ -110,13 +110,14 @@ def test_workers_and_their_agents() -> None:
 
 def test_values_that_an_agent_keeps() -> None:
     fields = ("hot_bytes", "hot_most_bytes", "cold_bytes", "cold_most_bytes", "spilled_bytes", "read_bytes")
-    kept = dict(zip(fields, range(1, 7), strict=True))
+    kept = {**dict(zip(fields, range(1, 7), strict=True)), "held_workers": 9}
     scrape = Scrape(heard("workers", agent(**kept), model=heard("scheduler", scheduler())))
     names = ("memory_bytes", "memory_limit_bytes", "disk_bytes", "disk_limit_bytes", "spilled_bytes_total")
     found = [scrape.of(f"scaler_agent_values_{name}", agent=b"agent".hex(), host="rome07") for name in names]
     assert [*found, scrape.of("scaler_agent_values_read_bytes_total", agent=b"agent".hex(), host="rome07")] == [
         *range(1, 7)
     ]
+    assert scrape.of("scaler_agent_held_workers", agent=b"agent".hex(), host="rome07") == 9
 
 
 def test_clients_and_failures() -> None:

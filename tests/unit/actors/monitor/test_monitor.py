@@ -242,8 +242,16 @@ def test_rows_of_workers_are_handed_on_as_they_came(simulation: Simulation, boar
 def test_what_an_agent_keeps_is_handed_on(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(1)
     board.want("workers")
-    names = ("hot_bytes", "hot_most_bytes", "cold_bytes", "cold_most_bytes", "spilled_bytes", "read_bytes")
-    kept = dict(zip(names, range(1, 7), strict=True))
+    names = (
+        "hot_bytes",
+        "hot_most_bytes",
+        "cold_bytes",
+        "cold_most_bytes",
+        "spilled_bytes",
+        "read_bytes",
+        "held_workers",
+    )
+    kept = dict(zip(names, range(1, 8), strict=True))
     say_state(agent, simulation, **kept)
     simulation.advance(2.0)
     (state,) = board.take(StateAgent)

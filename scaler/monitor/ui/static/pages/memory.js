@@ -36,7 +36,8 @@ export default function memory(app) {
     { title: "In memory", num: true, cell: (row) => part(row.hot, row.hot_most) },
     { title: "On disk", num: true, cell: (row) => (row.cold_most ? part(row.cold, row.cold_most) : "no disk") },
     { title: "Written", num: true, narrow: false, cell: (row) => bytes(row.spilled) },
-    { title: "Read back", num: true, narrow: false, cell: (row) => bytes(row.read) }] });
+    { title: "Read back", num: true, narrow: false, cell: (row) => bytes(row.read) },
+    { title: "Workers that wait for room", num: true, cell: (row) => count(row.held) }] });
   const objects = table({ label: "Objects", key: (row) => row.id, columns: [
     { title: "Object", cell: (row) => `${kinds[row.kind]} ${row.name || row.id}` },
     { title: "Size", num: true, cell: (row) => bytes(row.size) },

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from scaler.actors.insight.events import (
@@ -35,6 +38,7 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.scheduler import LOOK_SECONDS, SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.store.host_share import HostShare
+from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
@@ -247,9 +251,8 @@ class AgentParty(_Shelled):
         self.edge = Edge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
         executor, n_workers = cast("Any", ModelledProcesses(self)), len(self.config.worker_names)
-        self.tree = _tree(
-            shell, self.edge, self.node, executor, self.capabilities, n_workers, Store(HostShare(None), NO_LIMIT)
-        )
+        self.store = _store_of(self.name)
+        self.tree = _tree(shell, self.edge, self.node, executor, self.capabilities, n_workers, self.store)
         self._root = shell.dispatcher.spawn(self.tree)
         if self.world.random.random() < 0.5:
             _move_away(self.values)
@@ -344,6 +347,16 @@ class AgentParty(_Shelled):
             for slot in self.slots:
                 if slot is not None:
                     slot.check()
+            self._check_store()
+
+    def _check_store(self) -> None:
+        """What is accounted is what is held."""
+        memories = {reference() for reference in self.store._held} - {None}
+        held = sum(os.fstat(memory.descriptor).st_blocks * 512 for memory in memories)
+        if not -4096 * len(memories) <= self.store.hot_bytes - held <= 4096 * len(memories):
+            raise ViolationError(f"{self.name} accounts for {self.store.hot_bytes} bytes in memory, and holds {held}")
+        if self.store.cold_bytes != sum(value.n_bytes for value in self.store._cold.values()):
+            raise ViolationError(f"{self.name} accounts for {self.store.cold_bytes} bytes on disk")
 
     def _stopped(self) -> None:
         if not self.may_end:
@@ -390,12 +403,23 @@ class AgentParty(_Shelled):
         return left + [f"{slot.name} has tasks left" for slot in busy]
 
 
+_disk = tempfile.TemporaryDirectory(prefix="scaler-simulation-")
+
+
+def _store_of(name: str) -> Store:
+    """Every third agent has memory for one large value, and a disk."""
+    if sum(name.encode()) % 3:
+        return Store(HostShare(None), NO_LIMIT)
+    return Store(HostShare(None), SMALL_MEMORY_BYTES, SpillFolder(Path(_disk.name), keeps_free=False), NO_LIMIT)
+
+
 def _move_away(values: Values) -> None:
     """Have nobody else open the values of an agent, as if it was on another machine."""
     locate = values.locate
     values.locate = lambda object_id: bytes(16) + locate(object_id)[16:]
 
 
+SMALL_MEMORY_BYTES = 1_500_000
 OWNERS = ("alice", "bob")
 """Whose programs there are; the second one has twice the share."""
 

@@ -3,6 +3,7 @@
     python tests/benchmarks/rows.py                      no-ops and calls of 0.1 and 1 ms, ten blocks each: a minute
     python tests/benchmarks/rows.py --rows 1 64 256      other lengths of ranges
     python tests/benchmarks/rows.py --waiting            bytes of a row that waits, in the scheduler and in the client
+    python tests/benchmarks/rows.py --uneven             how long maps take whose rows are not equally long
 
 One cluster for each length of ranges, all at the same time; blocks take turns, so that the load of the machine meets
 all of them. The smallest block counts: noise only ever adds.
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import random
+import statistics
 import threading
 import time
 from collections.abc import Sequence
@@ -95,6 +98,33 @@ def compare(lengths: Sequence[int], blocks: int) -> None:
                 print(f"| {name} | {kind} | {rows} | {used:.2f} | {took:.2f} | {1e6 / took:,.0f} |", flush=True)
 
 
+def uneven(lengths: Sequence[int], blocks: int) -> None:
+    """Time maps of naps on two workers, beside the time that they take at least. Medians of all blocks."""
+    short, chance = [0.0005] * 2000, random.Random(0)
+    kinds = {
+        "even": short,
+        "a long one in the middle": [*short[:1000], 1.0, *short[1000:]],
+        "a long one at the end": [*short, 1.0],
+        "a heavy tail": [min(1.0, 0.0005 * chance.paretovariate(1.1)) for _ in range(1500)],
+        "ever longer": [0.00001 * number for number in range(600)],
+    }
+    with contextlib.ExitStack() as stack:
+        systems = {rows: System(stack, rows) for rows in lengths}
+        print("| naps | rows a task | seconds | at least |")
+        print("|---|---:|---:|---:|")
+        for name, naps in kinds.items():
+            items = [(nap,) for nap in naps]
+            times: dict[int, list[float]] = {rows: [] for rows in lengths}
+            for _ in range(blocks):
+                for rows, system in systems.items():
+                    began = time.perf_counter()
+                    system.client.map(time.sleep, items)
+                    times[rows].append(time.perf_counter() - began)
+            for rows in lengths:
+                least = max(sum(naps) / WORKERS, *naps)
+                print(f"| {name} | {rows} | {statistics.median(times[rows]):.3f} | {least:.3f} |", flush=True)
+
+
 def waiting(lengths: Sequence[int]) -> None:
     print("| rows a task | rows that wait | bytes of one in the scheduler | in the client |")
     print("|---:|---:|---:|---:|")
@@ -133,8 +163,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=LENGTHS, help="lengths of ranges (default: %(default)s)")
     parser.add_argument("--blocks", type=int, default=10, help="how many blocks of each (default: 10)")
     parser.add_argument("--waiting", action="store_true", help="measure memory instead")
+    parser.add_argument("--uneven", action="store_true", help="time maps of uneven rows instead")
     options = parser.parse_args()
-    if options.waiting:
+    if options.uneven:
+        uneven(options.rows, options.blocks)
+    elif options.waiting:
         waiting(options.rows)
     else:
         compare(options.rows, options.blocks)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from scaler.actors.jobs.answers import failures_of, info_of, refused, results_of, said_max_failures
 from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.row_sizes import RowSizes, grouped
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
@@ -25,7 +26,7 @@ from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, Reader
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject
 from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
 from scaler.actors.services import Services
-from scaler.actors.tasks.client_context import ClientContext
+from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
@@ -34,6 +35,8 @@ from scaler.jobs.values import Row
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import JobResponse, JobVerb, Task, TaskResult
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
+from scaler.wire.messages.rows import ROWS_MOST, calls_of, pack
+from scaler.wire.messages.rows import results_of as each_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +89,9 @@ class JobActor(Actor):
         self._has_objects = is_new
         """whether the object store has its functions"""
         self._tasks: dict[int, ActorRef] = {}
-        """the rows that were said, and have not ended"""
+        """the rows that were said, and have not ended; of those that travel together, the first one"""
+        self._together: dict[int, int] = {}
+        """how many rows travel with each of these, itself among them"""
         self._busy: set[int] = set()
         """these, those that are being marked, and those whose results are not on disk"""
         self._marks = dict.fromkeys(record.marked, True)
@@ -125,6 +130,8 @@ class JobActor(Actor):
         adoption = None if self._is_new else services.adoption
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption)
         self._large = LargeResults(self.actor_ref, client_id, services.object_store)
+        self._context.open_rows = self._open_rows
+        self._sizes = RowSizes(self._most_together())
         options = services.read_options(terms.options)
         self._is_at_most_once, self._options_again = options.at_most_once, options.said_again()
         if adoption is not None:
@@ -132,6 +139,11 @@ class JobActor(Actor):
         self._show_on_screens()
         self._load_objects()
         self._go_on_soon()
+
+    def _most_together(self) -> int:
+        config, owner = self._services.config, self._context.owner
+        is_bounded = config.max_number_of_tasks_waiting >= 0 or owner.has_quota or bool(self.terms.options)
+        return 1 if is_bounded else min(config.rows_per_task, config.per_worker_queue_size, ROWS_MOST)
 
     def _load_objects(self) -> None:
         if not self._has_objects and self._state == OPEN:
@@ -172,13 +184,14 @@ class JobActor(Actor):
     def _go_on(self, _go_on: GoOn) -> None:
         self._is_going_on = False
         self._write_results()
-        room = min(self._window() - len(self._busy), SAID_AT_ONCE)
+        size = 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
+        room = min(self._window() - len(self._busy), SAID_AT_ONCE * size)
         if room <= 0 or not self._may_go_on():
             return
         taken = self._rows.take(room, self._busy)
         self._busy.update(row for row, _ in taken)
-        for row, arguments in self._mark(taken) if self._is_at_most_once else taken:
-            self._say(row, arguments)
+        for group in grouped(self._mark(taken) if self._is_at_most_once else taken, size):
+            self._say(*group[0]) if len(group) == 1 else self._say_together(group)
         if taken:
             self._go_on_soon()
             return
@@ -236,11 +249,40 @@ class JobActor(Actor):
         )  # fmt: skip
         self._tasks[row] = self.spawn(TaskActor(task, self._context))
 
+    def _say_together(self, group: list[tuple[int, Row]]) -> None:
+        terms, first = self.terms, group[0][0]
+        payload = pack([arguments.payload for _, arguments in group])
+        task = Task(
+            TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), payload, b"", terms.priority,
+            terms.task_name, b"", self._context.account, 1, (), len(group),
+        )  # fmt: skip
+        self._together[first] = len(group)
+        self._tasks[first] = self.spawn(TaskActor(task, self._context))
+
+    def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
+        """Called by a worker proxy or a task: see `ClientContext.split`."""
+        first = self._row_of(spec.task_id)
+        if not self._together.pop(first, 0):
+            return ()
+        rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
+        self._tasks.update(zip(range(first, first + spec.rows), rows, strict=True))
+        return rows
+
     # Results to the record
 
     @handles(TaskResult)
     def _ended(self, result: TaskResult) -> None:
-        self._keep(result.task_id, result.status, (result.payload,))
+        if result.duration_us:
+            self._sizes.learn(result.rows or 1, result.duration_us)
+        if not result.rows:
+            self._keep(result.task_id, result.status, (result.payload,))
+            return
+        first = self._row_of(result.task_id)
+        if not self._together.pop(first, 0):
+            return
+        del self._tasks[first]
+        for each in each_of(result):
+            self._end(self._row_of(each.task_id), each.status, (each.payload,))
 
     @handles(TaskDone)
     def _ended_with_frames(self, done: TaskDone) -> None:
@@ -284,18 +326,22 @@ class JobActor(Actor):
 
     def _take_back(self, row: int) -> None:
         if self._tasks.pop(row, None) is not None:
-            self._busy.discard(row)
-            self._rows.begin_again()
-            self._go_on_soon()
+            self._is_open_again(row)
+
+    def _is_open_again(self, row: int) -> None:
+        self._busy.discard(row)
+        self._rows.begin_again()
+        self._go_on_soon()
 
     def _keep(self, task_id: TaskId, status: int, frames: Any) -> None:
         row = self._row_of(task_id)
-        if row not in self._tasks:
-            return
+        if self._tasks.pop(row, None) is not None:
+            self._end(row, status, frames)
+
+    def _end(self, row: int, status: int, frames: Any) -> None:
         if status == TaskStatus.CANCELED:
-            self._take_back(row)
+            self._is_open_again(row)
             return
-        del self._tasks[row]
         self._results.append(Result(row, status, frames))
         self._go_on_soon()
 
@@ -348,7 +394,7 @@ class JobActor(Actor):
         rows = self._rows
         self._shelf.seen[self._record.folder] = Summary(
             self.terms, self._state, self._reason or self._trouble, self._is_sealed, rows.rows, rows.done, rows.failed,
-            self._size_bytes, self._changed, tuple(self._failures), len(self._tasks),
+            self._size_bytes, self._changed, tuple(self._failures), self._n_said(),
         )  # fmt: skip
 
     def _look_at_room(self) -> None:
@@ -451,13 +497,16 @@ class JobActor(Actor):
         info["objects"] = [each.hex() for each in known[1]]
         self._tell(asked, info_of(asked.request, info))
 
+    def _n_said(self) -> int:
+        return len(self._tasks) + sum(self._together.values()) - len(self._together)
+
     def _info(self) -> dict[str, Any]:
         terms, rows = self.terms, self._rows
         return {
             "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
             "python": terms.python, "fingerprint": terms.fingerprint, "attended": terms.is_attended,
             "created": terms.created, "state": self._state, "reason": self._reason, "sealed": self._is_sealed,
-            "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": len(self._tasks),
+            "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": self._n_said(),
             "bytes": self._size_bytes, "trouble": self._trouble, "log": self._log_id, "logged": len(self._log),
             "readers": len(self._readers),
         }  # fmt: skip
@@ -627,8 +676,9 @@ class JobActor(Actor):
         for row, task in self._tasks.items():
             if task is failed.child:
                 sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
-                task_id = TaskId(self.terms.prefix + row.to_bytes(8, "big"))
-                self._keep(task_id, TaskStatus.INTERNAL_ERROR, (sentence,))
+                del self._tasks[row]
+                for each in range(row, row + self._together.pop(row, 1)):
+                    self._end(each, TaskStatus.INTERNAL_ERROR, (sentence,))
                 return
 
     @handles(BalancerRestarted)

@@ -11,6 +11,7 @@ import pytest
 
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.objects import ObjectLost
@@ -22,6 +23,7 @@ from scaler.jobs.record import JobRecord, JobTerms, Result
 from scaler.jobs.values import Row, pack_rows
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 from tests.support.services import services
@@ -210,3 +212,31 @@ def test_a_result_ends_the_mark_of_its_row(scene: Scene) -> None:
     scene.record.add_results([Result(0, 0, (b"",))])
     scene.record.commit()
     assert scene.marks_on_disk() == {1, 2, 3}
+
+
+def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
+    try:
+        actor = scene.actor
+        actor._sizes = RowSizes(8)
+        actor._sizes.learn(1, 100)
+        scene.go_on()
+        said = scene.said()
+        assert {first: ready.spec.rows for first, ready in said.items()} == {0: 8, 8: 8, 16: 4}
+        assert actor._n_said() == ROWS
+        whole, parted = said[0], said[8]
+        statuses = bytes([0, TaskStatus.FAILED, *[0] * 6])
+        result = RunResult(
+            whole.spec.task_id, 0, whole.attempt, TaskStatus.SUCCESS, pack([b"%d" % row for row in range(8)]), 1, (),
+            rows=8, statuses=statuses,
+        )  # fmt: skip
+        bench.tell(whole.task, TaskAssigned(scene.worker_ref, {whole.task: whole.attempt}), result)
+        rows = actor._context.split(parted.spec, (scene.worker_ref, parted.attempt))
+        assert len(rows) == 8
+        assert actor._context.split(parted.spec) == (), "it is apart already"
+        scene.go_on()
+        found = scene.results()
+        assert found == {row: (statuses[row], b"%d" % row) for row in range(8)}
+        assert actor._n_said() == ROWS - 8
+    finally:
+        scene.folder.close()

@@ -1,0 +1,154 @@
+"""Rows: mutants of ranges, chosen from the glossary, decision 24 and the interface of tasks with a count.
+
+Each breaks one sentence about rows that travel together: what a split keeps, whom a crash blames, what is counted.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import scaler.client.ranges
+import scaler.executors.processes.slot.processors
+import scaler.executors.processes.slot.slot
+import scaler.executors.task_queue
+from scaler.actors.messages.tasks import TaskSplit
+from scaler.actors.policy.worker_loads import WorkerLoads
+from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.tasks.task import TaskActor
+from scaler.actors.workers import ranges
+from scaler.actors.workers.worker_proxy import WorkerProxy
+from scaler.executors.processes.messages import ProcessorDown, TaskBlocks
+from scaler.executors.processes.slot.recall import Recall
+from scaler.executors.processes.slot.slot import Slot
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.rows import calls_of, results_of
+from scaler.wire.messages.worker import RunSplit
+from tests.simulation.mutants import Mutant
+
+Patches = AbstractContextManager[Any]
+
+
+def _without_the_last(item: Any) -> Any:
+    rows = calls_of(item)
+    return rows[:-1] if len(rows) > 1 else rows
+
+
+def _the_last_row_is_forgotten() -> Patches:
+    return patch.object(scaler.executors.task_queue, "calls_of", _without_the_last)
+
+
+def _a_row_that_began_is_given_back() -> Patches:
+    recall = Recall._recall
+
+    def of_one_more(self: Recall, due: Any) -> None:
+        recall(self, due)
+        processor = self._processors.get(due.number)
+        if processor is None or processor.progress.executing != due.executing:
+            return
+        began = due.executing - processor.results_seen - 1
+        entry = processor.held[began] if 0 <= began < len(processor.held) else None
+        if entry is not None:
+            processor.held[began] = None
+            self._take_back(processor, [entry[0]])
+
+    return patch.object(Recall, "_recall", of_one_more)
+
+
+def _a_crash_blames_the_row_before() -> Patches:
+    down = Slot.handlers[ProcessorDown]
+
+    def one_before(self: Slot, news: ProcessorDown) -> None:
+        processor = self._processors.get(news.number)
+        if processor is not None and processor.extra_rows and news.executing > processor.results_seen + 1:
+            news = replace(news, executing=news.executing - 1)
+        down(self, news)
+
+    return patch.dict(Slot.handlers, {ProcessorDown: one_before})
+
+
+def _what_is_known_in_part_begins_again() -> Patches:
+    return patch.object(ClientSession, "_knows_any", lambda _self, _spec: False)
+
+
+def _a_range_is_one_place() -> Patches:
+    take = WorkerLoads.take
+    return patch.object(WorkerLoads, "take", lambda self, work_us, _tasks=1: take(self, work_us))
+
+
+def _a_cancel_is_of_the_first_row() -> Patches:
+    return patch.object(scaler.executors.processes.slot.slot, "_runs_of", lambda task: [(task.task_id, task.attempt)])
+
+
+def _rows_forget_that_they_are_cancelled() -> Patches:
+    return patch.dict(TaskActor.handlers, {TaskSplit: lambda self, _split: self.stop_now()})
+
+
+def _results_are_in_another_order() -> Patches:
+    def swapped(result: Any) -> Any:
+        rows = results_of(result)
+        payloads = [row.payload for row in reversed(rows)]
+        return [replace(row, payload=payload) for row, payload in zip(rows, payloads, strict=True)]
+
+    return patch.object(scaler.client.ranges, "results_of", swapped)
+
+
+def _a_row_that_waits_keeps_the_rest() -> Patches:
+    mail = Slot._mail_of_a_room
+
+    def keeps(self: Slot, news: Any) -> None:
+        if isinstance(news, TaskBlocks):
+            with patch.object(Slot, "_split", lambda _self, _processor: None):
+                mail(self, news)
+        else:
+            mail(self, news)
+
+    return patch.dict(Slot.handlers, {TaskBlocks: keeps})
+
+
+def _a_split_is_not_heard() -> Patches:
+    return patch.dict(WorkerProxy.handlers, {Batch[RunSplit]: lambda _self, _batch: None})
+
+
+def _a_split_begins_anew() -> Patches:
+    def others(runs: Any, run: Any, worker: Any) -> Any:
+        rows, news = split(runs, run, worker)
+        for row in rows:
+            row.attempt += 1
+        return rows, news
+
+    split = ranges.split
+    return patch("scaler.actors.workers.worker_proxy.split", others)
+
+
+def _failed_rows_succeed() -> Patches:
+    without = partial(replace, statuses=b"")
+    finish = TaskActor._end
+
+    def end(
+        self: TaskActor, status: Any, payload: Any, frames: Any = (), profile: Any = b"", of_run: Any = None
+    ) -> None:
+        finish(self, status, payload, frames, profile, of_run if of_run is None else without(of_run))
+
+    return patch.object(TaskActor, "_end", end)
+
+
+ROWS = (
+    Mutant("last-row", "a split forgets the last row", _the_last_row_is_forgotten),
+    Mutant("began", "a row that has begun is given back", _a_row_that_began_is_given_back),
+    Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before),
+    Mutant(
+        "in-part", "a range that is said again begins, though rows of it are known", _what_is_known_in_part_begins_again
+    ),
+    Mutant("places", "a range is counted as one place at a worker", _a_range_is_one_place),
+    Mutant("cancel-rows", "the cancel of a range ends its first row only", _a_cancel_is_of_the_first_row),
+    Mutant("cancel-split", "rows do not hear that their range was cancelled", _rows_forget_that_they_are_cancelled),
+    Mutant("order", "the results of the rows of a range are in another order", _results_are_in_another_order),
+    Mutant("blocked-row", "a row that waits keeps the rest of its range", _a_row_that_waits_keeps_the_rest),
+    Mutant("unheard-split", "the scheduler does not hear that a range was split", _a_split_is_not_heard),
+    Mutant("attempts", "a split gives rows other attempts than their range had", _a_split_begins_anew),
+    Mutant("statuses", "a row that has failed counts as one that has not", _failed_rows_succeed),
+)

@@ -1,0 +1,126 @@
+"""What befalls one row of a range befalls that one alone: the others have their results, and hardly any runs again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client, ProcessorDiedError, SchedulerClusterCombo
+from scaler.errors import DeserializeObjectError, SerializeObjectError
+from tests.support.processes import wait_until
+
+pytestmark = pytest.mark.faults
+
+ROWS = 3000
+SPECIAL = 1777
+LIMIT_SECONDS = 2
+AGAIN_MOST = 600
+"""So many rows may run again for each process that dies: those of some 30 ms. Here a row takes 50 us or more."""
+
+
+class Unreadable:
+    """An argument that cannot be read where the row runs."""
+
+    def __reduce__(self) -> Any:
+        return _fail, ()
+
+
+def _fail() -> None:
+    raise OSError("no argument")
+
+
+def run(row: int, what: str, folder: str, argument: object = None) -> object:
+    """Note that a row runs, and do something to the one that is special."""
+    with Path(folder, str(os.getpid())).open("a") as file:
+        file.write(f"{row}\n")
+    if row == SPECIAL:
+        return _STRANGE[what]()
+    return row
+
+
+_STRANGE: dict[str, Any] = {
+    "exit": lambda: os._exit(3),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "hang": lambda: time.sleep(600),
+    "unpicklable": lambda: (_ for _ in ()),
+    "sys.exit": lambda: sys.exit(4),
+    "interrupt": lambda: signal.raise_signal(signal.SIGINT),
+    "recursion": lambda: _deep(0),
+}
+
+
+def _deep(level: int) -> int:
+    return _deep(level + 1)
+
+
+def runs_of(folder: Path) -> Counter[int]:
+    return Counter(int(line) for file in folder.iterdir() for line in file.read_text().split())
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        SchedulerClusterCombo(n_workers=2, task_timeout_seconds=LIMIT_SECONDS, logging_level="CRITICAL") as combo,
+        Client(combo.get_address()) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def known(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The function is known to be short, so that the rows of the next map travel together."""
+    folder = tmp_path_factory.mktemp("known")
+    client.map(run, [(row, "", str(folder)) for row in range(SPECIAL)])
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "deaths"),
+    [
+        ("exit", ProcessorDiedError, 3),
+        ("kill", ProcessorDiedError, 3),
+        ("hang", TimeoutError, 0),
+        ("unpicklable", SerializeObjectError, 0),
+        ("sys.exit", BaseException, 0),
+        ("recursion", RecursionError, 0),
+    ],
+)
+def test_what_one_row_does_is_its_own_end(
+    client: Client, tmp_path: Path, what: str, error: type[BaseException], deaths: int
+) -> None:
+    results = client.map(run, [(row, what, str(tmp_path)) for row in range(ROWS)], return_exceptions=True, timeout=120)
+    assert isinstance(results[SPECIAL], error), results[SPECIAL]
+    assert results[:SPECIAL] == list(range(SPECIAL))
+    assert results[SPECIAL + 1 :] == list(range(SPECIAL + 1, ROWS))
+    runs = runs_of(tmp_path)
+    assert set(runs) == set(range(ROWS))
+    again = runs.total() - ROWS - (runs[SPECIAL] - 1)
+    assert runs[SPECIAL] == max(1, deaths)
+    assert again <= deaths * AGAIN_MOST, f"{again} other rows ran again"
+
+
+def test_an_argument_that_cannot_be_read_is_that_of_its_row(client: Client, tmp_path: Path) -> None:
+    items = [(row, "", str(tmp_path), Unreadable() if row == SPECIAL else None) for row in range(ROWS)]
+    results = client.map(run, items, return_exceptions=True)
+    assert isinstance(results[SPECIAL], DeserializeObjectError), results[SPECIAL]
+    assert results[:SPECIAL] + results[SPECIAL + 1 :] == [row for row in range(ROWS) if row != SPECIAL]
+    assert runs_of(tmp_path) == Counter(row for row in range(ROWS) if row != SPECIAL)
+
+
+def test_a_cancel_ends_the_rows_of_ranges_wherever_they_are(client: Client, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        map_ = thread.submit(client.map, run, [(row, "hang", str(tmp_path)) for row in range(100 * ROWS)])
+        wait_until(lambda: runs_of(tmp_path)[SPECIAL] > 0, "the row to hang")
+        client.clear()
+        with pytest.raises(CancelledError):
+            map_.result()
+    assert client.map(run, [(row, "", str(tmp_path)) for row in range(5)]) == list(range(5))
+    wait_until(lambda: client.info().waiting_tasks == 0, "nothing to wait")

@@ -4,6 +4,8 @@
     python tests/benchmarks/rows.py --rows 1 64 256      other lengths of ranges
     python tests/benchmarks/rows.py --waiting            bytes of a row that waits, in the scheduler and in the client
     python tests/benchmarks/rows.py --uneven             how long maps take whose rows are not equally long
+    python tests/benchmarks/rows.py --waiting --count 10000000 --rows 4096      ten million of them: some minutes
+    python tests/benchmarks/rows.py --beside             rows/s of maps of several kinds beside Pool.map and joblib
 
 One cluster for each length of ranges, all at the same time; blocks take turns, so that the load of the machine meets
 all of them. The smallest block counts: noise only ever adds.
@@ -17,8 +19,11 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from importlib.util import find_spec
+from multiprocessing import Pool
+from typing import Any
 from unittest.mock import patch
 
 import psutil
@@ -125,11 +130,58 @@ def uneven(lengths: Sequence[int], blocks: int) -> None:
                 print(f"| {name} | {rows} | {statistics.median(times[rows]):.3f} | {least:.3f} |", flush=True)
 
 
-def waiting(lengths: Sequence[int]) -> None:
-    print("| rows a task | rows that wait | bytes of one in the scheduler | in the client |")
-    print("|---:|---:|---:|---:|")
+def uneven_row(number: int) -> int:
+    """Take 2 ms once in a hundred calls, and otherwise nothing."""
+    return work(number, 0.002 if number % 100 == 7 else 0.0)
+
+
+def size_of(argument: bytes) -> int:
+    return len(argument)
+
+
+def _joblib_map(function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> object:
+    from joblib import Parallel, delayed  # of the extra that `make test-more` installs
+
+    return Parallel(n_jobs=WORKERS, backend="loky")(delayed(function)(*item) for item in items)
+
+
+def beside(blocks: int) -> None:
+    """Run the same maps here and elsewhere, in turn. The best rate of each counts."""
+    cases: list[tuple[str, Callable[..., Any], list[tuple[Any, ...]]]] = [
+        (f"{ms:g} ms", work, [(number, ms / 1000) for number in range(int(20_000 / (1 + 20 * ms)))])
+        for ms in (0.0, 0.1, 1.0, 10.0)
+    ]
+    cases.append(("2 ms once in 100", uneven_row, [(number,) for number in range(10_000)]))
+    for kilobytes in (1, 16, 64):
+        data = [(bytes([number % 256]) * (1024 * kilobytes),) for number in range(8_000 // kilobytes)]
+        cases.append((f"nothing, {kilobytes} kB each", size_of, data))
+    with contextlib.ExitStack() as stack:
+        combo = stack.enter_context(SchedulerClusterCombo(n_workers=WORKERS))
+        client = stack.enter_context(Client(combo.get_address()))
+        pool = stack.enter_context(Pool(WORKERS))
+        systems: dict[str, Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]] = {
+            "here": client.starmap,
+            "Pool, chunksize 64": lambda function, items: pool.starmap(function, items, chunksize=64),
+        }
+        if find_spec("joblib"):
+            systems["joblib"] = _joblib_map
+        print("| a row | " + " | ".join(systems) + " |\n|---" + "|---:" * len(systems) + "|")
+        for name, function, items in cases:
+            best = dict.fromkeys(systems, 0.0)
+            for _ in range(blocks):
+                for system, map_ in systems.items():
+                    began = time.perf_counter()
+                    map_(function, items)
+                    best[system] = max(best[system], len(items) / (time.perf_counter() - began))
+            print(f"| {name} | " + " | ".join(f"{rate:,.0f}" for rate in best.values()) + " |", flush=True)
+
+
+def waiting(lengths: Sequence[int], count: int) -> None:
+    print("| rows a task | rows that wait | bytes of one in the scheduler | in the client | MiB of the scheduler |")
+    print("|---:|---:|---:|---:|---:|")
     for rows in lengths:
-        settings = {"rows_per_task": rows, "client_tasks": 2 * WAITING, "client_bytes": 2**40}
+        settings = {"rows_per_task": rows, "client_tasks": 2 * count, "client_bytes": 2**40}
+        settings["per_worker_queue_size"] = max(1000, rows)
         with SchedulerClusterCombo(n_workers=1, **settings) as combo, Client(combo.get_address()) as client:
             client.map(no_op, [(number,) for number in range(1000)])
             busy = client.submit(time.sleep, 3600)  # the only worker has something to do
@@ -138,23 +190,22 @@ def waiting(lengths: Sequence[int]) -> None:
                 for each in psutil.Process().children(recursive=True)
                 if "scaler_scheduler" in " ".join(each.cmdline())
             )
-            items = [(number,) for number in range(WAITING)]
+            items = [(number,) for number in range(count)]
             before = [each.memory_info().rss for each in (scheduler, psutil.Process())]
-            map_ = threading.Thread(target=_until_cancelled, args=(client, items))
+            map_ = threading.Thread(target=_until_cancelled, args=(client, items, 2 * count))
             map_.start()
-            while client.info().waiting_tasks < WAITING // (2 * rows):
+            while client.info().waiting_tasks < 0.99 * count:
                 time.sleep(0.1)
-            time.sleep(5)
             after = [each.memory_info().rss for each in (scheduler, psutil.Process())]
-            per_row = [f"{(now - then) / WAITING:.0f}" for then, now in zip(before, after, strict=True)]
-            print(f"| {rows} | {WAITING:,} | {per_row[0]} | {per_row[1]} |", flush=True)
+            per_row = [f"{(now - then) / count:.1f}" for then, now in zip(before, after, strict=True)]
+            print(f"| {rows} | {count:,} | {per_row[0]} | {per_row[1]} | {after[0] / 2**20:.0f} |", flush=True)
             busy.cancel()
             client.clear()
             map_.join()
 
 
-def _until_cancelled(client: Client, items: Sequence[tuple[int]]) -> None:
-    with contextlib.suppress(CancelledError), patch.object(map_run, "WINDOW_TASKS", 2 * WAITING):
+def _until_cancelled(client: Client, items: Sequence[tuple[int]], window: int) -> None:
+    with contextlib.suppress(CancelledError), patch.object(map_run, "WINDOW_TASKS", window):
         client.map(no_op, items)
 
 
@@ -164,11 +215,15 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=10, help="how many blocks of each (default: 10)")
     parser.add_argument("--waiting", action="store_true", help="measure memory instead")
     parser.add_argument("--uneven", action="store_true", help="time maps of uneven rows instead")
+    parser.add_argument("--count", type=int, default=WAITING, help="how many rows wait (default: %(default)s)")
+    parser.add_argument("--beside", action="store_true", help="compare rates with Pool.map and joblib")
     options = parser.parse_args()
     if options.uneven:
         uneven(options.rows, options.blocks)
     elif options.waiting:
-        waiting(options.rows)
+        waiting(options.rows, options.count)
+    elif options.beside:
+        beside(min(options.blocks, 3))
     else:
         compare(options.rows, options.blocks)
 

@@ -142,6 +142,7 @@ def _failed_rows_succeed() -> Patches:
 
 
 ROWS = (
+    Mutant("last-row", "a split forgets the last row", _the_last_row_is_forgotten),
     Mutant("last-waiting", "a range that waits is split without its last row", _a_waiting_range_loses_its_last_row),
     Mutant("began", "a row that has begun is given back", _a_row_that_began_is_given_back),
     Mutant("row-places", "a range is counted as one place at a worker", _a_range_is_one_place),

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors.policy import Placement
-from scaler.actors.policy.fair_share import FairShare
+from scaler.actors.policy.fair_share import TURN_US, FairShare
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.placement import ORDERS
 from scaler.settings.scheduler import FAIR, FIFO, POLICIES
 from scaler.wire.messages.priority import STEP
 from tests.support.configs import scheduler_config
 from tests.support.examples import examples
-from tests.support.ready import Task, task
+from tests.support.ready import Task, of_map, task
 
 accounts = st.integers(0, 4)
 tasks = st.builds(
@@ -36,6 +36,35 @@ steps = st.lists(
     ),
     max_size=50,
 )
+
+
+@examples(50)
+@given(
+    st.lists(st.tuples(accounts, st.integers(0, 8), st.booleans()), max_size=40),
+    st.lists(st.integers(1, 3), min_size=5, max_size=5),
+    st.sampled_from((1, 1000, TURN_US)),
+)
+def test_a_task_that_is_put_back_changes_nobodys_turn(
+    waiting: list[tuple[int, int, bool]], shares: list[int], each_us: int
+) -> None:
+    owners = [Someone(share) for share in shares[:3]]
+    taken: list[list[object]] = []
+    for has_put_back in (False, True):
+        queue: FairShare[Task] = FairShare(lambda account: owners[account % 3])
+        queue.put([of_map(number, account, rows=rows) for number, (account, rows, _) in enumerate(waiting)])
+        names: list[object] = []
+        for *_, is_put_back in waiting:
+            ready = next(queue.drain(lambda _function: each_us))
+            if has_put_back and is_put_back:
+                before = len(queue)
+                queue.put_back(ready)
+                assert queue.first() is ready
+                assert len(queue) == before + (ready.spec.rows or 1)
+                assert next(queue.drain(lambda _function: each_us)) is ready
+            names.append(ready.task)
+        assert not queue
+        taken.append(names)
+    assert taken[0] == taken[1]
 
 
 class Ring:

@@ -81,6 +81,8 @@ class FairShare(Generic[T]):
         """the account that has had a part of its turn"""
         self._left_us = 0.0
         """how much is left of it"""
+        self._before: tuple[int, float, int] | None = None
+        """these two, and what its owner had left, before the task that was yielded last; None: that took no turn"""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -121,8 +123,14 @@ class FairShare(Generic[T]):
         return queue
 
     def put_back(self, ready: T) -> None:
+        account, before = ready.account, self._before
         self.put((ready,))
-        self._queues[ready.account].put_back(ready)
+        self._queues[account].put_back(ready)
+        if before is not None:
+            holding = self._holdings[account]
+            self._turn_of, self._left_us, holding.left = before
+            holding.ring.move_to_end(account, last=False)
+            self._ring.move_to_end(holding.owner, last=False)
 
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
         queue = self._queues.get(account)
@@ -133,6 +141,7 @@ class FairShare(Generic[T]):
 
     def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[T]:
         if len(self._queues) == 1:  # most of the time there is one client
+            self._before = None
             return next(iter(self._queues.values())).drain()
         return self._take_turns(expected_us)
 
@@ -144,9 +153,11 @@ class FairShare(Generic[T]):
             account = next(iter(accounts))
             queue = queues[account]
             if len(queues) == 1:
+                self._before = None
                 yield from queue.drain()
                 self._drop(account)
                 return
+            self._before = self._turn_of, self._left_us, holding.left
             ready = queue.pop()
             is_over = ready is None or self._take_time(account, expected_us(ready.spec.function_id), ready.spec.rows)
             if not queue:
@@ -180,6 +191,7 @@ class FairShare(Generic[T]):
         self._ring.move_to_end(holding.owner)
 
     def drain_map(self) -> Iterator[T]:
+        self._before = None
         queues = list(islice(filter(None, self._queues.values()), 2))
         return queues[0].drain_map() if len(queues) == 1 else iter(())
 

@@ -62,6 +62,8 @@ class InOrder(Generic[T]):
                 self.further_rows += spec.rows - 1
             if ready.goes_first:
                 level.ahead[ready.task] = ready
+                if level.new:
+                    level.new.pop(ready.task, None)
             else:
                 level.new[ready.task] = ready
                 if level.ahead:

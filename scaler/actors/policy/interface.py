@@ -96,7 +96,7 @@ class Order(Protocol[T]):
         """Add tasks. A task that reports again when asked waits once."""
 
     def put_back(self, ready: T) -> None:
-        """Put back the task that was yielded last: it is the next one of its account."""
+        """Put back the task that was yielded last: it is the next one, as if it had not been yielded."""
 
     def remove(self, task: Hashable, priority: int, account: int) -> T | None:
         """Remove a task and return it; None if it did not wait."""

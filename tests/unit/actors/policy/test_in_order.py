@@ -92,6 +92,14 @@ def test_a_task_that_says_ready_anew_waits_once() -> None:
     assert [(waiting.task, waiting.attempt) for waiting in queue] == [(2, 1), (1, 2)]
 
 
+def test_a_range_that_says_ready_anew_and_goes_first_waits_once() -> None:
+    queue = queue_of(task(1), of_map(2, rows=3))
+    queue.put([replace(of_map(2, rows=3), attempt=2, goes_first=True)])
+    assert len(queue) == 4
+    assert [(waiting.task, waiting.attempt) for waiting in queue.drain()] == [(2, 2), (1, 1)]
+    assert len(queue) == 0
+
+
 def test_the_first_one_is_the_one_that_is_taken_next() -> None:
     queue = queue_of(task(1), task(2, priority=3), task(3, goes_first=True))
     assert queue.greatest() == 3

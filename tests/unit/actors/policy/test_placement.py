@@ -349,6 +349,19 @@ def test_rows_of_a_range_count_at_workers_and_while_they_wait() -> None:
     assert scene.policy.capacity(None).tasks == 81
 
 
+def test_a_range_that_does_not_fit_keeps_its_turn() -> None:
+    scene = Scene()
+    scene.policy.join("worker", 10, 8, 16, None)
+    wide = of_map("wide", rows=4)
+    assert not scene.decide(wide, task("other", 1)).assigned
+    scene.policy.freed("worker", 1, 2, {})
+    assert not scene.decide().assigned, "as long as short tasks of others took each place, it would never fit"
+    scene.policy.freed("worker", 1, 2, {})
+    assert scene.names() == ["wide"]
+    scene.policy.freed("worker", 1, 2, {})
+    assert scene.names() == ["other"]
+
+
 @pytest.mark.parametrize("known_us", [0, 2 * RANGE_MOST_US])
 def test_a_range_is_split_if_it_is_more_than_a_turn_or_nothing_is_known_of_its_function(known_us: int) -> None:
     scene = Scene()

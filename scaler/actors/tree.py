@@ -179,7 +179,7 @@ class SchedulerTree:
         return Supervisor(
             (
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store()),
-                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], self._policy())),
+                ChildSpec(BALANCER, Balancer, lambda peers: self._balancer(peers[ACCEPTOR])),
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, config.client_timeout_seconds)),
                 ChildSpec(
                     CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER], self.objects)
@@ -193,8 +193,9 @@ class SchedulerTree:
             on_restart=self._tell_restarted,
         )
 
-    def _policy(self) -> Policy[Any, Any]:
-        return make_policy(self.config, self.directory.accounts.owner_of)
+    def _balancer(self, acceptor: ActorRef) -> Balancer:
+        policy: Policy[Any, Any] = make_policy(self.config, self.directory.accounts.owner_of)
+        return Balancer(acceptor, policy, self.directory.next_attempt)
 
     def _object_store(self) -> ObjectStore:
         return ObjectStore(self.objects, self.outbox, self.events, self.config.object_retention_seconds)

@@ -109,7 +109,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 "not waiting": TaskNotWaiting(),
                 "returned": RunRecalled(attempt),
                 "refused": TaskRefused(attempt, "too many wait"),
-                "restarted": BalancerRestarted(),
+                "restarted": BalancerRestarted(attempt),
             }
             if kind == "a pause":
                 bench.advance(1)

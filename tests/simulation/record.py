@@ -174,11 +174,19 @@ class Record:
 
     def _is_a_retry(self, script: Script, last: Start) -> bool:
         """Return whether a run follows one that has raised, and there were no more of these than its option says. Each
-        scheduler counts them anew.
+        scheduler, and each session of its client, counts them anew.
         """
-        began = max((at for at, name in self.losses if name == SCHEDULER), default=0.0)
+        began = max((at for at, name in self.losses if name in (SCHEDULER, last.client)), default=0.0)
         raised = self.raised.get(script.key, ())
-        return any(last.at <= at for at in raised) and sum(began <= at for at in raised) <= script.raises
+        counted = sum(began <= at and self._is_heard(script.key, at) for at in raised)
+        return any(last.at <= at for at in raised) and counted <= script.raises
+
+    def _is_heard(self, key: str, raised_at: float) -> bool:
+        """Return whether what a run raised was not lost with its agent before the next run began."""
+        starts = self.starts[key]
+        agent = [start.agent for start in starts if start.at <= raised_at][-1]
+        until = next((start.at for start in starts if start.at > raised_at), self.world.now)
+        return not any(name == agent and raised_at <= at <= until for at, name in self.losses)
 
     def end(self, key: str, attempt: int, is_canceled: bool) -> None:
         """A run ends.

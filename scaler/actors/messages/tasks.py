@@ -428,4 +428,9 @@ class LoadResumed:
 
 @message
 class BalancerRestarted:
-    """balancer -> acceptor -> sessions -> tasks and worker proxies: tell me again what waits and who is free."""
+    """balancer -> acceptor -> sessions -> tasks and worker proxies: tell me again what waits and who is free.
+
+    Of tasks only attempts before this number: later ones were said to the new balancer, and may be assigned already.
+    """
+
+    attempt: int

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 
 from scaler.actors.insight.events import AGENT, CLIENT, PeerRefused
 from scaler.actors.messages.peers import (
@@ -229,7 +230,9 @@ class Acceptor(Actor):
             )
         )
         self._directory.add(peer, session, connection)
+        self._directory.expect(hello.agents, self.now())
         self._reply(peer, is_resumed=False)
+        self._tell_former(session)
         logger.info("workers %s connected (%s)", listed(identity.worker_names), language_of(hello))
 
     @handles(WorkersChanged)
@@ -265,8 +268,18 @@ class Acceptor(Actor):
         )
         self._outbox.put_alone(peer, HelloReply(*said))
         if not is_client:  # so it can say to the next scheduler how many there were, however soon this one is killed
-            n_agents = len(self._directory.agents_by_token)
-            self._outbox.put_alone(peer, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
+            self._tell_how_many(peer)
+
+    def _tell_former(self, session: ActorRef) -> None:
+        """Tell the agent that came before this one: so of any agents but all, one knows that there are more."""
+        others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
+        for former in islice(others, 1):
+            self._tell_how_many(self._directory.of_session(former))
+
+    def _tell_how_many(self, agent: Peer | None) -> None:
+        if agent is not None:
+            n_agents = self._directory.agents_to_tell(self.now())
+            self._outbox.put_alone(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: its own bound, its part of the bound of all, or the

@@ -8,6 +8,7 @@ Must never: be searched from one end to the other for a single peer, because tho
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
@@ -22,6 +23,9 @@ from scaler.kit import ActorRef
 
 SPENT_REMEMBERED = 16_384
 """How many former connections of peers are remembered."""
+
+BACK_SECONDS = 2.5
+"""How long agents count that have not come back to this scheduler: as long as their runs are waited for."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks."""
@@ -97,6 +101,8 @@ class Directory:
         """those of them that have a connection"""
         self.agents_by_token: dict[bytes, ActorRef] = {}
         """agent token -> session of the agent"""
+        self._expected = 0, -math.inf
+        """how many agents the last scheduler had, and until when they are to come back"""
         self.pythons: Counter[tuple[str, str]] = Counter()
         """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
         self.owners = Owners()
@@ -120,6 +126,16 @@ class Directory:
             self.agents_by_token[peer.agent_token] = session
         peer.owner.clients += self._is_root(peer)
         self._connect(peer, connection)
+
+    def expect(self, agents: int, now: float) -> None:
+        """Note how many agents the last scheduler had, as one of them says that has come back; 0: it had none."""
+        if agents:
+            self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
+
+    def agents_to_tell(self, now: float) -> int:
+        """Return how many agents there are or are to come back: the next scheduler waits for these, too."""
+        expected, until = self._expected
+        return max(len(self.agents_by_token), expected if now < until else 0)
 
     def reconnect(self, peer: Peer, connection: Connection) -> None:
         """Give a peer another connection; the one that it had belongs to no peer any more."""

@@ -326,11 +326,9 @@ class AgentSession(Session):
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
         services = self._services
+        n_agents = services.directory.agents_to_tell(self.now())
         for heartbeat in batch:
-            echo = WorkerHeartbeatEcho(
-                heartbeat.sent_ns, len(services.directory.agents_by_token), services.value_bytes()
-            )
-            self._outbox.put_alone(self._peer, echo)
+            self._outbox.put_alone(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, n_agents, services.value_bytes()))
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:

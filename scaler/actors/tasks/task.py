@@ -83,6 +83,7 @@ from scaler.actors.tasks.task_states import (
     check_ignored,
     shown_state,
 )
+from scaler.ids import is_later
 from scaler.kit import Actor, ActorRef, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
@@ -297,8 +298,9 @@ class TaskActor(Actor):
         self._move(NOT_WAITING)
 
     @handles(BalancerRestarted)
-    def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        self._move(BALANCER_RESTARTED)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        if not is_later(self._attempt, restarted.attempt):
+            self._move(BALANCER_RESTARTED)
 
     def _bad_end(self, sentence: str, status: TaskStatus) -> RunResult:
         return RunResult(self._spec.task_id, 0, self._attempt, status, sentence.encode(), 0, ())

@@ -17,6 +17,7 @@ Must never: decide anything.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scaler.actors.insight.explanations import explain, in_the_queue, of_low_priority
 from scaler.actors.messages.monitor import ReportBacklog
@@ -57,12 +58,16 @@ class Balancer(Actor):
 
     Args:
         policy: decides; it knows nothing yet.
+        next_attempt: gives each run a number of its own.
     """
 
     runs_last = True
 
-    def __init__(self, acceptor: ActorRef, policy: Policy[ActorRef, TaskReady]) -> None:
+    def __init__(
+        self, acceptor: ActorRef, policy: Policy[ActorRef, TaskReady], next_attempt: Callable[[], int]
+    ) -> None:
         self._acceptor = acceptor
+        self._next_attempt = next_attempt
         self._policy = policy
         self._ready: list[TaskReady] = []
         """the tasks of this turn"""
@@ -80,7 +85,7 @@ class Balancer(Actor):
         """when the timer fires"""
 
     def on_start(self) -> None:
-        self._acceptor.send(BalancerRestarted())
+        self._acceptor.send(BalancerRestarted(self._next_attempt()))
 
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
@@ -127,7 +132,7 @@ class Balancer(Actor):
         self._ready, self._constrained = [], []
         self._pinned, self._names, self._by_name = {}, {}, {}
         self._policy.forget()
-        self._acceptor.send(BalancerRestarted())
+        self._acceptor.send(BalancerRestarted(self._next_attempt()))
 
     @handles(LoadFreed)
     def _load_freed(self, freed: LoadFreed) -> None:

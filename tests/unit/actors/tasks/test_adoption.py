@@ -195,6 +195,20 @@ def test_nothing_is_given_to_others_before_the_agents_are_back(simulation: Simul
     leave_and_check(simulation, client)
 
 
+def test_the_agent_that_came_before_another_one_hears_of_it_at_once(simulation: Simulation) -> None:
+    agents = [simulation.agent(1, slow) for _ in range(3)]
+    simulation.run()
+    assert [agent.agents for agent in agents] == [2, 3, 3]
+
+
+def test_an_agent_that_does_not_come_back_counts_for_a_moment_only(simulation: Simulation) -> None:
+    agents = [simulation.agent(1, slow), simulation.agent(1, slow)]
+    restart(simulation, agents[0])
+    assert agents[0].agents == 2
+    simulation.advance(10.0)
+    assert agents[0].agents == 1
+
+
 def test_when_all_agents_are_back_the_others_start_at_once(simulation: Simulation) -> None:
     client, agents = simulation.client(), [simulation.agent(1, slow), simulation.agent(1, slow)]
     simulation.advance(3.0)

@@ -146,7 +146,7 @@ def test_a_task_that_is_refused_while_it_is_being_cancelled_is_cancelled(scene: 
 
 
 def test_a_refusal_of_an_older_attempt_is_dropped(scene: Scene) -> None:
-    scene.tell(BalancerRestarted(), TaskRefused(1, "too many wait"))
+    scene.tell(BalancerRestarted(9), TaskRefused(1, "too many wait"))
     assert scene.actor.state is READY
 
 
@@ -250,7 +250,7 @@ def test_one_that_ran_out_of_memory_is_not_run_again_and_counted_as_that(bench: 
 
 
 def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
-    scene.tell(BalancerRestarted())  # the task says ready anew, while an assignment is on its way
+    scene.tell(BalancerRestarted(9))  # the task says ready anew, while an assignment is on its way
     scene.assign(1)
     assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
     assert scene.actor.state is READY
@@ -258,14 +258,23 @@ def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
 
 def test_a_restarted_balancer_is_told_that_the_task_waits(scene: Scene) -> None:
     scene.balancer.take()
-    scene.tell(BalancerRestarted())
+    scene.tell(BalancerRestarted(9))
     assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=False)]
+
+
+def test_what_a_restarted_balancer_was_told_already_is_not_said_again(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.tell(BalancerRestarted(0))  # before the task had its number
+    assert scene.balancer.take() == []
+    scene.run_and(1, result(1))
+    assert scene.worker.take() == []
+    assert scene.end().status == TaskStatus.SUCCESS
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_restarted_balancer_does_not_concern_a_task_at_a_worker(scene: Scene, cancelled: bool) -> None:
     scene.balancer.take()
-    scene.run_and(1, *([CancelTask()] if cancelled else []), BalancerRestarted())
+    scene.run_and(1, *([CancelTask()] if cancelled else []), BalancerRestarted(9))
     assert scene.balancer.take() == []
 
 
@@ -286,7 +295,7 @@ def test_a_task_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene:
     assert scene.end().status == TaskStatus.CANCELED
 
 
-@pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted()])
+@pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted(9)])
 def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdrawn(scene: Scene, news: Any) -> None:
     scene.tell(CancelTask())
     scene.balancer.take()
@@ -419,7 +428,7 @@ class TestRetries:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
         scene.balancer.take()
-        scene.tell(BalancerRestarted())
+        scene.tell(BalancerRestarted(9))
         assert scene.balancer.take() == []
         bench.advance(0.5)
         assert len(scene.balancer.take()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ class Scene:
         self.worker, self.worker_ref = bench.recorder()
         _, self.host = bench.recorder()
         self.policy: Placement[ActorRef, TaskReady] = make_policy(rules)  # type: ignore[assignment]
-        self.actor = Balancer(acceptor_ref, self.policy)
+        self.actor = Balancer(acceptor_ref, self.policy, count(1).__next__)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
         self.learn(SHORT, 2)
@@ -124,7 +125,7 @@ def test_places_of_recalled_tasks_that_were_cancelled_meanwhile_go_to_those_that
 
 
 def test_it_starts_by_asking_everybody(scene: Scene) -> None:
-    assert scene.acceptor.take() == [BalancerRestarted()]
+    assert scene.acceptor.take() == [BalancerRestarted(1)]
 
 
 def test_first_come_first_served(scene: Scene) -> None:
@@ -260,7 +261,7 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     scene.ready(1, 2)
     scene.acceptor.take()
     scene.bench.tell(scene.balancer, WorkerFailed(scene.worker_ref))
-    assert scene.acceptor.take() == [BalancerRestarted()]
+    assert scene.acceptor.take() == [BalancerRestarted(2)]
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
 
 
@@ -290,7 +291,7 @@ class Told:
 
 def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
     policy = Told()
-    balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
+    balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy, count(1).__next__))
     (task, task_ref), (_, worker), (_, host) = bench.recorder(), bench.recorder(), bench.recorder()
     ready = [
         TaskReady(task_ref, Task(TaskId(bytes(16)), SHORT, b"", b""), attempt, goes_first=False) for attempt in (1, 2)
@@ -331,7 +332,7 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
 
 def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> None:
     policy = Told()
-    balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
+    balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy, count(1).__next__))
     (task, task_ref), (worker, worker_ref) = bench.recorder(), bench.recorder()
     spec = Task(TaskId(bytes(16)), SHORT, b"", b"")
     ready = TaskReady(task_ref, spec, 3, goes_first=False, account=4)

@@ -299,11 +299,11 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
 def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_work_they_are(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.forget()
-    scene.tell(BalancerRestarted())
+    scene.tell(BalancerRestarted(9))
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
-    scene.tell(BalancerRestarted())
+    scene.tell(BalancerRestarted(9))
     assert scene.balancer.take() == []
 
 
@@ -571,7 +571,7 @@ def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) 
     scene.assign(0, 1)
     scene.suspend(0)
     scene.forget()
-    scene.tell(BalancerRestarted())
+    scene.tell(BalancerRestarted(9))
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host, name="alpha")]
 
 
@@ -681,7 +681,7 @@ def test_runs_of_which_nobody_knows_what_they_take_are_unsure_until_their_tasks_
     assert AmountsChanged(scene.proxy, (), is_unsure=False) in scene.balancer.take()
     scene.finish(0, attempt=4)
     assert AmountsChanged(scene.proxy, ((GPU, -1),), is_unsure=False) in scene.balancer.take()
-    scene.tell(BalancerRestarted())
+    scene.tell(BalancerRestarted(9))
     (joined,) = scene.balancer.take()
     assert (joined.taken, joined.is_unsure) == ((), False)
 

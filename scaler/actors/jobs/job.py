@@ -450,6 +450,7 @@ class JobActor(Actor):
         self._verbs[asked.request.verb](asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
+        self._shelf.unanswered.pop((asked.session, asked.request.number), None)
         self._services.outbox.put(asked.peer, response)
 
     def _attach(self, asked: JobAsked) -> None:

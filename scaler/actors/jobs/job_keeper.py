@@ -91,7 +91,11 @@ class JobKeeper(Actor):
         job = JobActor(*opened, self._shelf, self._services, self.actor_ref, is_new)
         self._jobs[place] = ref = self.spawn(job)
         for asked in waiting:
-            ref.send(asked)
+            self._hand_on(ref, asked)
+
+    def _hand_on(self, job: ActorRef, asked: JobAsked) -> None:
+        self._shelf.unanswered[asked.session, asked.request.number] = job, asked
+        job.send(asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
         self._services.outbox.put(asked.peer, response)
@@ -109,7 +113,7 @@ class JobKeeper(Actor):
             return
         job = self._jobs.get(place)
         if job is not None:
-            job.send(asked)
+            self._hand_on(job, asked)
         elif place in self._opening:
             self._opening[place].append(asked)
         elif place.is_dir():
@@ -144,6 +148,9 @@ class JobKeeper(Actor):
     def _reader_left(self, left: ReaderLeft) -> None:
         for waiting in self._opening.values():
             waiting[:] = [asked for asked in waiting if asked.session is not left.session]
+        unanswered = self._shelf.unanswered
+        for key in [key for key in unanswered if key[0] is left.session]:
+            del unanswered[key]
         for job in self._jobs.values():
             job.send(left)
 
@@ -160,6 +167,10 @@ class JobKeeper(Actor):
     def _job_failed(self, failed: ChildFailed) -> None:
         """It is opened anew when somebody asks for it."""
         logger.error("a job failed inside the scheduler: %r", failed.error)
+        for key, (job, asked) in list(self._shelf.unanswered.items()):
+            if job is failed.child:
+                del self._shelf.unanswered[key]
+                self._tell(asked, refused(asked.request, f"the scheduler failed at this job: {failed.error!r}"))
         self._job_ended(JobEnded(failed.child))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from scaler.actors.messages.jobs import Obeyed
+from scaler.actors.messages.jobs import JobAsked, Obeyed
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import JobRecord, Summary
@@ -45,6 +45,8 @@ class JobShelf:
         self._most_bytes = most_bytes
         self.seen: SeenJobs = {}
         """all jobs, as far as is known: those that are open, and, unless the folder is shared, the others"""
+        self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, JobAsked]] = {}
+        """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
 
     def order(
         self,

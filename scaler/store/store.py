@@ -359,7 +359,8 @@ class Store:
     def _rest(self, error: OSError) -> None:
         """Leave the disk alone for some time. What is hot stays so."""
         assert self._folder is not None
-        logger.warning("values stay in memory, because none can be written to %s: %s", self._folder.base, error)
+        reason = str(error)  # a log record that somebody keeps would keep the value, too, in the frames of the error
+        logger.warning("values stay in memory, because none can be written to %s: %s", self._folder.base, reason)
         self._disk_rests_until = self._now() + DISK_REST_SECONDS
 
     def _bring_back(self, object_id: ObjectId) -> None:

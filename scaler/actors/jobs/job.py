@@ -22,7 +22,7 @@ from scaler.actors.jobs.row_sizes import RowSizes, grouped
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
-from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, TryAgain
+from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, Rest, TryAgain
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject
 from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
 from scaler.actors.services import Services
@@ -55,6 +55,9 @@ TRY_AGAIN_SECONDS = 2.0
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 """The most results in one answer, but for a single large one."""
+
+REST_SECONDS = 60.0
+"""How long a job that is not open stays in memory, with its file, when nobody asks for it."""
 
 PREFIX_BYTES = 8
 
@@ -108,6 +111,8 @@ class JobActor(Actor):
         self._trouble = ""
         """why nothing can be written at the moment"""
         self._is_loading = self._is_going_on = False
+        self._orders = self._asked_until_now = 0
+        """how many orders the clerk has, and questions that came since it was last seen whether there are any"""
         self._verbs: dict[int, Callable[[JobAsked], None]] = {
             JobVerb.OPEN: self._attach,
             JobVerb.ROWS: self._take_rows,
@@ -139,6 +144,7 @@ class JobActor(Actor):
         self._show_on_screens()
         self._load_objects()
         self._go_on_soon()
+        self.schedule(REST_SECONDS, Rest())
 
     def _most_together(self) -> int:
         config, owner = self._services.config, self._context.owner
@@ -155,11 +161,23 @@ class JobActor(Actor):
         self._context.adoption = None
 
     def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+        self._orders += 1
         self._shelf.order(self.actor_ref, self._record, order, then)
 
     @handles(Obeyed)
     def _obeyed(self, news: Obeyed) -> None:
+        self._orders -= 1
         news.then(news.value, news.error)
+
+    @handles(Rest)
+    def _rest(self, rest: Rest) -> None:
+        """Leave memory if it has ended and nobody asks for it any more."""
+        is_idle = not (self._orders or self._tasks or self._results or self._parked or self._asked_until_now)
+        self._asked_until_now = 0
+        if is_idle and self._state != OPEN:
+            self.stop_now()
+        else:
+            self.schedule(REST_SECONDS, rest)
 
     def _objects_are_here(self, objects: list[Object] | None, error: BaseException | None) -> None:
         if objects is None:
@@ -447,6 +465,7 @@ class JobActor(Actor):
 
     @handles(JobAsked)
     def _asked(self, asked: JobAsked) -> None:
+        self._asked_until_now += 1
         self._verbs[asked.request.verb](asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
@@ -648,6 +667,7 @@ class JobActor(Actor):
             self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
             self.stop_now()
 
+        self._orders += 1
         shelf, record, me = self._shelf, self._record, self.actor_ref
         shelf.order(me, None, lambda: shelf.folder.remove(record), then)
 

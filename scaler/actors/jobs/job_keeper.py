@@ -162,15 +162,22 @@ class JobKeeper(Actor):
     @handles(JobEnded)
     def _job_ended(self, ended: JobEnded) -> None:
         self._jobs = {place: job for place, job in self._jobs.items() if job is not ended.job}
+        for asked in self._take_unanswered(ended.job):  # it came too late
+            self._asked(asked)
+
+    def _take_unanswered(self, job: ActorRef) -> list[JobAsked]:
+        unanswered = self._shelf.unanswered
+        found = [(key, asked) for key, (of, asked) in unanswered.items() if of is job]
+        for key, _ in found:
+            del unanswered[key]
+        return [asked for _, asked in found]
 
     @handles(ChildFailed)
     def _job_failed(self, failed: ChildFailed) -> None:
         """It is opened anew when somebody asks for it."""
         logger.error("a job failed inside the scheduler: %r", failed.error)
-        for key, (job, asked) in list(self._shelf.unanswered.items()):
-            if job is failed.child:
-                del self._shelf.unanswered[key]
-                self._tell(asked, refused(asked.request, f"the scheduler failed at this job: {failed.error!r}"))
+        for asked in self._take_unanswered(failed.child):
+            self._tell(asked, refused(asked.request, f"the scheduler failed at this job: {failed.error!r}"))
         self._job_ended(JobEnded(failed.child))
 
 

@@ -50,6 +50,11 @@ class TryAgain:
 
 
 @message
+class Rest:
+    """job -> itself, by timer: perhaps nobody needs me."""
+
+
+@message
 class LookAtAges:
     """job keeper -> itself, by timer: jobs may have been kept for long enough."""
 

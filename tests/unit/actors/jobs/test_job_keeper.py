@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from scaler.actors.jobs.job import REST_SECONDS
 from scaler.actors.jobs.job_keeper import JobKeeper
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.jobs import JobAsked, Obeyed
@@ -15,6 +17,7 @@ from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 from tests.support.bench import Bench
+from tests.support.processes import open_memory
 from tests.support.services import services
 
 TERMS = {
@@ -33,44 +36,69 @@ TERMS = {
 }
 
 
-def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers: list[JobResponse] = []
-    clerk = Clerk(has_thread=False)
-    folder = JobFolder(tmp_path / "jobs")
-    shelf = JobShelf(folder, clerk, lambda ref, message: ref.send(message), "tester", 2**40)
-    nobody = [bench.recorder()[1] for _ in range(3)]
-    parts = services(nobody[0], nobody[1])
-    monkeypatch.setattr(parts.outbox, "put", lambda _peer, answer: answers.append(answer))
-    keeper = JobKeeper(shelf, parts)
-    ref = bench.dispatcher.spawn(keeper)
+class Scene:
+    def __init__(self, bench: Bench, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bench, self.clerk, self.folder = bench, Clerk(has_thread=False), JobFolder(place)
+        self.answers: list[JobResponse] = []
+        self.shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40)
+        nobody = [bench.recorder()[1] for _ in range(3)]
+        self.session = nobody[2]
+        parts = services(nobody[0], nobody[1])
+        monkeypatch.setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))
+        self.keeper = JobKeeper(self.shelf, parts)
+        self.ref = bench.dispatcher.spawn(self.keeper)
 
-    def ask(number: int, verb: JobVerb, amount: int = 0, body: bytes = b"") -> None:
+    def ask(self, number: int, verb: JobVerb, amount: int = 0, body: bytes = b"") -> list[tuple[int, JobStatus]]:
+        """Ask, and return what is said by then."""
+        self.answers.clear()
         request = JobRequest(number, verb, "orders", 0, amount, body)
-        bench.tell(ref, JobAsked(nobody[2], cast("Any", None), request, "tester"))
-        for _ in range(5):
-            bench.run()
-            clerk.work()
+        self.bench.tell(self.ref, JobAsked(self.session, cast("Any", None), request, "tester"))
+        self.go_on()
+        return [(each.number, each.status) for each in self.answers]
 
-    ask(1, JobVerb.OPEN, body=json.dumps(TERMS).encode())
-    assert [(each.number, each.status) for each in answers] == [(1, JobStatus.KNOWN)]
-    ask(2, JobVerb.SHOW, amount=1)  # until it ends
-    [job] = keeper._jobs.values()
+    def go_on(self) -> None:
+        for _ in range(5):
+            self.bench.run()
+            self.clerk.work()
+
+
+@pytest.fixture
+def scene(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    scene = Scene(bench, tmp_path / "jobs", monkeypatch)
+    assert scene.ask(1, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(1, JobStatus.KNOWN)]
+    yield scene
+    scene.folder.close()
+
+
+def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scene) -> None:
+    assert scene.ask(2, JobVerb.SHOW, amount=1) == []  # until it ends
+    [job] = scene.keeper._jobs.values()
 
     def fails(_value: object, _error: object) -> None:
         raise ZeroDivisionError("a defect")
 
     job.send(Obeyed(fails, None, None))
-    ask(3, JobVerb.SHOW)  # is in the mailbox of the job when it fails
-    told = {each.number: each for each in answers[1:]}
-    assert told.keys() == {2, 3}
-    assert told[2].status == JobStatus.REFUSED
-    assert told[2].reason == "the scheduler failed at this job: ZeroDivisionError('a defect')"
-    assert shelf.unanswered == {}
-    answers.clear()
-    ask(4, JobVerb.SHOW)
-    assert [(each.number, each.status) for each in answers] == [(4, JobStatus.KNOWN)], "it is opened anew"
-    assert bench.dispatcher.failures == 1
-    bench.dispatcher.failures = 0
-    folder.close()
+    told = scene.ask(3, JobVerb.SHOW)  # comes when it has failed, and is asked of the next one
+    assert told == [(2, JobStatus.REFUSED), (3, JobStatus.KNOWN)]
+    assert scene.answers[0].reason == "the scheduler failed at this job: ZeroDivisionError('a defect')"
+    assert scene.shelf.unanswered == {}
+    assert scene.bench.dispatcher.failures == 1
+    scene.bench.dispatcher.failures = 0
+
+
+def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: Scene) -> None:
+    before = open_memory(scene.folder.path)
+    scene.bench.advance(10 * REST_SECONDS)
+    assert len(scene.keeper._jobs) == 1, "it is open"
+    scene.ask(2, JobVerb.CANCEL)
+    scene.bench.advance(REST_SECONDS)
+    scene.go_on()
+    assert len(scene.keeper._jobs) == 1, "somebody has asked"
+    scene.bench.clock.advance(REST_SECONDS)
+    # It leaves in the turn in which a question is on its way to it.
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.KNOWN)]
+    scene.bench.advance(REST_SECONDS)
+    scene.bench.advance(REST_SECONDS)
+    scene.go_on()
+    assert scene.keeper._jobs == {}
+    assert len(open_memory(scene.folder.path)) < len(before)

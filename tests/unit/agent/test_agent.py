@@ -76,7 +76,8 @@ class Agent:
 
 
 @pytest.fixture
-def scheduler() -> Iterator[FakeScheduler]:
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeScheduler]:
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))  # another test may have made keys for the same port
     with FakeScheduler("tcp://127.0.0.1:*") as scheduler:
         yield scheduler
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,7 +62,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))  # another test may have made keys for the same port
     with FakeScheduler("tcp://127.0.0.1:*") as scheduler:
         bench = Bench(scheduler)
         yield bench

@@ -55,7 +55,7 @@ TEXTS = {
     "cancel": "end a job; what has ended is kept",
     "forget": "end a job, and keep nothing",
 }
-OF_FILES, OF_ALL = ("list", "check"), ("list",)
+OF_FILES = ("list", "check")
 
 
 def make_parser() -> argparse.ArgumentParser:

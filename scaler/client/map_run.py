@@ -31,7 +31,7 @@ from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import RowsError, results_of, unpack
+from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_together, unpack
 
 __tracebackhide__ = has_ended_a_task
 
@@ -46,20 +46,6 @@ BATCH_TASKS = 64
 
 BATCH_BYTES = 512 * 1024
 """The most bytes of these, unless one has more."""
-
-RANGE_US = 5_000
-"""Rows that are expected to take so long together travel as one task: it is a turn among clients, too."""
-
-SHORT_US = 1_000
-"""And at least so many as take this long: workers need not end a map more evenly."""
-
-TAIL = 32
-"""And no more than this part of the rows that are left, so that all workers end a map at the same time."""
-
-RANGE_BYTES = 64 * 1024
-"""The most bytes of arguments of one range, unless its last row has more."""
-
-LEAST_MEAN_US = 0.5
 
 LOOK_SECONDS = 0.02
 """While items are submitted, a map with a progress bar or a time-out looks so often at both."""
@@ -217,11 +203,7 @@ class MapRun:
         if left <= 1 or not self._may_be_together():
             return 1
         mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
-        if mean_us > RANGE_US:
-            return 1
-        mean_us = max(mean_us, LEAST_MEAN_US)
-        even = max(left // TAIL, int(SHORT_US / mean_us))
-        return min(self._link.rows_most, room, left, int(RANGE_US / mean_us), even)
+        return rows_together(min(self._link.rows_most, room), mean_us, left)
 
     def _submit_range(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
         """Submit one task of the next items, at most so many, and a single one behind it if an argument is large."""

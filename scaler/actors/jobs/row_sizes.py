@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scaler.jobs.values import Row
-
-RANGE_US = 5000.0
-"""So long the rows of a range should take together."""
-
-TAIL, TAIL_US = 32, 1000.0
-"""No more than this part of the rows that are left, but so long at least: all workers end a job at the same time."""
-
-RANGE_BYTES = 64 * 1024
-"""The most bytes of arguments of one range, unless its last row has more."""
-
-_LEAST_US = 0.5
+from scaler.wire.messages.rows import RANGE_BYTES, rows_together
 
 
 class RowSizes:
@@ -42,9 +32,7 @@ class RowSizes:
         """Return how many rows are to travel together now, of so many that are open."""
         if self._most <= 1 or self._mean_us is None:
             return 1
-        mean_us = max(self._mean_us, _LEAST_US)
-        tail = max(n_open // TAIL, int(TAIL_US / mean_us))
-        return max(1, min(self._most, int(RANGE_US / mean_us), tail))
+        return rows_together(self._most, self._mean_us, n_open)
 
 
 def grouped(taken: Sequence[tuple[int, Row]], size: int) -> Iterator[list[tuple[int, Row]]]:

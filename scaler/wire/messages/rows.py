@@ -26,7 +26,29 @@ PREFIX_BYTES = 8
 ROWS_MOST = 4096
 """The most rows of one task that are accepted."""
 
+RANGE_BYTES = 64 * 1024
+"""The most bytes of arguments of one range, unless its last row has more."""
+
+_RANGE_US = 5_000
+"""Rows that are expected to take so long together travel as one task: it is a turn among clients, too."""
+
+_SHORT_US = 1_000
+"""And at least so many as take this long: workers need not end a map more evenly."""
+
+_TAIL = 32
+"""And no more than this part of the rows that are left, so that all workers end a map at the same time."""
+
+_LEAST_MEAN_US = 0.5
+
 _END = 2**64
+
+
+def rows_together(most: int, mean_us: float, left: int) -> int:
+    """Return how many of the rows that are left, each of which is expected to take so long, travel as one task."""
+    mean_us = max(mean_us, _LEAST_MEAN_US)
+    even = max(left // _TAIL, int(_SHORT_US / mean_us))
+    return max(1, min(most, left, int(_RANGE_US / mean_us), even))
+
 
 Call = TypeVar("Call", Task, RunTask)
 Result = TypeVar("Result", RunResult, TaskResult)

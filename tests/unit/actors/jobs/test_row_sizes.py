@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.jobs.row_sizes import RANGE_BYTES, RowSizes, grouped
+from scaler.actors.jobs.row_sizes import RowSizes, grouped
 from scaler.jobs.values import Row
+from scaler.wire.messages.rows import RANGE_BYTES
 
 TAKEN = st.lists(
     st.tuples(st.integers(1, 3), st.sampled_from([b"", b"x", b"y" * RANGE_BYTES]), st.booleans()), max_size=30

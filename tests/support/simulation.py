@@ -729,6 +729,8 @@ class SimulatedClient(SimulatedPeer):
         elif kind is ObjectResponse:
             if item.found == LOST:
                 self.lost.append(item.object_id)
+                if item.object_id in self.graphs:
+                    self._say_graph(GraphId(item.object_id))
             self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found == FOUND else None
         else:
             assert kind in _NEWS, item

@@ -203,10 +203,12 @@ class GraphActor(Actor):
 
     @handles(AwaitResult)
     def _await(self, wish: AwaitResult) -> None:
-        """A graph needs the result of a node. If that has not ended, the session will hear of it anyway."""
+        """A graph needs the result of a node. If that has not ended, the session will hear of it anyway; and if this
+        graph is lost, the client says how it goes on.
+        """
         position = wish.input.source_position
         node = self._nodes[position] if position < len(self._nodes) else None
-        if node is not None and node.status is not None:
+        if node is not None and node.status is not None and not self._lost:
             self._session.send(InputKnown(self._spec.graph_id, TaskDone(node.result(), (), node.made_by)))
 
     @handles(CancelGraph)

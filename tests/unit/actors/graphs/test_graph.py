@@ -595,3 +595,26 @@ def test_values_that_no_node_needs_any_more_are_not_missed(simulation: Simulatio
     simulation.advance(1.0)
     assert (client.lost, len(client.results)) == ([], 1)
     leave_and_check(simulation, client)
+
+
+def test_a_node_of_a_graph_that_is_to_be_said_again_was_not_cancelled(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = client.submit_graph([(), (0,), ()], [1, 2])
+    first = simulation.agent(1, in_turn(located, slow))
+    simulation.advance(1.0)
+    second = simulation.agent(1, in_turn(slow, located, succeed, succeed, succeed))
+    simulation.advance(1.0)
+    assert (len(first.started), len(second.started)) == (2, 1)
+    second.hang()
+    first.leave()
+    simulation.advance(1.0)
+    assert client.lost == []  # one of its nodes has not stopped yet
+    needed = client.graphs[graph_id][1].task_id
+    task_id = client.submit_with_results(needed)
+    simulation.advance(1.0)
+    assert client.statuses([needed, task_id]) == [None, None]
+    second.wake()
+    simulation.advance(40.0)
+    assert client.lost == [graph_id]
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    leave_and_check(simulation, client)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,8 +37,8 @@ for _row in (row for kind in PROCESSES for row in kind.rows()):
     os.environ.pop(_row.variable, None)
 
 # Schedulers make their keys here, and not in the home of whoever runs the tests. Each process of pytest has its own.
-KEYS = tempfile.mkdtemp(prefix="scaler-tests-keys-")
-os.environ["SCALER_KEY_FOLDER"] = KEYS
+KEYS = Path(tempfile.mkdtemp(prefix="scaler-tests-keys-"))
+os.environ["SCALER_KEY_FOLDER"] = str(KEYS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,6 +72,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
     if _is_one_of_several(config):
         Lengths(table_for(config.option.markexpr)).order(items)
+
+
+@contextlib.contextmanager
+def _without_new_keys() -> Iterator[None]:
+    """Remove the keys that are made here: the system gives the port of a scheduler that has ended to a later one, and
+    who calls that would find keys that are none of its own.
+    """
+    before = set(KEYS.iterdir())
+    yield
+    for folder in set(KEYS.iterdir()) - before:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _keys_of_module() -> Iterator[None]:
+    with _without_new_keys():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _keys_of_test() -> Iterator[None]:
+    with _without_new_keys():
+        yield
 
 
 def pytest_unconfigure() -> None:

@@ -151,6 +151,16 @@ class FakeScheduler:
         """Send anything to the newest connection."""
         self._do(lambda: self._socket.send(self.connections[-1], header, frames))
 
+    def say_garbage_and_run(self, task: Task) -> None:
+        """Send what is no message, and behind it on the same connection the answer of a task."""
+
+        def say() -> None:
+            connection = self.connections[-1]
+            self._socket.send(connection, b"garbage", ())
+            self._say(connection, [self._result_of(task)])
+
+        self._do(say)
+
     def run(self, task: Task) -> None:
         """Run a task that was not answered, and answer it."""
         self._do(lambda: self._say(self.connections[-1], [self._result_of(task)]))

@@ -111,7 +111,7 @@ def test_without_the_engine_it_says_so_and_leaves_nothing(monkeypatch: pytest.Mo
     before = threading.active_count()
     with pytest.raises(ConfigError, match="no engine"):
         ThreadCluster({"n_workers": 1})
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_a_failure_of_the_agent_ends_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -428,8 +428,7 @@ class TestHostileInput:
             future = client.submit(abs, -1)
             (task,) = scheduler.wait_for(Task)
             scheduler.answers_hellos = False
-            scheduler.say_bytes(b"garbage")
-            scheduler.run(task)
+            scheduler.say_garbage_and_run(task)
             scheduler.wait_for(ClientHello, 2)
             assert not future.done()
 

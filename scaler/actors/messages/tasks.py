@@ -394,6 +394,13 @@ class AmountsChanged:
 
 
 @message
+class AllAsked:
+    """balancer -> itself, when it has all report again: tasks said what lies before this in its mailbox earlier."""
+
+    attempt: int
+
+
+@message
 class LookAtBalance:
     """balancer -> itself, by timer: ask the policy again, for time has passed."""
 

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Generic
 
 from scaler.actors.policy.admission import Admission, refusal
-from scaler.actors.policy.constrained import ConstrainedQueue, ResourceClass, Turns
+from scaler.actors.policy.constrained import ConstrainedQueue, Turns
 from scaler.actors.policy.fair_share import FairShare, Shareholder
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import NO_OFFER, Backlog, Capacity, Decisions, Group, Order, Policy, T, W
@@ -211,11 +211,11 @@ class Placement(Generic[W, T]):
         loads = self._loads
         assigned: dict[W, list[tuple[T, int]]] = {}
         needs: dict[Hashable, Needs] = {}
-        if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
-            self._assign_by_turns(assigned, needs)
         split: list[T] = []
-        if loads.with_room and self._queue:
-            self._assign(assigned, split)
+        is_open = True
+        if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
+            is_open = self._assign_by_turns(assigned, needs, split)
+        if is_open and loads.with_room and self._queue and self._assign(assigned, split):
             self._turns.had(self._turns.plain)
         refused, self._unplaceable = self._unplaceable, []
         given_up, look_at = self._constrained.give_up(now)
@@ -231,39 +231,47 @@ class Placement(Generic[W, T]):
             look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
         return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs, split)
 
-    def _assign_by_turns(self, assigned: dict[W, list[tuple[T, int]]], needs: dict[Hashable, Needs]) -> None:
-        """Assign tasks until none of those fits that ask for something, or there is no room."""
+    def _assign_by_turns(
+        self, assigned: dict[W, list[tuple[T, int]]], needs: dict[Hashable, Needs], split: list[T]
+    ) -> bool:
+        """Assign tasks until none of those fits that ask for something, or there is no room. Return whether more tasks
+        may be assigned that ask for nothing.
+        """
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
-        while classes and (loads.with_room or call_loads.with_room):
-            if not loads.with_room and not (
+        is_open = True
+        """no range holds up what comes later"""
+        while classes and ((is_open and loads.with_room) or call_loads.with_room):
+            has_room = is_open and loads.with_room > 0
+            if not has_room and not (
                 classes := [resource_class for resource_class in classes if resource_class.needs.is_call]
             ):
-                return
-            resource_class = turns.next(classes, with_plain=loads.with_room > 0)
+                break
+            resource_class = turns.next(classes, with_plain=has_room)
+            if resource_class is turns.plain:
+                is_open = self._assign(assigned, split, is_one=True)
+                if is_open:
+                    turns.had(resource_class)
+                continue
             ready = resource_class.queue.first()
-            worker = None if ready is None else self._take(resource_class, ready)
+            worker = None
+            if ready is not None:
+                spec = ready.spec
+                expected_us = round(self._durations.expected_us(spec.function_id) * (spec.rows or 1))
+                worker = self._constrained.assign(resource_class, ready, expected_us)
             if ready is None or worker is None:
                 classes.remove(resource_class)
                 continue
             next(resource_class.queue.drain(self._durations.expected_us))
             turns.had(resource_class)
-            if resource_class is not turns.plain:
-                needs[ready.task] = resource_class.needs
-            assigned.setdefault(worker[0], []).append((ready, worker[1]))
+            needs[ready.task] = resource_class.needs
+            assigned.setdefault(worker, []).append((ready, expected_us))
+        return is_open
 
-    def _take(self, resource_class: ResourceClass[T], ready: T) -> tuple[W, int] | None:
-        rows = ready.spec.rows or 1
-        expected_us = round(self._durations.expected_us(ready.spec.function_id) * rows)
-        if resource_class is not self._turns.plain:
-            worker = self._constrained.assign(resource_class, ready, expected_us)
-            return None if worker is None else (worker, expected_us)
-        if ready.near_worker is not None:
-            return self._loads.take_near(ready.near_worker, expected_us, rows), expected_us
-        return self._loads.take(expected_us, rows), expected_us
-
-    def _assign(self, assigned: dict[W, list[tuple[T, int]]], split: list[T]) -> None:
-        """Assign tasks that ask for nothing, until none waits or there is no room."""
+    def _assign(self, assigned: dict[W, list[tuple[T, int]]], split: list[T], is_one: bool = False) -> bool:
+        """Assign tasks that ask for nothing, until none waits or there is no room; or the next one. Return whether no
+        range holds up those behind it.
+        """
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None
@@ -279,10 +287,10 @@ class Placement(Generic[W, T]):
                 expected_us = round(mean * rows)
                 if expected_us > RANGE_MOST_US:
                     split.append(ready)  # what waits behind it comes when its rows have
-                    break
+                    return False
                 if loads.room_in_next() < rows:  # in a moment
                     self._queue.put_back(ready)
-                    break
+                    return False
                 worker = take(expected_us, rows)
             else:
                 expected_us, near = mean_us, ready.near_worker
@@ -291,8 +299,9 @@ class Placement(Generic[W, T]):
             if tasks is None:
                 tasks = assigned[worker] = []
             tasks.append((ready, expected_us))
-            if not loads.with_room:
+            if is_one or not loads.with_room:
                 break
+        return True
 
     def _assign_far(self, assigned: dict[W, list[tuple[T, int]]]) -> None:
         """Assign tasks of a map to workers that have no room for others. So many wait on that workers which are done

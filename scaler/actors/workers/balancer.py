@@ -7,9 +7,10 @@ proxies. It runs last: it asks for decisions once per turn, after all mail of al
 Recalled tasks wait here like retries. A task that only one worker may run goes there in any case, whether there is room
 or not; the policy only counts it.
 
-When it fails it loses everything: all tasks and workers report again, and the new balancer learns durations again. An
-assignment that is on its way at that moment may reach its worker after the task has reported "ready" again; then the
-task stops the older run. So a task may start twice then, but it ends once.
+When it fails it loses everything: all tasks and workers report again, and the new balancer learns durations again. What
+tasks have reported before is still in its mailbox and does not count. An assignment that is on its way to its worker at
+that moment may come there after the task has reported "ready" again; then the task stops the older run. So a task may
+start twice then, but it ends once.
 
 Must never: decide anything.
 """
@@ -23,6 +24,7 @@ from scaler.actors.insight.explanations import explain, in_the_queue, of_low_pri
 from scaler.actors.messages.monitor import ReportBacklog
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
+    AllAsked,
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
@@ -83,9 +85,23 @@ class Balancer(Actor):
         self._timer: Timer | None = None
         self._look_at = math.inf
         """when the timer fires"""
+        self._asked: int | None = None
+        """until older mail has been read: the number with which all were asked to report"""
 
     def on_start(self) -> None:
-        self._acceptor.send(BalancerRestarted(self._next_attempt()))
+        self._ask_all()
+
+    def _ask_all(self) -> None:
+        self._asked = self._next_attempt()
+        self.actor_ref.send(AllAsked(self._asked))
+        self._acceptor.send(BalancerRestarted(self._asked))
+
+    @handles(AllAsked)
+    def _all_asked(self, asked: AllAsked) -> None:
+        """Drop what tasks had reported before they were asked: they report it again."""
+        if asked.attempt == self._asked:
+            self._asked = None
+            self._ready, self._constrained, self._pinned = [], [], {}
 
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
@@ -129,10 +145,9 @@ class Balancer(Actor):
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
         """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
-        self._ready, self._constrained = [], []
-        self._pinned, self._names, self._by_name = {}, {}, {}
+        self._names, self._by_name = {}, {}
         self._policy.forget()
-        self._acceptor.send(BalancerRestarted(self._next_attempt()))
+        self._ask_all()
 
     @handles(LoadFreed)
     def _load_freed(self, freed: LoadFreed) -> None:
@@ -160,7 +175,7 @@ class Balancer(Actor):
         self._will_place = True
 
     def on_turn_end(self) -> None:
-        if self._will_place:
+        if self._will_place and self._asked is None:
             self._will_place = False
             self._place()
 
@@ -193,6 +208,8 @@ class Balancer(Actor):
                 worker.send(AssignTasks([(ready, 0)], None))
 
     def _hand_over(self) -> None:
+        if self._asked is not None:
+            return
         if self._ready:
             ready, self._ready = self._ready, []
             self._policy.ready(ready)

@@ -13,10 +13,11 @@ from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.placement import ORDERS
+from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FAIR, FIFO
 from tests.support.configs import scheduler_config
-from tests.support.ready import SHORT, Task, task
+from tests.support.ready import SHORT, Task, of_map, task
 
 GPU, TWO, THERE = Needs((("gpu", 1),)), Needs((("gpu", 2),)), Needs((("gpu", 0),))
 NOWHERE = Needs((("tpu", 1),))
@@ -453,3 +454,34 @@ def test_when_each_has_something_greater_than_the_other_the_one_whose_turn_it_is
     one = kind_of("one", task("a", 1, 0), task("b", 2, 5))
     two = kind_of("two", task("c", 2, 0), task("d", 1, 5))
     assert len(set(play(turns, [one, two], 4))) == 4
+
+
+def test_ranges_beside_tasks_that_ask_for_something_are_placed_and_split_as_elsewhere(scene: Scene) -> None:
+    scene.node("plain", 1, queue_size=10)
+    scene.node("big", 1, gpu=1)
+    scene.policy.leave("big0")
+    scene.policy.freed("plain0", 0, 0, {SHORT: (2, 1)})
+    scene.constrained(GPU, task("gpu"))  # it waits for a node
+    scene.policy.ready([of_map("first", rows=7), of_map("wide", rows=7), task("behind")])
+    assert scene.placed() == {"first": "plain0"}, "no worker's queue has room for seven more rows"
+    assert scene.placed() == {}
+    scene.policy.freed("plain0", 7, 14, {})
+    assert scene.placed() == {"wide": "plain0", "behind": "plain0"}
+    scene.policy.freed("plain0", 8, 16, {})
+    long = of_map("long", rows=7, function_id=ObjectId(b"l" * 16))
+    scene.policy.ready([long, task("behind")])
+    decisions = scene.decide()
+    assert (decisions.split, decisions.assigned) == ([long], {})
+
+
+def test_a_range_that_does_not_fit_is_not_overtaken_again_and_again_by_tasks_that_ask_for_little() -> None:
+    scene = Scene(FIFO)
+    scene.node("big", 1, queue_size=10, gpu=1)
+    scene.policy.freed("big0", 0, 0, {SHORT: (2, 1)})
+    scene.policy.ready([of_map(number, rows=8) for number in range(2)])
+    scene.constrained(THERE, *map(task, "abcdefgh"))
+    assert scene.placed() == {0: "big0", "a": "big0"}
+    for _ in range(3):
+        assert scene.placed() == {}, "the other range has its turn, and waits for room"
+    scene.policy.freed("big0", 8, 16, {})
+    assert scene.placed() == {1: "big0", "b": "big0"}

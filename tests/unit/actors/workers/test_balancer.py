@@ -265,6 +265,19 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
 
 
+def test_what_tasks_said_before_it_asked_them_does_not_count(scene: Scene) -> None:
+    spec = Task(TaskId(bytes([1]) * 16), SHORT, b"", b"")
+    earlier = TaskReady(scene.task(1), spec, 1, goes_first=False, account=0)
+    pinned = ConstrainedTaskReady(TaskReady(scene.task(2), spec, 1, False, None, 0), Needs(worker=""))
+    scene.bench.tell(scene.balancer, earlier, WorkerFailed(scene.worker_ref), earlier, pinned)
+    scene.withdraw(1)
+    assert scene.said() == [TaskNotWaiting()]
+    scene.join(queue_size=10)
+    assert scene.placed() == []
+    scene.ready(1, attempt=3)
+    assert scene.placed() == [1]
+
+
 # Any policy
 
 

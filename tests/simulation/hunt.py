@@ -16,7 +16,7 @@ from tests.simulation.mutants_rows import OPEN_ROWS, ROWS
 from tests.simulation.story import Story
 
 SEEDS_MOST = 500
-FRESH_MOST = 24
+FRESH_MOST = 500
 """of a kind that only fresh seeds have"""
 
 

@@ -318,6 +318,34 @@ TWICE = Kind(
 )
 """What an agent has that is away for long begins elsewhere."""
 
+ROWS = Kind(
+    "rows",
+    (
+        *("map_rows", "map_rows", "map_rows", "map_rows", "map_nested", "map_nested", "cancel_map", "cancel_map"),
+        *("submit", "kill_busy", "kill_busy", "kill_busy", "kill_processor", "program_joins", "agent_joins"),
+        "agent_drains",
+    ),
+    crash_limits=(1, 2),
+    pauses=(0.0, 0.05, 0.3, 2.0),
+    seconds=(0.02, 0.3, 2.0, 6.0),
+    resisting=0.0,
+    cancel_seconds=HEEDED_SECONDS,
+)
+"""Maps whose rows nest, raise, are cancelled and die with their processors, while all hear each other."""
+
+RESUMED = Kind(
+    "resumed",
+    (
+        *("map_rows", "map_rows", "map_rows", "map_rows", "map_nested", "cancel_map", "submit", "kill_busy"),
+        *("spoil_program", "spoil_program", "garble_program", "reset", "reset", "half_reset", "pause_agent", "hole"),
+        *("restart_scheduler", "pause_program", "kill_agent", "agent_joins"),
+    ),
+    pauses=(0.0, 0.05, 0.3, 2.0),
+    seconds=(0.02, 0.3, 2.0, 6.0),
+    resisting=0.0,
+)
+"""Such maps, while sessions go on after cuts, begin anew, or lose their scheduler."""
+
 OF_24 = {
     5: ONCE,
     17: OPTIONS,
@@ -332,6 +360,8 @@ OF_24 = {
     3: ORDERLY,
     15: STEADY,
     19: TWICE,
+    21: ROWS,
+    6: RESUMED,
 }
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import scaler.actors.sessions.client_session
-import scaler.client.ranges
+import scaler.client.map_run
 import scaler.executors.processes.slot.processors
 import scaler.executors.processes.slot.slot
 from scaler.actors.messages.tasks import TaskSplit
@@ -25,7 +25,7 @@ from scaler.executors.processes.messages import ProcessorDown, TaskBlocks
 from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.slot import Slot
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.rows import calls_of, results_of
+from scaler.wire.messages.rows import calls_of, unpack
 from scaler.wire.messages.worker import RunSplit
 from tests.simulation.mutants import Mutant
 
@@ -93,12 +93,7 @@ def _rows_forget_that_they_are_cancelled() -> Patches:
 
 
 def _results_are_in_another_order() -> Patches:
-    def swapped(result: Any) -> Any:
-        rows = results_of(result)
-        payloads = [row.payload for row in reversed(rows)]
-        return [replace(row, payload=payload) for row, payload in zip(rows, payloads, strict=True)]
-
-    return patch.object(scaler.client.ranges, "results_of", swapped)
+    return patch.object(scaler.client.map_run, "unpack", lambda payload, rows: unpack(payload, rows)[::-1])
 
 
 def _a_row_that_waits_keeps_the_rest() -> Patches:
@@ -148,17 +143,26 @@ ROWS = (
     Mutant("row-places", "a range is counted as one place at a worker", _a_range_is_one_place),
 )
 
+KINDS = ("rows", "resumed")
+
 OPEN_ROWS = (
-    Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before),
+    Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before, KINDS),
     Mutant(
-        "in-part", "a range that is said again begins, though rows of it are known", _what_is_known_in_part_begins_again
+        "in-part",
+        "a range that is said again begins, though rows of it are known",
+        _what_is_known_in_part_begins_again,
+        KINDS,
     ),
-    Mutant("cancel-rows", "the cancel of a range ends its first row only", _a_cancel_is_of_the_first_row),
-    Mutant("cancel-split", "rows do not hear that their range was cancelled", _rows_forget_that_they_are_cancelled),
-    Mutant("row-order", "the results of the rows of a range are in another order", _results_are_in_another_order),
-    Mutant("blocked-row", "a row that waits keeps the rest of its range", _a_row_that_waits_keeps_the_rest),
-    Mutant("unheard-split", "the scheduler does not hear that a range was split", _a_split_is_not_heard),
-    Mutant("row-attempts", "a split gives rows other attempts than their range had", _a_split_begins_anew),
-    Mutant("statuses", "a row that has failed counts as one that has not", _failed_rows_succeed),
+    Mutant("cancel-rows", "the cancel of a range ends its first row only", _a_cancel_is_of_the_first_row, KINDS),
+    Mutant(
+        "cancel-split", "rows do not hear that their range was cancelled", _rows_forget_that_they_are_cancelled, KINDS
+    ),
+    Mutant(
+        "row-order", "the results of the rows of a range are in another order", _results_are_in_another_order, KINDS
+    ),
+    Mutant("blocked-row", "a row that waits keeps the rest of its range", _a_row_that_waits_keeps_the_rest, KINDS),
+    Mutant("unheard-split", "the scheduler does not hear that a range was split", _a_split_is_not_heard, KINDS),
+    Mutant("row-attempts", "a split gives rows other attempts than their range had", _a_split_begins_anew, KINDS),
+    Mutant("statuses", "a row that has failed counts as one that has not", _failed_rows_succeed, KINDS),
 )
 """Those of which it is not known that 500 seeds find them: only looked for by name."""

@@ -79,6 +79,8 @@ class Record:
     """when a task was cancelled"""
     canceled_runs: set[tuple[str, int]] = field(default_factory=set)
     """task and number of a run that was interrupted"""
+    unwanted: set[tuple[bytes, int]] = field(default_factory=set)
+    """id and number of runs that their agent had been told to cancel before they began"""
     waiting: dict[str, tuple[Script, float]] = field(default_factory=dict)
     """what has not begun yet, and when it was submitted, where nothing is ever lost"""
     disturbed_until: float = 0.0
@@ -144,6 +146,8 @@ class Record:
             ViolationError: if there was one before, and nothing was lost between their orders, or there must be one.
         """
         self.keys[task_id] = script.key
+        if (task_id, attempt) in self.unwanted:
+            raise ViolationError(f"task {script.key} begins on {processor}, which has heard that nobody wants it")
         starts = self.starts.setdefault(script.key, [])
         if self.is_orderly:
             self._check_order(script)

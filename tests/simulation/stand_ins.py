@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import chain
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +26,11 @@ import scaler.process.shell
 from scaler import task_context
 from scaler.actors.policy import placement
 from scaler.client.map_run import MapRun
+from scaler.executors.processes.slot.slot import Slot
+from scaler.executors.task_queue import run_of
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.rows import row_ids
+from scaler.wire.messages.worker import RunCancel
 from tests.simulation.loop import LoopModel, PipeEnd, PollModel
 from tests.simulation.network import Network, TransportModel
 from tests.simulation.users import WatchedFuture
@@ -90,8 +97,23 @@ def installed(world: World, network: Network) -> Iterator[None]:
         stack.enter_context(patch.object(MapRun, "_rows_now", _rows_now))
         if world.seed % 3:  # else ranges of long tasks are split before they are assigned
             stack.enter_context(patch.object(placement, "RANGE_MOST_US", inf))
+        stack.enter_context(_cancels_noted(party))
         stack.enter_context(_errors_logged(world))
         yield
+
+
+def _cancels_noted(party: Callable[[], Any]) -> AbstractContextManager[Any]:
+    """Note which runs must not begin any more: what a slot still has when it hears that nobody wants it."""
+    cancel = Slot.handlers[Batch[RunCancel]]
+
+    def note(slot: Slot, cancels: Batch[RunCancel]) -> None:
+        unwanted = set(map(run_of, cancels))
+        for task in (*slot._queue, *chain.from_iterable(processor.tasks() for processor in slot._processors)):
+            if run_of(task) in unwanted:
+                party().record.unwanted.update((row, task.attempt) for row in row_ids(task.task_id, task.rows))
+        cancel(slot, cancels)
+
+    return patch.dict(Slot.handlers, {Batch[RunCancel]: note})
 
 
 class _ErrorLog(logging.Handler):

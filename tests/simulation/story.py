@@ -225,6 +225,24 @@ class Story:
         scripts = [self.script() for _ in range(self.random.randint(1, 8))]
         self._have(lambda user: user.map(scripts))
 
+    def map_rows(self) -> None:
+        scripts, is_tolerant = [self.script() for _ in range(self.random.randint(4, 20))], self.random.random() < 0.7
+        self._have(lambda user: user.map(scripts, is_tolerant))
+
+    def map_nested(self) -> None:
+        """A map, some of whose rows wait for tasks of their own."""
+        scripts = [self.script() for _ in range(self.random.randint(2, 8))]
+        for place in range(0, len(scripts), 3):
+            scripts[place] = self.script(kind=NEST, children=(self.script(),), resists=False)
+        self._have(lambda user: user.map(scripts, is_tolerant=True))
+
+    def cancel_map(self) -> None:
+        """A user interrupts a map, soon after it has begun or later."""
+        if self.random.random() < 0.5:
+            self.map_rows()
+            self.world.run(self.random.choice((0.01, 0.1, 0.5)))
+        self._have(lambda user: [mapped.cancel() for mapped in user.maps[-1:] if not mapped.is_over])
+
     def map_many(self) -> None:
         scripts = [self.script(kind=VALUE, size=0) for _ in range(self.random.randint(20, 150))]
         if self.random.random() < 0.3:

@@ -324,10 +324,10 @@ class User:
             calls.append(call)
         return calls
 
-    def map(self, scripts: Sequence[Script]) -> None:
+    def map(self, scripts: Sequence[Script], is_tolerant: bool = False) -> None:
         for script in scripts:
             self.record.owners[script.key] = self.name
-        mapped = Mapped(self, scripts)
+        mapped = Mapped(self, scripts, is_tolerant)
         self.maps.append(mapped)
         self.unread.append(mapped)
 
@@ -356,7 +356,8 @@ class User:
 
     def look(self) -> None:
         for each in list(self.unread):
-            each.look(self.is_at_end)
+            if not each.is_over:
+                each.look(self.is_at_end)
             if each.is_over:
                 self.unread.remove(each)
 
@@ -395,17 +396,23 @@ class User:
 
 
 class Mapped:
-    """A call of `map`, without the thread that would wait in it."""
+    """A call of `map`, without the thread that would wait in it.
+
+    Args:
+        is_tolerant: whether the exception of a row is its result.
+    """
 
     is_lazy = False
 
-    def __init__(self, user: User, scripts: Sequence[Script]) -> None:
+    def __init__(self, user: User, scripts: Sequence[Script], is_tolerant: bool) -> None:
         core = user.core
         self._expected = [_expected(script, ()) for script in scripts]
         self._keys = [script.key for script in scripts]
         self._user = user
         function = core.functions.get(work)
-        self._run = MapRun(function, core.terms(core.options), core.serializer, core.link)
+        self._scripts, self._is_tolerant = scripts, is_tolerant
+        terms = core.terms(core.options)
+        self._run = MapRun(function, terms, core.serializer, core.link, return_exceptions=is_tolerant)
         self.is_over = False
         self._run._submit_all([(script,) for script in scripts])
 
@@ -414,22 +421,45 @@ class Mapped:
         try:
             run._collect()
         except ValueError:
-            self._end(ValueError in self._expected, "raised")
-            user = self._user
-            user.record.canceled.update(dict.fromkeys(self._keys, user.party.world.now))
-            user.link.abandon(run)
+            is_right = ValueError in self._expected or not self._user.record.excused.isdisjoint(self._keys)
+            self._end(is_right, "raised")
+            self._give_up()
         except (ProcessorDiedError, WorkerDiedError, NoWorkerError) as error:
             record, is_refused = self._user.record, isinstance(error, NoWorkerError)
             item = ITEM.search(str(error))
             was_hit = item is not None and record.hits[self._keys[int(item[1])]] >= record.crash_limit
             self._end(record.may_refuse if is_refused else was_hit, repr(error))
-            record.canceled.update(dict.fromkeys(self._keys, self._user.party.world.now))
-            self._user.link.abandon(run)
+            self._give_up()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is wrong
             self._end(self._user.is_leaving, repr(error))
         else:
             if run._done == len(self._expected):
+                if self._is_tolerant:
+                    run._results = list(map(self._checked, self._scripts, run._results, self._expected))
                 self._end(run._results == self._expected, f"returned {run._results!r:.80}")
+
+    def _checked(self, script: Script, result: Any, expected: Any) -> Any:
+        """Return the result of a row, and what is expected if it has failed as it may."""
+        record, key = self._user.record, script.key
+        if isinstance(result, (ProcessorDiedError, WorkerDiedError)):
+            record.excuse(key, (), result)
+        elif isinstance(result, MissingObjects):
+            record.excuse_unread(key, self._user.name, result)
+        elif isinstance(result, NoWorkerError):
+            record.excuse_refused(key, False, result)
+        elif not isinstance(result, ValueError) or (expected is not ValueError and key not in record.excused):
+            return result
+        return expected
+
+    def cancel(self) -> None:
+        """Interrupt it: nobody wants its rows any more."""
+        self._give_up()
+        self.is_over = True
+
+    def _give_up(self) -> None:
+        user = self._user
+        user.record.canceled.update(dict.fromkeys(self._keys, user.party.world.now))
+        self._run._end()
 
     def _end(self, is_right: bool, how: str) -> None:
         self.is_over = True

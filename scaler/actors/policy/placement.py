@@ -254,12 +254,12 @@ class Placement(Generic[W, T]):
                     turns.had(resource_class)
                 continue
             ready = resource_class.queue.first()
-            worker = None
-            if ready is not None:
-                spec = ready.spec
-                expected_us = round(self._durations.expected_us(spec.function_id) * (spec.rows or 1))
-                worker = self._constrained.assign(resource_class, ready, expected_us)
-            if ready is None or worker is None:
+            if ready is None:
+                classes.remove(resource_class)
+                continue
+            expected_us = round(self._durations.expected_us(ready.spec.function_id) * (ready.spec.rows or 1))
+            worker = self._constrained.assign(resource_class, ready, expected_us)
+            if worker is None:
                 classes.remove(resource_class)
                 continue
             next(resource_class.queue.drain(self._durations.expected_us))

@@ -21,12 +21,13 @@ from scaler.jobs import schema
 from scaler.jobs.schema import RecordError
 from scaler.jobs.values import (
     IN_DATABASE_BYTES,
+    Arguments,
     Frames,
+    Packed,
     Row,
     ValueFiles,
     pack_sizes,
     take,
-    unpack_rows,
     unpack_sizes,
 )
 
@@ -102,11 +103,18 @@ class Range(NamedTuple):
 
 
 class Result(NamedTuple):
-    """How a row has ended. `status` is a `TaskStatus`; 0: well."""
+    """How a row has ended, or how several neighbours have, if all of them have ended well."""
 
     row: int
+    """the first one"""
     status: int
+    """a `TaskStatus`; 0: well"""
     frames: Frames
+    """of several rows: one frame, in which theirs are packed"""
+    n_rows: int = 1
+
+
+COLUMNS = "row, count, status, sizes, value"
 
 
 @dataclass(frozen=True)
@@ -274,20 +282,20 @@ class JobRecord:
         self.marked: set[int] = set(struct.unpack(f"<{len(block) // 8}Q", block))
 
     def add_results(self, results: Sequence[Result]) -> int:
-        """Keep how rows have ended. Return how many of them had not ended before."""
+        """Keep how rows have ended. Return how many of these had not ended before."""
         execute, before = self._connection.execute, self._connection.total_changes
-        lines: list[tuple[int, int, bytes | None, bytes | None]] = []
-        for row, status, frames in results:
-            if len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:
-                lines.append((row, status, None, frames[0]))
+        lines: list[tuple[int, int, int, bytes | None, bytes | None]] = []
+        for row, status, frames, count in results:
+            if count > 1 or (len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES):
+                lines.append((row, count, status, None, frames[0]))
             elif not execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():  # else its file is there
-                lines.append((row, status, *self._place(f"row-{row}", frames)))
-        self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?)", lines)
+                lines.append((row, 1, status, *self._place(f"row-{row}", frames)))
+        self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", lines)
         n_added = self._connection.total_changes - before
         added: dict[int, list[int]] = {}
-        for row, status, _, _ in lines:
+        for row, count, status, _, _ in lines:
             first = self._firsts[bisect_right(self._firsts, row) - 1]
-            added.setdefault(first, [0, 0])[bool(status)] += 1
+            added.setdefault(first, [0, 0])[bool(status)] += count
         for first, (done, failed) in added.items():
             if n_added < len(lines):  # some were there: count anew
                 known, ended = self.ranges[first], self.ended_rows(first)
@@ -297,7 +305,8 @@ class JobRecord:
         if n_added:
             self._note_change()
         if self.marked:
-            self.marked.difference_update(each.row for each in results)
+            for each in results:
+                self.marked.difference_update(range(each.row, each.row + each.n_rows))
             self._keep_marks()
         return n_added
 
@@ -365,47 +374,60 @@ class JobRecord:
         """Return which functions and values are there."""
         return {row[0] for row in self._connection.execute("SELECT id FROM objects")}
 
-    def rows_of(self, first: int) -> list[Row]:
+    def rows_of(self, first: int) -> Arguments:
         """Return the arguments of the rows of a range."""
         found = self._connection.execute("SELECT sizes, value FROM ranges WHERE first = ?", (first,)).fetchone()
         (block,) = self._take(f"rows-{first}", *found)
-        return unpack_rows(block, self.ranges[first].n_rows)
+        return Arguments(block, self.ranges[first].n_rows)
 
     def ended_rows(self, first: int) -> bytearray:
         """Return for each row of a range whether it has ended, and how."""
         states = bytearray(self.ranges[first].n_rows)
-        found = "SELECT row, status FROM results WHERE row >= ? AND row < ?"
-        for row, status in self._connection.execute(found, (first, first + len(states))):
-            states[row - first] = FAILED if status else ENDED_WELL
+        found = "SELECT row, count, status FROM results WHERE row >= ? AND row < ?"
+        for row, count, status in self._connection.execute(found, (first, first + len(states))):
+            states[row - first : row - first + count] = bytes((FAILED if status else ENDED_WELL,)) * count
         return states
 
     def results(self, first: int, count: int, most_bytes: int) -> list[Result]:
         """Return how rows from `first` on have ended, those that have; at least one of them, and no more than so many
-        rows and bytes.
+        rows, nor many more bytes.
         """
-        query = "SELECT row, status, sizes, value FROM results WHERE row >= ? AND row < ? ORDER BY row"
-        return list(self._read_results(self._connection.execute(query, (first, first + count)), most_bytes))
+        query = (
+            f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
+            "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
+            "ORDER BY row"
+        )
+        end = first + count
+        found = self._connection.execute(query, {"first": first, "end": end})
+        return list(self._read_results(found, most_bytes, first, end))
 
-    def results_of(self, rows: Iterable[int], most_bytes: int) -> list[Result]:
-        """Return how these rows have ended, in this order; the first ones if they are too many bytes."""
-        query = "SELECT row, status, sizes, value FROM results WHERE row = ?"
-        each = (found for row in rows for found in self._connection.execute(query, (row,)))
-        return list(self._read_results(each, most_bytes))
+    def results_of(self, rows: Sequence[int], most_bytes: int) -> list[Result]:
+        """Return how these rows have ended, neighbours together; the first ones if they are too many bytes."""
+        found: list[Result] = []
+        n_read = at = 0
+        while at < len(rows) and n_read < most_bytes:
+            end = at + 1
+            while end < len(rows) and rows[end] == rows[end - 1] + 1:
+                end += 1
+            some = self.results(rows[at], end - at, most_bytes - n_read)
+            n_read += n_bytes(some)
+            found += some
+            at = end
+        return found
 
     def failures(self, first: int = 0, most: int = 1000) -> list[Result]:
         """Return the failed rows from `first` on."""
-        query = "SELECT row, status, sizes, value FROM results WHERE status != 0 AND row >= ? ORDER BY row LIMIT ?"
+        query = f"SELECT {COLUMNS} FROM results WHERE status != 0 AND row >= ? ORDER BY row LIMIT ?"  # noqa: S608
         return list(self._read_results(self._connection.execute(query, (first, most)), 2**62))
 
     def arguments_of(self, row: int) -> Row:
         """Return the arguments of one row."""
         first = self._firsts[bisect_right(self._firsts, row) - 1]
-        found: Row = self.rows_of(first)[row - first]
-        return found
+        return self.rows_of(first).one(row - first)
 
     def _read_first_failures(self) -> list[Result]:
         """Return some of the rows that have failed: the first ones. No range without any is looked into."""
-        query = "SELECT row, status, sizes, value FROM results WHERE row >= ? AND row < ? AND status != 0 ORDER BY row"
+        query = f"SELECT {COLUMNS} FROM results WHERE row >= ? AND row < ? AND status != 0 ORDER BY row"  # noqa: S608
         found: list[Result] = []
         for each in self.ranges.values() if self.failed else ():
             if each.failed and len(found) < FAILURES_SHOWN:
@@ -413,13 +435,24 @@ class JobRecord:
                 found += self._read_results(rows, 2**62)
         return found[:FAILURES_SHOWN]
 
-    def _read_results(self, found: Iterable[tuple[int, int, Any, Any]], most: int) -> Iterator[Result]:
-        n_bytes = 0
-        for row, status, sizes, value in found:
+    def _read_results(
+        self, found: Iterable[tuple[int, int, int, Any, Any]], most_bytes: int, first: int = 0, end: int = 2**62
+    ) -> Iterator[Result]:
+        """Go through what was found, as far as it is of the rows from `first` to `end`."""
+        n_read = 0
+        for row, count, status, sizes, value in found:
+            begin, stop = max(row, first), min(row + count, end)
+            if begin >= stop:
+                continue
             frames: Frames = (value,) if sizes is None else self._take(f"row-{row}", sizes, value)
-            yield Result(row, status, frames)
-            n_bytes += sum(len(frame) for frame in frames)
-            if n_bytes >= most:
+            if stop - begin < count:
+                packed = Packed(value, count)
+                at = begin - row
+                frames = (packed.one(at) if stop - begin == 1 else packed.cut(at, stop - row),)
+            result = Result(begin, status, frames, stop - begin)
+            yield result
+            n_read += n_bytes((result,))
+            if n_read >= most_bytes:
                 return
 
     def _take(self, name: str, sizes: bytes, value: bytes | None) -> Frames:

@@ -11,8 +11,8 @@ from pathlib import Path
 APPLICATION_ID = 0x53434A42
 """In the header of each record, so that `file` and others know whose it is: `SCJB`."""
 
-VERSION = 1
-"""Raised by each change of the tables. A record of a later version is refused."""
+VERSION = 2
+"""Raised by each change of the tables. A record of another version is refused."""
 
 CHECKPOINT_PAGES = 4000
 """So long may the write-ahead log become before its pages move to their place: 16 MiB."""
@@ -25,7 +25,7 @@ CREATE TABLE job (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, value BLOB);
 CREATE TABLE ranges (first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, value BLOB);
 CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER);
-CREATE TABLE results (row INTEGER PRIMARY KEY, status INTEGER, sizes BLOB, value BLOB);
+CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, status INTEGER, sizes BLOB, value BLOB);
 """
 
 
@@ -80,9 +80,10 @@ def _checked(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
             raise RecordError(f"{file} is no record of a job")
-        if version > VERSION:
+        if version != VERSION:
+            which = "a later" if version > VERSION else "an earlier"
             raise RecordError(
-                f"{file} was written by a later version of Scaler (its tables have version {version}, and this one "
+                f"{file} was written by {which} version of Scaler (its tables have version {version}, and this one "
                 f"knows {VERSION}): read it with that version"
             )
     except BaseException:  # raised again

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,27 +30,99 @@ class Row(NamedTuple):
     object_ids: bytes = b""
     frames: Frames = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has nothing but its payload."""
+        return not (self.object_ids or self.frames)
 
-def pack_rows(rows: Sequence[Row]) -> bytes:
-    """Return the arguments of rows as one block: sizes of all, then all bytes."""
+
+def pack(blocks: Sequence[bytes]) -> bytes:
+    """Return blocks as they lie in a record, and as rows travel together: the length of each, then all bytes."""
+    return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
+
+
+class Packed:
+    """Blocks that were packed, of which some are cut out.
+
+    Raises:
+        ValueError: if these are not so many blocks.
+    """
+
+    def __init__(self, packed: Any, count: int) -> None:
+        self._view = memoryview(packed)
+        if len(self._view) < 4 * count:
+            raise ValueError(f"{len(self._view)} bytes are not {count} blocks")
+        self._ends = list(accumulate(struct.unpack_from(f"<{count}I", self._view), initial=4 * count))
+        if self._ends[-1] != len(self._view):
+            raise ValueError(f"{count} blocks have {len(self._view)} bytes and say {self._ends[-1]}")
+
+    def one(self, at: int) -> bytes:
+        """Return one block."""
+        return bytes(self._view[self._ends[at] : self._ends[at + 1]])
+
+    def cut(self, at: int, end: int) -> bytes:
+        """Return some of the blocks, packed."""
+        return b"".join((self._view[4 * at : 4 * end], self._view[self._ends[at] : self._ends[end]]))
+
+    def fitting(self, at: int, most: int, most_bytes: int) -> int:
+        """Return how many blocks from this one on have no more bytes: at least one, unless there is none."""
+        n_fitting = bisect_right(self._ends, self._ends[at] + most_bytes) - 1 - at
+        return min(most, max(1, n_fitting), len(self._ends) - 1 - at)
+
+
+_PLAIN, _SPECIAL = b"\0", b"\1"
+
+
+def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
+    """Return the arguments of rows as one block. `bytes`: a row that has nothing but its payload."""
+    plain = [
+        each if isinstance(each, bytes) else each.payload for each in rows if isinstance(each, bytes) or each.is_plain
+    ]
+    if len(plain) == len(rows):
+        return _PLAIN + pack(plain)
     heads: list[bytes] = []
     bodies: list[Any] = []
-    for payload, object_ids, frames in rows:
+    for payload, object_ids, frames in (Row(each) if isinstance(each, bytes) else each for each in rows):
         heads.append(_ROW.pack(len(payload), len(object_ids), len(frames)))
         heads.append(pack_sizes(frames))
         bodies += (payload, object_ids, *frames)
-    return b"".join((*heads, *bodies))
+    return b"".join((_SPECIAL, *heads, *bodies))
 
 
-def unpack_rows(block: Any, count: int) -> list[Row]:
-    """Return the rows of a block.
+class Arguments:
+    """The arguments of the rows of a range.
+
+    Args:
+        block: from `pack_rows`.
 
     Raises:
         ValueError: if it is no block of so many rows.
     """
-    view = memoryview(block)
+
+    def __init__(self, block: Any, count: int) -> None:
+        view = memoryview(block)
+        self.count = count
+        is_plain = view[:1] == _PLAIN
+        self._packed = Packed(view[1:], count) if is_plain else None
+        self._rows = [] if is_plain else _unpack_special(view, count)
+
+    def one(self, at: int) -> Row:
+        """Return those of one row."""
+        return self._rows[at] if self._packed is None else Row(self._packed.one(at))
+
+    def fitting(self, at: int, most: int, most_bytes: int) -> int:
+        """Return how many rows from this one on may travel together: those that bring nothing but few bytes."""
+        return 1 if self._packed is None else self._packed.fitting(at, most, most_bytes)
+
+    def cut(self, at: int, end: int) -> bytes:
+        """Return those of rows that travel together."""
+        assert self._packed is not None
+        return self._packed.cut(at, end)
+
+
+def _unpack_special(view: memoryview, count: int) -> list[Row]:
     heads: list[tuple[int, int, tuple[int, ...]]] = []
-    at = 0
+    at = 1
     try:
         for _ in range(count):
             n_payload, n_ids, n_frames = _ROW.unpack_from(view, at)
@@ -56,7 +130,7 @@ def unpack_rows(block: Any, count: int) -> list[Row]:
             heads.append((n_payload, n_ids, struct.unpack_from(f"<{n_frames}Q", view, at)))
             at += 8 * n_frames
     except struct.error:
-        raise ValueError(f"not a block of {count} rows") from None
+        raise ValueError(f"{len(view)} bytes are not a block of {count} rows") from None
     rows: list[Row] = []
     for n_payload, n_ids, sizes in heads:
         frames = tuple(take(view, at + n_payload + n_ids, sizes))

@@ -19,7 +19,7 @@ import psutil
 from scaler import Client, Scheduler
 from scaler.cluster.cluster import Cluster
 
-CASES = (0.0, 20_000), (0.001, 4_000), (0.01, 600)
+CASES = (0.0, 100_000), (0.001, 4_000), (0.01, 600)
 """seconds of a row, how many there are"""
 TIMES = 3
 

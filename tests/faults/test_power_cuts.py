@@ -46,7 +46,9 @@ def cut_at(deeds: list[Deed], seed: int, work: Path) -> tuple[set[str], JobFolde
 def check(record: JobRecord, marks: set[str]) -> None:
     """Compare a record with what was acknowledged."""
     assert record.problems() == []
-    found = {each.row: each for each in record.results(0, record.rows, 2**40)}
+    found: dict[int, Result] = {}
+    for each in record.results(0, record.rows, 2**40):
+        found |= {row: record.results(row, 1, 1)[0] for row in range(each.row, each.row + each.n_rows)}
     for row, result in found.items():
         assert result in (result_of(row), result_of(row, is_again=True)), f"row {row} has another result"
     for row in range(N_RANGES * RANGE):
@@ -54,7 +56,8 @@ def check(record: JobRecord, marks: set[str]) -> None:
         may_be_retried = result_of(row).status and row < RANGE * N_RANGES // 2
         assert row in found or may_be_retried or not is_kept, f"the result of row {row} was acknowledged and is gone"
     for first in (int(mark.split()[1]) for mark in marks if mark.startswith("range")):
-        assert record.rows_of(first) == [row_of(row) for row in range(first, first + RANGE)]
+        arguments = record.rows_of(first)
+        assert [arguments.one(at) for at in range(RANGE)] == [row_of(row) for row in range(first, first + RANGE)]
     assert record.is_sealed or "seal" not in marks
     assert record.state == DONE or "end" not in marks
 
@@ -65,7 +68,8 @@ def go_on(record: JobRecord) -> None:
     for first in range(record.rows, N_RANGES * RANGE, RANGE):
         record.add_range(first, RANGE, b"", pack_rows([row_of(row) for row in range(first, first + RANGE)]))
     record.reopen_failed()
-    record.add_results([result_of(row, is_again=True) for row in range(record.rows)])
+    ended = b"".join(record.ended_rows(first) for first in record.ranges)
+    record.add_results([result_of(row, is_again=True) for row in range(record.rows) if not ended[row]])
     record.commit()
 
 
@@ -84,7 +88,10 @@ def try_a_cut(deeds: list[Deed], seed: int, work: Path) -> bool:
         record = folder.open(place)
         assert record.problems() == []
         assert record.done == N_RANGES * RANGE
-        assert [each.row for each in record.results(0, record.rows, 2**40)] == list(range(record.rows))
+        rows = [
+            row for each in record.results(0, record.rows, 2**40) for row in range(each.row, each.row + each.n_rows)
+        ]
+        assert rows == list(range(record.rows))
         record.close()
         return True
     finally:

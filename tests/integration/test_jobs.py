@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -54,6 +55,20 @@ def begun(file: str, x: int, seconds: float) -> int:
 def fails_without(file: str, x: int) -> int:
     if not Path(file).exists():
         raise FileNotFoundError(file)
+    return x
+
+
+def stumbles(folder: str, x: int) -> int:
+    tried = Path(folder) / str(x)
+    if x % 40 == 7 and not tried.exists():
+        tried.touch()
+        raise ValueError(x)
+    return x
+
+
+def hangs_at_400(x: int) -> int:
+    if x == 400:
+        threading.Event().wait()
     return x
 
 
@@ -152,6 +167,17 @@ def test_a_map_without_a_name_tolerates_failures_too(client: Client) -> None:
     assert len(results) == 60
     with pytest.raises(TooManyFailuresError, match="21 of "):
         list(tolerant.map_unordered(fails_at_sevens, rows(20_000)))
+
+
+def test_rows_that_travel_together_are_tried_again_and_have_time_limits(client: Client, tmp_path: Path) -> None:
+    items = [(str(tmp_path), x) for x in range(600)]
+    assert client.options(retries=1).map(stumbles, items, job="tried again") == list(range(600))
+    assert len(list(tmp_path.iterdir())) == 600 // 40
+    limited = client.options(timeout=1.0, max_failures=1).map(
+        hangs_at_400, rows(600), job="limited", return_exceptions=True
+    )
+    assert isinstance(limited[400], TimeoutError)
+    assert [x for x in range(600) if limited[x] != x] == [400]
 
 
 def test_large_results_are_kept(client: Client) -> None:
@@ -352,7 +378,8 @@ class Cluster:
             return set()
         connection = sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True)
         try:
-            return {row for (row,) in connection.execute("SELECT row FROM results")}
+            found = connection.execute("SELECT row, count FROM results")
+            return {row for first, count in found for row in range(first, first + count)}
         finally:
             connection.close()
 

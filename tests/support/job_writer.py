@@ -11,11 +11,13 @@ from typing import Any
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DONE, JobTerms, Result
-from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack_rows
+from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack, pack_rows
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 RANGE, N_RANGES = 40, 10
 MARKS = "marks"
+NEIGHBOURS = range(73, 80)
+"""rows whose results come together"""
 
 
 def row_of(number: int) -> Row:
@@ -31,6 +33,11 @@ def result_of(number: int, is_again: bool = False) -> Result:
     return Result(number, 0, (b"%d:" % number + bytes(size),))
 
 
+def together_of(numbers: range) -> Result:
+    """Return how neighbours end whose results come together."""
+    return Result(numbers[0], 0, (pack([result_of(row).frames[0] for row in numbers]),), len(numbers))
+
+
 def main(folder: Path) -> None:
     """Keep a job from its beginning to its end, a group after the other."""
     marks = os.open(folder / MARKS, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -44,10 +51,16 @@ def main(folder: Path) -> None:
     for first in range(0, N_RANGES * RANGE, RANGE):
         block = pack_rows([row_of(row) for row in range(first, first + RANGE)])
         clerk.order(record, lambda f=first, b=block: record.add_range(f, RANGE, b"", b), mark(f"range {first}"))
-        numbers = list(range(max(0, first - RANGE), first))
+        numbers: list[int | range] = [*range(max(0, first - RANGE), first)]
+        if first == NEIGHBOURS.stop:
+            numbers = [row for row in numbers if row not in NEIGHBOURS] + [NEIGHBOURS]
         chance.shuffle(numbers)
         for row in numbers:
-            clerk.order(record, lambda row=row: record.add_results([result_of(row)]), mark(f"row {row}"))
+            if isinstance(row, range):
+                marks_now = "\n".join(f"row {each}" for each in row)
+                clerk.order(record, lambda row=row: record.add_results([together_of(row)]), mark(marks_now))
+            else:
+                clerk.order(record, lambda row=row: record.add_results([result_of(row)]), mark(f"row {row}"))
             if chance.random() < 0.2:
                 clerk.work()
         clerk.work()

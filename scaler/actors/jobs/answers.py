@@ -14,11 +14,9 @@ from scaler.jobs.record import Result
 from scaler.jobs.values import Row, pack_sizes
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
 
-RESULT_HEAD = struct.Struct("<QBI")
-"""Of each result: its row, its status, the number of its frames. Their sizes follow, 8 bytes each."""
-
-
-_WITH_ONE_FRAME = struct.Struct(RESULT_HEAD.format + "Q")
+RESULT_HEAD = struct.Struct("<QIBI")
+"""Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these
+follow, 8 bytes each. Of several rows there is one frame, in which theirs are packed."""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -33,27 +31,23 @@ def refused(request: JobRequest, reason: str, status: JobStatus = JobStatus.REFU
 
 def results_of(request: JobRequest, results: Sequence[Result], first: int) -> JobResponse:
     """Return how rows have ended; none: no further rows end."""
-    return _rows(request, first, ((each.row, each.status, each.frames) for each in results))
+    return _rows(request, first, results)
 
 
 def failures_of(request: JobRequest, found: Sequence[tuple[Result, Row]]) -> JobResponse:
     """Return failed rows: the frame of each failure, and the block of its arguments."""
-    each = ((result.row, result.status, (*result.frames, row.payload)) for result, row in found)
+    each = (Result(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
     return _rows(request, request.first, each)
 
 
-def _rows(request: JobRequest, first: int, rows: Iterable[tuple[int, int, Sequence[Any]]]) -> JobResponse:
+def _rows(request: JobRequest, first: int, results: Iterable[Result]) -> JobResponse:
     heads: list[bytes] = []
     bodies: list[Any] = []
     count = 0
-    for row, status, frames in rows:
-        if len(frames) == 1:  # nearly all have one
-            heads.append(_WITH_ONE_FRAME.pack(row, status, 1, len(frames[0])))
-            bodies.append(frames[0])
-        else:
-            heads += (RESULT_HEAD.pack(row, status, len(frames)), pack_sizes(frames))
-            bodies += frames
-        count += 1
+    for row, status, frames, n_rows in results:
+        heads += (RESULT_HEAD.pack(row, n_rows, status, len(frames)), pack_sizes(frames))
+        bodies += frames
+        count += n_rows
     blob = b"".join(bodies)
     return JobResponse(request.number, JobStatus.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())
 

@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any
 
 from scaler.actors.jobs.answers import failures_of, info_of, refused, results_of, said_max_failures
-from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.jobs.row_sizes import RowSizes, grouped
+from scaler.actors.jobs.open_rows import NextRows, OpenRows
+from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
-from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, Rest, TryAgain
+from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, Rest, TryAgain, WriteNext
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject
 from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
 from scaler.actors.services import Services
@@ -31,12 +31,11 @@ from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
 from scaler.jobs.record import CANCELED, DONE, FAILURES_SHOWN, OPEN, STOPPED, JobRecord, Object, Result, Summary
-from scaler.jobs.values import Row
+from scaler.jobs.values import Arguments, Row
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import JobResponse, JobVerb, Task, TaskResult
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
-from scaler.wire.messages.rows import ROWS_MOST, calls_of, pack
-from scaler.wire.messages.rows import results_of as each_of
+from scaler.wire.messages.rows import PREFIX_BYTES, ROWS_MOST, calls_of
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +47,13 @@ ONCE_PER_WORKER, ONCE_LEAST = 2, 4
 no agent has are not run."""
 
 SAID_AT_ONCE = 256
-"""So many rows are said in one turn."""
+"""So many tasks are made in one turn."""
+
+FIRST_ROWS, FIRST_PER_WORKER = 64, 8
+"""So many rows are said, and for each worker, before it is known how long one takes: each is a task of its own."""
+
+WRITE_SECONDS = 0.05
+"""So long results wait after others are on disk: to have few on disk costs as much as to have many."""
 
 TRY_AGAIN_SECONDS = 2.0
 """How long it waits after the disk has failed."""
@@ -58,8 +63,6 @@ READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 
 REST_SECONDS = 60.0
 """How long a job that is not open stays in memory, with its file, when nobody asks for it."""
-
-PREFIX_BYTES = 8
 
 RETRIES = 2
 """In the amount of `OPEN`: failed rows are to run again."""
@@ -95,12 +98,11 @@ class JobActor(Actor):
         """the rows that were said, and have not ended; of those that travel together, the first one"""
         self._together: dict[int, int] = {}
         """how many rows travel with each of these, itself among them"""
-        self._busy: set[int] = set()
-        """these, those that are being marked, and those whose results are not on disk"""
         self._marks = dict.fromkeys(record.marked, True)
         """for `at_most_once`: rows that are marked on disk, and whether they may have begun"""
         self._results: list[Result] = []
         """of rows that have ended, and that the clerk does not have"""
+        self._is_writing = False
         self._readers: dict[ActorRef, None] = {}
         """sessions of clients without which it does not go on: an ordered set"""
         self._parked: list[JobAsked] = []
@@ -136,8 +138,8 @@ class JobActor(Actor):
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption)
         self._large = LargeResults(self.actor_ref, client_id, services.object_store)
         self._context.open_rows = self._open_rows
-        self._sizes = RowSizes(self._most_together())
         options = services.read_options(terms.options)
+        self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
         self._is_at_most_once, self._options_again = options.at_most_once, options.said_again()
         if adoption is not None:
             self.schedule(services.config.client_timeout_seconds, AgentsAreBack())
@@ -148,7 +150,7 @@ class JobActor(Actor):
 
     def _most_together(self) -> int:
         config, owner = self._services.config, self._context.owner
-        is_bounded = config.max_number_of_tasks_waiting >= 0 or owner.has_quota or bool(self.terms.options)
+        is_bounded = config.max_number_of_tasks_waiting >= 0 or owner.has_quota
         return 1 if is_bounded else min(config.rows_per_task, config.per_worker_queue_size, ROWS_MOST)
 
     def _load_objects(self) -> None:
@@ -202,15 +204,22 @@ class JobActor(Actor):
     def _go_on(self, _go_on: GoOn) -> None:
         self._is_going_on = False
         self._write_results()
-        size = 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
-        room = min(self._window() - len(self._busy), SAID_AT_ONCE * size)
-        if room <= 0 or not self._may_go_on():
+        if not self._may_go_on():
             return
-        taken = self._rows.take(room, self._busy)
-        self._busy.update(row for row, _ in taken)
-        for group in grouped(self._mark(taken) if self._is_at_most_once else taken, size):
-            self._say(*group[0]) if len(group) == 1 else self._say_together(group)
-        if taken:
+        n_said, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
+        room = min(self._window() - self._rows.n_said, SAID_AT_ONCE * size)
+        if room <= 0:
+            return
+        alone: list[tuple[int, Row]] = []
+        while n_said < room and (taken := self._rows.take(min(size, room - n_said))) is not None:
+            n_said += taken.n_rows
+            if taken.n_rows > 1:
+                self._say_together(taken)
+            else:
+                alone.append((taken.first, taken.arguments.one(taken.at)))
+        for each in self._mark(alone) if self._is_at_most_once else alone:
+            self._say(*each)
+        if n_said:
             self._go_on_soon()
             return
         first = self._rows.next_range()
@@ -219,10 +228,10 @@ class JobActor(Actor):
             self._order(lambda: self._record.rows_of(first), partial(self._loaded, first))
 
     def _window(self) -> int:
-        if not self._is_at_most_once:
-            return WINDOW_ROWS
-        usual = max(ONCE_LEAST, ONCE_PER_WORKER * self._services.directory.workers, len(self._marks))
-        return min(usual, WINDOW_ROWS)
+        workers = self._services.directory.workers
+        if self._is_at_most_once:
+            return min(max(ONCE_LEAST, ONCE_PER_WORKER * workers, len(self._marks)), WINDOW_ROWS)
+        return WINDOW_ROWS if self._sizes.is_known else min(FIRST_ROWS + FIRST_PER_WORKER * workers, WINDOW_ROWS)
 
     def _mark(self, taken: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
         """Have rows marked on disk, which are said after that. Return those that were marked before."""
@@ -240,13 +249,13 @@ class JobActor(Actor):
             for row, arguments in taken:
                 self._say(row, arguments)
             return
-        self._busy.difference_update(rows)
-        self._rows.begin_again()
+        for row in rows:
+            self._rows.take_back(row)
         if error is not None:
             self._is_in_trouble(f"rows cannot be marked: {error}")
         self._go_on_soon()
 
-    def _loaded(self, first: int, arguments: list[Row] | None, error: BaseException | None) -> None:
+    def _loaded(self, first: int, arguments: Arguments | None, error: BaseException | None) -> None:
         self._is_loading = False
         if arguments is None:
             self._stop_for(f"the arguments of the rows from {first} on cannot be read: {error}")
@@ -267,14 +276,14 @@ class JobActor(Actor):
         )  # fmt: skip
         self._tasks[row] = self.spawn(TaskActor(task, self._context))
 
-    def _say_together(self, group: list[tuple[int, Row]]) -> None:
-        terms, first = self.terms, group[0][0]
-        payload = pack([arguments.payload for _, arguments in group])
+    def _say_together(self, taken: NextRows) -> None:
+        terms, first, n_rows = self.terms, taken.first, taken.n_rows
+        payload = taken.arguments.cut(taken.at, taken.at + n_rows)
         task = Task(
             TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), payload, b"", terms.priority,
-            terms.task_name, b"", self._context.account, 1, (), len(group),
+            terms.task_name, terms.options, self._context.account, 1, (), n_rows,
         )  # fmt: skip
-        self._together[first] = len(group)
+        self._together[first] = n_rows
         self._tasks[first] = self.spawn(TaskActor(task, self._context))
 
     def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
@@ -299,8 +308,8 @@ class JobActor(Actor):
         if not self._together.pop(first, 0):
             return
         del self._tasks[first]
-        for each in each_of(result):
-            self._end(self._row_of(each.task_id), each.status, (each.payload,))
+        for piece in pieces_of(result):
+            self._end(piece)
 
     @handles(TaskDone)
     def _ended_with_frames(self, done: TaskDone) -> None:
@@ -347,25 +356,25 @@ class JobActor(Actor):
             self._is_open_again(row)
 
     def _is_open_again(self, row: int) -> None:
-        self._busy.discard(row)
-        self._rows.begin_again()
+        self._rows.take_back(row)
         self._go_on_soon()
 
     def _keep(self, task_id: TaskId, status: int, frames: Any) -> None:
         row = self._row_of(task_id)
         if self._tasks.pop(row, None) is not None:
-            self._end(row, status, frames)
+            self._end(Result(row, status, frames))
 
-    def _end(self, row: int, status: int, frames: Any) -> None:
-        if status == TaskStatus.CANCELED:
-            self._is_open_again(row)
+    def _end(self, piece: Result) -> None:
+        if piece.status == TaskStatus.CANCELED:
+            self._is_open_again(piece.row)
             return
-        self._results.append(Result(row, status, frames))
+        self._results.append(piece)
         self._go_on_soon()
 
     def _write_results(self) -> None:
-        if not self._results or self._trouble:
+        if not self._results or self._trouble or self._is_writing:
             return
+        self._is_writing = True
         results, self._results = self._results, []
 
         def write() -> tuple[int, float]:
@@ -375,6 +384,10 @@ class JobActor(Actor):
         self._order(write, partial(self._written, results))
 
     def _written(self, results: list[Result], known: tuple[int, float] | None, error: BaseException | None) -> None:
+        if known is None or self._is_at_most_once:  # its next rows wait for room among those that are marked
+            self._is_writing = False
+        else:
+            self.schedule(WRITE_SECONDS, WriteNext())
         if known is None:
             self._results = [*results, *self._results]
             self._is_in_trouble(f"results cannot be written: {error}")
@@ -382,17 +395,22 @@ class JobActor(Actor):
         self._size_bytes, self._changed = known
         for result in results:
             row, is_failure = result.row, result.status != TaskStatus.SUCCESS
-            self._busy.discard(row)
             self._marks.pop(row, None)
-            if self._rows.end(row, is_failure=is_failure):
-                self._log.append(row)
-                if is_failure and len(self._failures) < FAILURES_SHOWN:
-                    self._failures.append(result)
+            new = self._rows.end(row, result.n_rows, is_failure=is_failure)
+            self._log.extend(new)
+            if new and is_failure and len(self._failures) < FAILURES_SHOWN:
+                self._failures.append(result)
         self._look_at_room()
         self._look_at_failures()
         self._look_at_end()
         self._answer_parked()
         self._go_on_soon()
+
+    @handles(WriteNext)
+    def _write_next(self, _next: WriteNext) -> None:
+        self._is_writing = False
+        if self._results:
+            self._go_on_soon()
 
     def _is_in_trouble(self, reason: str) -> None:
         if not self._trouble:
@@ -412,7 +430,7 @@ class JobActor(Actor):
         rows = self._rows
         self._shelf.seen[self._record.folder] = Summary(
             self.terms, self._state, self._reason or self._trouble, self._is_sealed, rows.rows, rows.done, rows.failed,
-            self._size_bytes, self._changed, tuple(self._failures), self._n_said(),
+            self._size_bytes, self._changed, tuple(self._failures), rows.n_said,
         )  # fmt: skip
 
     def _look_at_room(self) -> None:
@@ -517,16 +535,13 @@ class JobActor(Actor):
         info["objects"] = [each.hex() for each in known[1]]
         self._tell(asked, info_of(asked.request, info))
 
-    def _n_said(self) -> int:
-        return len(self._tasks) + sum(self._together.values()) - len(self._together)
-
     def _info(self) -> dict[str, Any]:
         terms, rows = self.terms, self._rows
         return {
             "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
             "python": terms.python, "fingerprint": terms.fingerprint, "attended": terms.is_attended,
             "created": terms.created, "state": self._state, "reason": self._reason, "sealed": self._is_sealed,
-            "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": self._n_said(),
+            "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": rows.n_said,
             "bytes": self._size_bytes, "trouble": self._trouble, "log": self._log_id, "logged": len(self._log),
             "readers": len(self._readers),
         }  # fmt: skip
@@ -699,7 +714,7 @@ class JobActor(Actor):
                 sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
                 del self._tasks[row]
                 for each in range(row, row + self._together.pop(row, 1)):
-                    self._end(each, TaskStatus.INTERNAL_ERROR, (sentence,))
+                    self._end(Result(each, TaskStatus.INTERNAL_ERROR, (sentence,)))
                 return
 
     @handles(BalancerRestarted)

@@ -1,16 +1,30 @@
-"""OpenRows: which rows of a job have ended, and which are to be said next.
+"""OpenRows: which rows of a job have ended, which were said, and which are to be said next.
 
 Used by the job. It is about numbers alone: arguments are read a range at a time, results are in the record.
-Must never: forget that a row has ended.
+Must never: forget that a row has ended, or have one said twice at a time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from scaler.jobs.record import Range
-from scaler.jobs.values import Row
+from scaler.jobs.values import Arguments
+from scaler.wire.messages.rows import RANGE_BYTES
+
+_OPEN, _ENDED, _SAID = b"\0", b"\1", b"\2"
+
+
+class NextRows(NamedTuple):
+    """Neighbours that are to be said together."""
+
+    first: int
+    n_rows: int
+    arguments: Arguments
+    at: int
+    """where theirs begin"""
 
 
 class OpenRows:
@@ -18,7 +32,7 @@ class OpenRows:
 
     Args:
         ranges: that are in the record.
-        ended: of those of them that have ended in part: 0 for each row that has not.
+        ended: of those of them that have ended in part: 1 for each row that has, else 0.
     """
 
     def __init__(self, ranges: Iterable[Range], ended: Mapping[int, bytearray]) -> None:
@@ -26,7 +40,10 @@ class OpenRows:
         self._counts: list[int] = []
         self._open: list[int] = []
         """how many rows of each range have not ended"""
-        self._ended = dict(ended)
+        self._states = dict(ended)
+        """of ranges of which some rows have ended or were said, and others not: a byte for each row"""
+        self.n_said = 0
+        """how many rows were said, and have not ended"""
         self.rows = self.done = self.failed = 0
         for each in ranges:
             self.add(each.first, each.n_rows)
@@ -35,7 +52,7 @@ class OpenRows:
             self.failed += each.failed
         self._cursor = 0
         """the range to be said next"""
-        self._loaded: tuple[int, list[Row], int] | None = None
+        self._loaded: tuple[int, Arguments, int] | None = None
         """the range that is said now: its first row, the arguments of all, how many were passed by"""
 
     @property
@@ -50,33 +67,46 @@ class OpenRows:
         self._open.append(n_rows)
         self.rows += n_rows
 
-    def end(self, row: int, *, is_failure: bool) -> bool:
-        """A row has ended. Return whether it had not ended before."""
-        at = bisect_right(self._firsts, row) - 1
+    def _at(self, row: int) -> int:
+        return bisect_right(self._firsts, row) - 1
+
+    def _states_at(self, at: int) -> bytearray:
         first = self._firsts[at]
-        if not self._open[at]:
-            return False
-        states = self._ended.get(first)
+        states = self._states.get(first)
         if states is None:
-            states = self._ended[first] = bytearray(self._counts[at])
-        if states[row - first]:
-            return False
-        states[row - first] = 1
-        self._open[at] -= 1
+            states = self._states[first] = bytearray(_OPEN if self._open[at] else _ENDED) * self._counts[at]
+        return states
+
+    def end(self, row: int, n_rows: int, *, is_failure: bool) -> Sequence[int]:
+        """Neighbours have ended. Return those that had not ended before."""
+        at = self._at(row)
+        states, begin = self._states_at(at), row - self._firsts[at]
+        before = states[begin : begin + n_rows]
+        new: Sequence[int] = range(row, row + n_rows)
+        if before.count(_ENDED):
+            new = [each for each, state in zip(new, before, strict=True) if state != _ENDED[0]]
+        states[begin : begin + n_rows] = _ENDED * n_rows
+        self.n_said -= before.count(_SAID)
+        self._open[at] -= len(new)
         if not self._open[at]:
-            del self._ended[first]
-        self.failed += is_failure
-        self.done += not is_failure
-        return True
+            del self._states[self._firsts[at]]
+        self.failed += len(new) if is_failure else 0
+        self.done += 0 if is_failure else len(new)
+        return new
+
+    def take_back(self, row: int, n_rows: int = 1) -> None:
+        """Rows that were said are to be said again."""
+        at = self._at(row)
+        begin = row - self._firsts[at]
+        self._states_at(at)[begin : begin + n_rows] = _OPEN * n_rows
+        self.n_said -= n_rows
+        self.begin_again()
 
     def reopen(self, rows: Iterable[int]) -> None:
         """These rows have failed, and are to run again."""
         for row in rows:
-            at = bisect_right(self._firsts, row) - 1
-            first = self._firsts[at]
-            if not self._open[at]:
-                self._ended[first] = bytearray(b"\1") * self._counts[at]
-            self._ended[first][row - first] = 0
+            at = self._at(row)
+            self._states_at(at)[row - self._firsts[at]] = _OPEN[0]
             self._open[at] += 1
             self.failed -= 1
         self.begin_again()
@@ -88,7 +118,7 @@ class OpenRows:
     def ended_from(self, row: int, most: int) -> int:
         """Return how many rows from this one on have all ended, at most so many."""
         count = 0
-        at = bisect_right(self._firsts, row) - 1
+        at = self._at(row)
         while 0 <= at < len(self._firsts) and count < most:
             first, n_rows = self._firsts[at], self._counts[at]
             begin = row + count - first
@@ -96,9 +126,8 @@ class OpenRows:
                 break
             gap = n_rows
             if self._open[at]:
-                states = self._ended.get(first)
-                gap = begin if states is None else states.find(0, begin)
-                gap = n_rows if gap < 0 else gap
+                states = self._states.get(first)
+                gap = begin if states is None else n_rows - len(states[begin:].lstrip(_ENDED))
             count += gap - begin
             if gap < n_rows:
                 break
@@ -113,24 +142,26 @@ class OpenRows:
             self._cursor += 1
         return None
 
-    def load(self, first: int, arguments: list[Row]) -> None:
+    def load(self, first: int, arguments: Arguments) -> None:
         """The arguments of a range are here."""
         if self.next_range() == first:
             self._cursor += 1
             self._loaded = (first, arguments, 0)
 
-    def take(self, most: int, said: Container[int]) -> list[tuple[int, Row]]:
-        """Take rows to be said, at most so many: those that have not ended and were not said; none: load a range."""
+    def take(self, most: int) -> NextRows | None:
+        """Take rows to be said together, at most so many; none: load a range."""
         if self._loaded is None:
-            return []
-        first, arguments, at = self._loaded
-        states = self._ended.get(first)
-        is_over = states is None and not self._open[bisect_right(self._firsts, first) - 1]
-        taken: list[tuple[int, Row]] = []
-        while at < len(arguments) and len(taken) < most and not is_over:
-            row = first + at
-            if not (states and states[at]) and row not in said:
-                taken.append((row, arguments[at]))
-            at += 1
-        self._loaded = None if is_over or at == len(arguments) else (first, arguments, at)
-        return taken
+            return None
+        first, arguments, begin = self._loaded
+        at = self._at(first)
+        states = self._states_at(at) if self._open[at] else bytearray()
+        begin = states.find(_OPEN, begin)
+        if begin < 0:
+            self._loaded = None
+            return None
+        n_rows = arguments.fitting(begin, most, RANGE_BYTES)
+        n_rows -= len(states[begin : begin + n_rows].lstrip(_OPEN))
+        states[begin : begin + n_rows] = _SAID * n_rows
+        self.n_said += n_rows
+        self._loaded = (first, arguments, begin + n_rows)
+        return NextRows(first + begin, n_rows, arguments, begin)

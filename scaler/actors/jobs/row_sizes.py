@@ -1,15 +1,15 @@
-"""RowSizes: which rows of a job travel as one task, a range.
+"""RowSizes: how many rows of a job travel as one task, a range, and how their results are kept.
 
 Used by the job. The rules are those of the maps of clients: while nothing is known of a row it travels alone, then as
-many together as take some milliseconds. Must never: put rows together whose ids do not follow one another.
+many together as take some milliseconds. Must never: keep a row that has failed together with others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from scaler.jobs.values import Row
-from scaler.wire.messages.rows import RANGE_BYTES, rows_together
+from scaler.jobs.record import Result
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import PREFIX_BYTES, pack, results_of, rows_together
 
 
 class RowSizes:
@@ -28,6 +28,11 @@ class RowSizes:
         mean_us, known = total_us / rows, self._mean_us
         self._mean_us = mean_us if known is None or mean_us > known else (3 * known + mean_us) / 4
 
+    @property
+    def is_known(self) -> bool:
+        """Whether a row has ended."""
+        return self._mean_us is not None
+
     def size(self, n_open: int) -> int:
         """Return how many rows are to travel together now, of so many that are open."""
         if self._most <= 1 or self._mean_us is None:
@@ -35,19 +40,24 @@ class RowSizes:
         return rows_together(self._most, self._mean_us, n_open)
 
 
-def grouped(taken: Sequence[tuple[int, Row]], size: int) -> Iterator[list[tuple[int, Row]]]:
-    """Go through rows in groups of at most so many that may travel together."""
-    group: list[tuple[int, Row]] = []
-    n_bytes = 0
-    for row, arguments in taken:
-        is_alone = bool(arguments.object_ids or arguments.frames)
-        if group and (is_alone or len(group) >= size or n_bytes > RANGE_BYTES or row != group[-1][0] + 1):
-            yield group
-            group, n_bytes = [], 0
-        group.append((row, arguments))
-        n_bytes += len(arguments.payload)
-        if is_alone:
-            yield group
-            group, n_bytes = [], 0
-    if group:
-        yield group
+def pieces_of(result: TaskResult) -> list[Result]:
+    """Return how the rows of a range have ended: neighbours that have ended well together, each other one alone."""
+    first = int.from_bytes(result.task_id[PREFIX_BYTES:], "big")
+    if result.rows > 1 and result.status == TaskStatus.SUCCESS and not any(result.statuses):
+        return [Result(first, TaskStatus.SUCCESS, (result.payload,), result.rows)]
+    pieces: list[Result] = []
+    wells: list[bytes] = []
+    for row, each in enumerate(results_of(result), first):
+        if each.status == TaskStatus.SUCCESS:
+            wells.append(each.payload)
+            continue
+        pieces += _together(row, wells)
+        pieces.append(Result(row, each.status, (each.payload,)))
+        wells = []
+    return [*pieces, *_together(first + result.rows, wells)]
+
+
+def _together(end: int, blocks: list[bytes]) -> list[Result]:
+    if len(blocks) < 2:
+        return [Result(end - 1, TaskStatus.SUCCESS, (block,)) for block in blocks]
+    return [Result(end - len(blocks), TaskStatus.SUCCESS, (pack(blocks),), len(blocks))]

@@ -50,6 +50,11 @@ class TryAgain:
 
 
 @message
+class WriteNext:
+    """job -> itself, by timer: results that have come meanwhile may be written."""
+
+
+@message
 class Rest:
     """job -> itself, by timer: perhaps nobody needs me."""
 

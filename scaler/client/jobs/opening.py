@@ -177,7 +177,7 @@ class Opening:
         if info["sealed"]:
             return
         unwritten: deque[Question] = deque()
-        for new in new_ranges(items, info["rows"], self._make):
+        for new in new_ranges(items, info["rows"], self._work.function.block, self._make):
             self._send_range(new, unwritten)
             if len(unwritten) >= UNWRITTEN_MOST:
                 wait(unwritten.popleft())

@@ -19,8 +19,9 @@ from scaler.client.link.link import Link
 from scaler.errors import JobError
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.rows import unpack
 
-_HEAD = struct.Struct("<QBI")
+_HEAD = struct.Struct("<QIBI")
 
 Info = dict[str, Any]
 
@@ -99,12 +100,16 @@ def read_rows(response: JobResponse) -> Iterator[RowEnd]:
     """Go through the rows of an answer."""
     heads, at = response.body, 0
     values, begin = memoryview(response.frames[0] if response.frames else b""), 0
-    for _ in range(response.amount):
-        row, status, n_frames = _HEAD.unpack_from(heads, at)
+    while at < len(heads):
+        row, n_rows, status, n_frames = _HEAD.unpack_from(heads, at)
         sizes = struct.unpack_from(f"<{n_frames}Q", heads, at + _HEAD.size)
         at += _HEAD.size + 8 * n_frames
         frames = []
         for size in sizes:
             frames.append(values[begin : begin + size])
             begin += size
-        yield RowEnd(row, status, frames)
+        if n_rows == 1:
+            yield RowEnd(row, status, frames)
+        else:
+            for each, block in enumerate(unpack(bytes(frames[0]), n_rows), row):
+                yield RowEnd(each, status, (block,))

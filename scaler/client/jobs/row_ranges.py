@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from scaler.client.calls.entry import Entry
@@ -46,12 +46,11 @@ def is_plain(value: Any) -> bool:
 
 def digest_of(items: Iterable[Any]) -> bytes:
     """Return a hash of rows; none if not all of them are plain."""
-    digest = hashlib.blake2b(digest_size=16)
-    for item in items:
-        if not is_plain(item):
-            return b""
-        digest.update(marshal.dumps(tuple(item), 2))  # in this version nothing depends on who else has the value
-    return digest.digest()
+    rows = [item if type(item) is tuple else tuple(item) for item in items]
+    if not _PLAIN.issuperset(map(type, chain.from_iterable(rows))) and not all(map(is_plain, rows)):
+        return b""
+    # In version 2 nothing depends on who else has a value.
+    return hashlib.blake2b(marshal.dumps(rows, 2), digest_size=16).digest()
 
 
 def compare(items: Iterator[Sequence[Any]], ranges: Iterable[tuple[int, int, str]], is_sealed: bool) -> tuple[str, int]:
@@ -78,20 +77,24 @@ def compare(items: Iterator[Sequence[Any]], ranges: Iterable[tuple[int, int, str
 
 
 def new_ranges(
-    items: Iterator[Sequence[Any]], first: int, make: Callable[[int, Sequence[Any]], Entry]
+    items: Iterator[Sequence[Any]],
+    first: int,
+    block_of: Callable[[Sequence[Any]], bytes | None],
+    make: Callable[[int, Sequence[Any]], Entry],
 ) -> Iterator[NewRange]:
     """Make ranges of the remaining rows.
 
     Args:
         first: the number of the next row.
-        make: makes the call of a row ready to be sent.
+        block_of: returns the arguments of a call that are plain, as bytes.
+        make: makes any call of a row ready to be sent.
 
     Raises:
         TypeError: if an item is neither a tuple nor a list, or the function does not take it.
         SerializeObjectError: if an argument cannot be serialised.
     """
     while True:
-        rows: list[Row] = []
+        rows: list[bytes | Row] = []
         taken: list[Any] = []
         objects: list[ObjectInstruction] = []
         n_bytes = 0
@@ -100,13 +103,17 @@ def new_ranges(
             if type(item) is not tuple:
                 check_item(row, item)
             try:
-                task, _, _, needed, _ = make(row, item)
+                block: bytes | Row | None = block_of(item)
+                if block is None:
+                    task, _, _, needed, _ = make(row, item)
+                    n_bytes += size_of(task.frames)
+                    objects += needed
+                    block = Row(task.payload, task.object_ids, task.frames)
             except UNFIT as error:
                 raise of_item(error, row) from error.__cause__
-            rows.append(Row(task.payload, task.object_ids, task.frames))
+            rows.append(block)
             taken.append(item)
-            objects += needed
-            n_bytes += len(task.payload) + size_of(task.frames)
+            n_bytes += len(block) if isinstance(block, bytes) else len(block.payload)
             if n_bytes > BYTES:
                 break
         if not rows:

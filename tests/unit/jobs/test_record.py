@@ -24,7 +24,7 @@ from scaler.jobs.record import (
     Result,
 )
 from scaler.jobs.schema import RecordError
-from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack_rows
+from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack, pack_rows
 
 TERMS = JobTerms(
     "prices", "alice", b"12345678", b"f" * 16, "price", "run.py", "3.11", {"code": "ab"}, b"\x00\x01", 3, "", True,
@@ -68,7 +68,7 @@ def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
     assert add_results(record, Result(4, 0, (b"four",)), Result(1, 1, (b"no",)), Result(0, 0, (b"a", b"bc"))) == 3
     again = reopened(record)
     assert (again.rows, again.done, again.failed) == (5, 2, 1)
-    assert [row.payload for row in again.rows_of(3)] == [b"3", b"4"]
+    assert [again.rows_of(3).one(at).payload for at in range(2)] == [b"3", b"4"]
     assert again.ended_rows(0) == bytes((ENDED_WELL, FAILED, 0))
     assert again.results(0, 5, 100) == [Result(0, 0, (b"a", b"bc")), Result(1, 1, (b"no",)), Result(4, 0, (b"four",))]
     assert again.results_of([4, 3, 1], 100) == [Result(4, 0, (b"four",)), Result(1, 1, (b"no",))]
@@ -94,6 +94,31 @@ def test_results_are_read_up_to_a_number_of_bytes_and_at_least_one(record: JobRe
     assert [each.row for each in record.results(1, 1, 100)] == [1]
 
 
+def test_results_of_neighbours_are_kept_and_read_together(record: JobRecord) -> None:
+    add_rows(record, 0, 10)
+    blocks = [b"%d" % row * row for row in range(10)]
+    assert (
+        add_results(record, Result(1, 0, (pack(blocks[1:6]),), 5), Result(6, 1, (b"no",)), Result(7, 0, (b"7",))) == 3
+    )
+    assert (record.done, record.failed) == (6, 1)
+    assert list(record.ended_rows(0)) == [0, *[ENDED_WELL] * 5, FAILED, ENDED_WELL, 0, 0]
+    assert record.results(0, 10, 1) == [Result(1, 0, (pack(blocks[1:6]),), 5)]
+    assert record.results(3, 2, 100) == [Result(3, 0, (pack(blocks[3:5]),), 2)]
+    assert record.results(5, 3, 100) == [Result(5, 0, (blocks[5],)), Result(6, 1, (b"no",)), Result(7, 0, (b"7",))]
+    assert record.results_of([7, 2, 3, 6], 100) == [
+        Result(7, 0, (b"7",)), Result(2, 0, (pack(blocks[2:4]),), 2), Result(6, 1, (b"no",))
+    ]  # fmt: skip
+    assert add_results(record, Result(1, 0, (pack(blocks[1:6]),), 5), Result(8, 0, (b"8",))) == 1
+    assert (record.done, record.failed) == (7, 1)
+    record.begin()
+    assert record.reopen_failed() == [6]
+    record.commit()
+    assert (record.done, record.failed) == (7, 0)
+    again = reopened(record)
+    assert (again.done, again.problems()) == (7, [])
+    again.close()
+
+
 def test_large_values_are_in_files(record: JobRecord) -> None:
     record.begin()
     record.add_range(0, 1, b"", pack_rows([Row(LARGE)]))
@@ -104,7 +129,7 @@ def test_large_values_are_in_files(record: JobRecord) -> None:
     again = reopened(record)
     assert again.objects() == [Object(b"id", 3, "f", (LARGE, b"tail"))]
     assert again.object_ids() == {b"id"}
-    assert again.rows_of(0) == [Row(LARGE)]
+    assert again.rows_of(0).one(0) == Row(LARGE)
     assert again.results(0, 1, 1) == [Result(0, 0, (LARGE, b"more"))]
     assert again.size_bytes > 3 * len(LARGE)
     again.close()
@@ -186,12 +211,13 @@ def test_another_database_is_no_record(tmp_path: Path) -> None:
         JobRecord.open(tmp_path)
 
 
-def test_a_record_of_a_later_version_is_refused_in_a_sentence(record: JobRecord) -> None:
+@pytest.mark.parametrize(("version", "which"), [(99, "a later"), (1, "an earlier")])
+def test_a_record_of_another_version_is_refused_in_a_sentence(record: JobRecord, version: int, which: str) -> None:
     record.close()
     connection = sqlite3.connect(record.folder / DATABASE)
-    connection.execute("PRAGMA user_version = 99")
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    with pytest.raises(RecordError, match=r"a later version of Scaler \(its tables have version 99"):
+    with pytest.raises(RecordError, match=rf"{which} version of Scaler \(its tables have version {version}"):
         JobRecord.open(record.folder)
 
 

@@ -8,28 +8,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.jobs.values import Row, ValueFiles, pack_rows, pack_sizes, unpack_rows, unpack_sizes
+from scaler.jobs.values import Arguments, Row, ValueFiles, pack, pack_rows, pack_sizes, unpack_sizes
 
 small = st.binary(max_size=40)
 rows = st.builds(Row, small, small, st.lists(small, max_size=3).map(tuple))
 
 
-@given(st.lists(rows, max_size=30))
-def test_rows_come_back_as_they_went(given_rows: list[Row]) -> None:
-    assert unpack_rows(pack_rows(given_rows), len(given_rows)) == given_rows
+@given(st.lists(st.one_of(small, rows), max_size=30))
+def test_rows_come_back_as_they_went(given_rows: list[bytes | Row]) -> None:
+    arguments = Arguments(pack_rows(given_rows), len(given_rows))
+    expected = [Row(each) if isinstance(each, bytes) else each for each in given_rows]
+    assert [arguments.one(at) for at in range(arguments.count)] == expected
 
 
-@given(st.lists(rows, min_size=1, max_size=5), st.data())
-def test_a_block_that_is_cut_is_an_error(given_rows: list[Row], data: st.DataObject) -> None:
+@given(st.lists(small, min_size=1, max_size=20), st.data())
+def test_rows_that_travel_together_are_cut_out(blocks: list[bytes], data: st.DataObject) -> None:
+    arguments = Arguments(pack_rows(blocks), len(blocks))
+    at, most = data.draw(st.integers(0, len(blocks) - 1)), data.draw(st.integers(1, 20))
+    most_bytes = data.draw(st.integers(0, 200))
+    n_rows = arguments.fitting(at, most, most_bytes)
+    assert arguments.cut(at, at + n_rows) == pack(blocks[at : at + n_rows])
+    assert n_rows == 1 or sum(map(len, blocks[at : at + n_rows])) <= most_bytes
+    is_last = at + n_rows == len(blocks) or n_rows == most
+    assert is_last or sum(map(len, blocks[at : at + n_rows + 1])) > most_bytes
+
+
+def test_rows_that_bring_something_travel_alone() -> None:
+    given_rows = [Row(b"a"), Row(b"b", bytes(16)), Row(b"c", b"", (b"frame",))]
+    arguments = Arguments(pack_rows(given_rows), 3)
+    assert [arguments.fitting(at, 10, 1000) for at in range(3)] == [1, 1, 1]
+
+
+@given(st.one_of(st.lists(rows, min_size=1, max_size=5), st.lists(small, min_size=1, max_size=5)), st.data())
+def test_a_block_that_is_cut_is_an_error(given_rows: list[bytes | Row], data: st.DataObject) -> None:
     block = pack_rows(given_rows)
     cut = data.draw(st.integers(0, len(block) - 1))
-    with pytest.raises(ValueError, match="not a block of"):
-        unpack_rows(block[:cut], len(given_rows))
+    with pytest.raises(ValueError, match="bytes"):
+        Arguments(block[:cut], len(given_rows))
 
 
-def test_a_block_with_something_behind_it_is_an_error() -> None:
-    with pytest.raises(ValueError, match="it has 14 bytes and says 13"):
-        unpack_rows(pack_rows([Row(b"a")]) + b"x", 1)
+@pytest.mark.parametrize("row", [Row(b"a", bytes(16)), b"a"])
+def test_a_block_with_something_behind_it_is_an_error(row: bytes | Row) -> None:
+    with pytest.raises(ValueError, match=r"1 rows|1 blocks"):
+        Arguments(pack_rows([row]) + b"x", 1)
 
 
 def test_sizes_of_frames_count_bytes_and_not_items() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.actors.jobs.job import JobActor
+from scaler.actors.jobs.job import WRITE_SECONDS, JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
@@ -23,7 +23,7 @@ from scaler.jobs.record import JobRecord, JobTerms, Result
 from scaler.jobs.values import Row, pack_rows
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import pack
+from scaler.wire.messages.rows import pack, unpack
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 from tests.support.services import services
@@ -94,7 +94,11 @@ class Scene:
     def results(self) -> dict[int, tuple[int, bytes]]:
         other = JobRecord.open(self.record.folder, writing=False)
         try:
-            return {each.row: (each.status, bytes(each.frames[0])) for each in other.results(0, ROWS, 2**40)}
+            found: dict[int, tuple[int, bytes]] = {}
+            for each in other.results(0, ROWS, 2**40):
+                blocks = unpack(each.frames[0], each.n_rows) if each.n_rows > 1 else each.frames
+                found |= {row: (each.status, bytes(block)) for row, block in enumerate(blocks, each.row)}
+            return found
         finally:
             other.close()
 
@@ -223,20 +227,33 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         scene.go_on()
         said = scene.said()
         assert {first: ready.spec.rows for first, ready in said.items()} == {0: 8, 8: 8, 16: 4}
-        assert actor._n_said() == ROWS
+        assert actor._rows.n_said == ROWS
         whole, parted = said[0], said[8]
         statuses = bytes([0, TaskStatus.FAILED, *[0] * 6])
-        result = RunResult(
-            whole.spec.task_id, 0, whole.attempt, TaskStatus.SUCCESS, pack([b"%d" % row for row in range(8)]), 1, (),
-            rows=8, statuses=statuses,
-        )  # fmt: skip
-        bench.tell(whole.task, TaskAssigned(scene.worker_ref, {whole.task: whole.attempt}), result)
+        for ready, failed in ((whole, statuses), (said[16], b"")):
+            rows = ready.spec.rows
+            blocks = pack([b"%d" % row for row in range(rows)])
+            result = RunResult(
+                ready.spec.task_id, 0, ready.attempt, TaskStatus.SUCCESS, blocks, 1, (), rows=rows, statuses=failed
+            )
+            bench.tell(ready.task, TaskAssigned(scene.worker_ref, {ready.task: ready.attempt}), result)
         rows = actor._context.split(parted.spec, (scene.worker_ref, parted.attempt))
         assert len(rows) == 8
         assert actor._context.split(parted.spec) == (), "it is apart already"
         scene.go_on()
+        bench.advance(WRITE_SECONDS)
+        scene.go_on()
         found = scene.results()
-        assert found == {row: (statuses[row], b"%d" % row) for row in range(8)}
-        assert actor._n_said() == ROWS - 8
+        assert found == {
+            **{row: (statuses[row], b"%d" % row) for row in range(8)},
+            **{16 + row: (0, b"%d" % row) for row in range(4)},
+        }
+        assert actor._rows.n_said == ROWS - 12
+        assert [(each.row, each.n_rows) for each in scene.record.results(0, ROWS, 2**40)] == [
+            (0, 1),
+            (1, 1),
+            (2, 6),
+            (16, 4),
+        ]
     finally:
         scene.folder.close()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.jobs.record import Range
-from scaler.jobs.values import Row
+from scaler.jobs.values import Arguments, Row, pack_rows
 
 COUNTS = st.lists(st.integers(1, 6), min_size=1, max_size=5)
 
@@ -20,30 +20,44 @@ def made(counts: list[int]) -> OpenRows:
     return rows
 
 
-def take_all(rows: OpenRows, said: set[int], most: int = 3) -> list[int]:
-    taken: list[int] = []
+def arguments_of(first: int, count: int) -> Arguments:
+    return Arguments(pack_rows([Row(b"%d" % row) for row in range(first, first + count)]), count)
+
+
+def take_all(rows: OpenRows, most: int = 3) -> list[int]:
+    """Say all rows, and return them."""
+    all_taken: list[int] = []
     while True:
-        some = rows.take(most, said)
-        taken += [row for row, arguments in some if arguments.payload == b"%d" % row]
-        if some:
+        taken = rows.take(most)
+        if taken is not None:
+            assert taken.n_rows <= most
+            all_taken += [int(taken.arguments.one(taken.at + each).payload) for each in range(taken.n_rows)]
+            assert all_taken[-taken.n_rows :] == list(range(taken.first, taken.first + taken.n_rows))
             continue
         first = rows.next_range()
         if first is None:
-            return taken
-        at = rows._firsts.index(first)
-        rows.load(first, [Row(b"%d" % row) for row in range(first, first + rows._counts[at])])
+            return all_taken
+        rows.load(first, arguments_of(first, rows._counts[rows._firsts.index(first)]))
 
 
 @given(COUNTS, st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
 def test_what_is_next_is_what_has_neither_ended_nor_was_said(
-    counts: list[int], ended: set[int], said: set[int]
+    counts: list[int], ended: set[int], again: set[int]
 ) -> None:
     rows, total = made(counts), sum(counts)
     ended = {row for row in ended if row < total}
     for row in ended:
-        assert rows.end(row, is_failure=bool(row % 2))
-        assert not rows.end(row, is_failure=False)
-    assert take_all(rows, said) == [row for row in range(total) if row not in ended | said]
+        assert list(rows.end(row, 1, is_failure=bool(row % 2))) == [row]
+        assert list(rows.end(row, 1, is_failure=False)) == []
+    open_rows = [row for row in range(total) if row not in ended]
+    assert take_all(rows) == open_rows
+    assert rows.n_said == len(open_rows)
+    assert take_all(rows) == []
+    again = again.intersection(open_rows)
+    for row in again:
+        rows.take_back(row)
+    assert rows.n_said == len(open_rows) - len(again)
+    assert take_all(rows) == sorted(again)
     assert (rows.done + rows.failed, rows.n_open) == (len(ended), total - len(ended))
     assert rows.failed == sum(row % 2 for row in ended)
     for row in range(total + 1):
@@ -57,11 +71,11 @@ def test_what_is_next_is_what_has_neither_ended_nor_was_said(
 def test_failed_rows_are_next_again(counts: list[int], data: st.DataObject) -> None:
     rows, total = made(counts), sum(counts)
     for row in range(total):
-        rows.end(row, is_failure=True)
-    assert take_all(rows, set()) == []
+        rows.end(row, 1, is_failure=True)
+    assert take_all(rows) == []
     again = data.draw(st.sets(st.integers(0, total - 1)))
     rows.reopen(sorted(again))
-    assert take_all(rows, set()) == sorted(again)
+    assert take_all(rows) == sorted(again)
     assert (rows.done, rows.failed) == (0, total - len(again))
 
 
@@ -69,14 +83,26 @@ def test_rows_of_a_record_are_taken_up_where_they_were() -> None:
     ranges = (Range(0, 3, b"", done=3), Range(3, 3, b"", done=1, failed=1), Range(6, 2, b""))
     rows = OpenRows(ranges, {3: bytearray((1, 0, 1))})
     assert (rows.rows, rows.done, rows.failed) == (8, 4, 1)
-    assert take_all(rows, set()) == [4, 6, 7]
+    assert take_all(rows) == [4, 6, 7]
     assert rows.ended_from(0, 100) == 4
 
 
 def test_a_range_that_ended_while_it_was_said_has_no_next() -> None:
     rows = made([3])
-    rows.load(0, [Row(b"0"), Row(b"1"), Row(b"2")])
-    assert [row for row, _ in rows.take(1, set())] == [0]
-    for row in range(3):
-        rows.end(row, is_failure=False)
-    assert rows.take(5, set()) == []
+    rows.next_range()
+    rows.load(0, arguments_of(0, 3))
+    taken = rows.take(1)
+    assert taken is not None
+    assert (taken.first, taken.n_rows) == (0, 1)
+    assert list(rows.end(0, 3, is_failure=False)) == [0, 1, 2]
+    assert rows.take(5) is None
+    assert (rows.n_said, rows.n_open) == (0, 0)
+
+
+def test_neighbours_of_which_some_have_ended_before_end_once() -> None:
+    rows = made([8])
+    rows.load(0, arguments_of(0, 8))
+    assert rows.take(8) is not None
+    assert list(rows.end(3, 2, is_failure=False)) == [3, 4]
+    assert list(rows.end(0, 8, is_failure=False)) == [0, 1, 2, 5, 6, 7]
+    assert (rows.done, rows.n_said) == (8, 0)

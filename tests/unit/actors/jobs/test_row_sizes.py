@@ -6,31 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.actors.jobs.row_sizes import RowSizes, grouped
-from scaler.jobs.values import Row
-from scaler.wire.messages.rows import RANGE_BYTES
+from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import pack, row_id, unpack
 
-TAKEN = st.lists(
-    st.tuples(st.integers(1, 3), st.sampled_from([b"", b"x", b"y" * RANGE_BYTES]), st.booleans()), max_size=30
-)
+STATUSES = st.lists(st.sampled_from([0, 0, 0, TaskStatus.FAILED, TaskStatus.CANCELED]), min_size=1, max_size=12)
 
 
-@given(TAKEN, st.integers(1, 8))
-def test_rows_keep_their_order_and_only_neighbours_that_bring_nothing_travel_together(
-    steps: list[tuple[int, bytes, bool]], size: int
-) -> None:
-    row, taken = 0, []
-    for step, payload, brings in steps:
-        row += step
-        taken.append((row, Row(payload, b"i" * 16 if brings else b"")))
-    groups = list(grouped(taken, size))
-    assert [each for group in groups for each in group] == taken
-    for group in groups:
-        first = group[0][0]
-        assert [number for number, _ in group] == list(range(first, first + len(group)))
-        assert len(group) <= size
-        assert len(group) == 1 or not any(arguments.object_ids for _, arguments in group)
-        assert sum(len(arguments.payload) for _, arguments in group[:-1]) <= RANGE_BYTES
+@given(STATUSES, st.integers(0, 1000))
+def test_neighbours_that_have_ended_well_are_kept_together(statuses: list[int], first: int) -> None:
+    blocks = [b"%d" % row for row in range(len(statuses))]
+    result = TaskResult(row_id(bytes(16), first), 0, pack(blocks), 0, rows=len(statuses), statuses=bytes(statuses))
+    found: list[tuple[int, int, bytes]] = []
+    for each in pieces_of(result):
+        parts = unpack(each.frames[0], each.n_rows) if each.n_rows > 1 else each.frames
+        found += [(row, each.status, bytes(part)) for row, part in enumerate(parts, each.row)]
+        assert each.n_rows == 1 or not each.status
+    assert found == [(first + row, status, blocks[row]) for row, status in enumerate(statuses)]
+    n_failed = sum(map(bool, statuses))
+    assert len(pieces_of(result)) <= 2 * n_failed + 1
 
 
 @pytest.mark.parametrize(

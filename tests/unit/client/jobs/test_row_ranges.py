@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scaler.client.jobs import row_ranges
 from scaler.client.jobs.row_ranges import compare, digest_of, is_plain, new_ranges
-from scaler.jobs.values import unpack_rows
+from scaler.jobs.values import Arguments
 from scaler.wire.messages.client import Task
 
 INFINITE = {"inf": float("inf")}
@@ -26,8 +26,12 @@ def make(row: int, item: Any) -> Any:
     return Task(bytes(16), bytes(16), payload, b""), None, None, (), ()
 
 
+def no_block(_item: Any) -> None:
+    """All need a pickler."""
+
+
 def ranges_of(items: list[Any], first: int = 0) -> list[Any]:
-    return list(new_ranges(iter(items), first, make))
+    return list(new_ranges(iter(items), first, no_block, make))
 
 
 def known(items: list[Any]) -> list[tuple[int, int, str]]:
@@ -54,7 +58,7 @@ def test_ranges_are_bounded_by_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(row_ranges, "BYTES", 20)
     found = ranges_of([(1,), (2,), (3,), (4,), ("x" * 30,), (6,)], first=10)
     assert [(each.first, each.n_rows) for each in found] == [(10, 3), (13, 2), (15, 1)]
-    assert [row.payload for row in unpack_rows(found[0].block, 3)] == [b"(1,)", b"(2,)", b"(3,)"]
+    assert [Arguments(found[0].block, 3).one(at).payload for at in range(3)] == [b"(1,)", b"(2,)", b"(3,)"]
 
 
 def test_an_item_that_cannot_be_sent_is_named() -> None:
@@ -65,7 +69,7 @@ def test_an_item_that_cannot_be_sent_is_named() -> None:
         raise TypeError("f: missing a required argument")
 
     with pytest.raises(TypeError, match="item 7 of the map: f: missing"):
-        list(new_ranges(iter([()]), 7, bad))
+        list(new_ranges(iter([()]), 7, no_block, bad))
 
 
 def test_rows_are_compared_with_those_that_are_known() -> None:

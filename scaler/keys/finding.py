@@ -58,8 +58,8 @@ def reachable(endpoint: Endpoint) -> str:
 def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
     """Return the keys with which a peer may get in at an address, the likeliest first; none: it has none.
 
-    A host may have several names, so the keys of all schedulers with that port come after those of that name. A
-    scheduler has several ports, if its viewers have one of their own.
+    A host may have several names, so the keys of all schedulers with that port come after those of that name. Viewers
+    may have a port of their own: only the files know of it.
 
     Args:
         endpoint: where the scheduler listens; its `key_file` is the only one that counts, if it names one.
@@ -80,8 +80,10 @@ def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
     if not _has_home():
         return ()
     named = folder_for(endpoint)
-    pattern = f"*_{endpoint.port}" if named.exists() else "*_*"  # else it may be one of several ports of a scheduler
-    folders = [named, *(folder for folder in sorted(home().glob(pattern)) if folder != named)]
+    names = _names_in(named.parent)
+    may_be_another_port = role == MONITOR and named.name not in names
+    ending = "" if may_be_another_port else f"_{endpoint.port}"
+    folders = [named, *(named.parent / each for each in names if each.endswith(ending) and each != named.name)]
     found = [(folder, _key_in(folder, role)) for folder in folders]
     return tuple(key for folder, key in found if key is not None and _is_of_port(folder, key, endpoint.port))
 
@@ -92,6 +94,14 @@ def _has_home() -> bool:
     except ConfigError:
         return False
     return True
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names of the folders of keys. Without patterns: each forked process with a client asks."""
+    try:
+        return sorted(each for each in os.listdir(path) if "_" in each)  # noqa: PTH208 - paths cost ten times as much
+    except OSError:
+        return []
 
 
 def _is_of_port(folder: Path, key: KeyFile, port: str) -> bool:

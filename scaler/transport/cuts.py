@@ -5,16 +5,20 @@ Used by the sockets. Must never: be read by another thread than the one of its s
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Protocol
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from scaler.transport.admission.keyring import FAILURES, Keyring
 
-_EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
-_BEGINS = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED
+# Plain numbers, as in `sockets.py`; for an event pyzmq makes up to eight enumerations.
+_EVENTS, _POLLIN, _NOBLOCK = zmq.EVENTS, int(zmq.POLLIN), int(zmq.NOBLOCK)
+_BEGINS = int(zmq.EVENT_ACCEPTED) | int(zmq.EVENT_CONNECTED)
+_ENDS, _IS_IN = int(zmq.EVENT_DISCONNECTED), int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+_EVENT = struct.Struct("=Hi")
+"""the event and its value, which is a descriptor for most"""
 
 
 class Watcher(Protocol):
@@ -40,8 +44,8 @@ class CutMonitor:
     ) -> None:
         self._watched, self._watchers, self._keyring = socket, watchers, keyring
         new = _BEGINS if watchers else 0
-        handshakes = 0 if keyring is None else FAILURES | zmq.EVENT_HANDSHAKE_SUCCEEDED
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | new | handshakes)
+        handshakes = 0 if keyring is None else FAILURES | _IS_IN
+        self._monitor = socket.get_monitor_socket(_ENDS | new | handshakes)
         self.descriptor = int(self._monitor.getsockopt(zmq.FD))
         self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
@@ -53,17 +57,16 @@ class CutMonitor:
         """Return the descriptors of the connections that were lost since the last call."""
         lost = []
         while int(self._monitor.getsockopt(_EVENTS)) & _POLLIN:
-            event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
-            descriptor = int(event["value"])
-            if event["event"] == zmq.EVENT_DISCONNECTED:
+            event, descriptor = _EVENT.unpack(self._monitor.recv_multipart(_NOBLOCK)[0])
+            if event == _ENDS:
                 lost.append(descriptor)
                 for watcher in self._watchers:
                     watcher.close(descriptor)
-            elif event["event"] & _BEGINS:
+            elif event & _BEGINS:
                 for watcher in self._watchers:
                     watcher.open(descriptor)
             elif self._keyring is not None:
-                self._tell_keyring(int(event["event"]), descriptor)
+                self._tell_keyring(event, descriptor)
         return lost
 
     def _tell_keyring(self, event: int, value: int) -> None:

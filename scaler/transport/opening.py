@@ -6,11 +6,13 @@ import what it does not use.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from scaler.config import ConfigError
 from scaler.endpoint import IPC, Endpoint
 from scaler.keys.finding import keys_for
-from scaler.keys.key_file import CLIENT
+from scaler.keys.key_file import CLIENT, WORKER
 from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Transport
 from scaler.transport.streams import ARE_POSSIBLE, Streams
 
@@ -39,6 +41,9 @@ def import_transport(endpoint: Endpoint) -> None:
     """Import what the way to a scheduler needs, in a process whose forks will open it."""
     if not (endpoint.scheme == IPC and ARE_POSSIBLE):
         import scaler.transport.zeromq  # noqa: F401, PLC0415 - as above
+
+        with contextlib.suppress(ConfigError):  # whoever opens it hears of it
+            keys_for(endpoint, WORKER)  # what reads them is warm in each fork
 
 
 def open_place(

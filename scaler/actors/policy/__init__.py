@@ -9,11 +9,10 @@ from scaler.actors.policy.interface import Decisions, Policy, Ready, Spec
 from scaler.actors.policy.needs import Needs, Offer, needs_of
 from scaler.actors.policy.placement import Placement, make_policy
 from scaler.actors.policy.rounds import LOOK_SECONDS
-from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US
+from scaler.actors.policy.worker_loads import WORK_AHEAD_US
 
 __all__ = [
     "LOOK_SECONDS",
-    "MAP_AHEAD_US",
     "WORK_AHEAD_US",
     "Decisions",
     "Needs",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import groupby, islice
+from itertools import groupby
 from math import inf
 from operator import attrgetter
 from typing import Generic, Protocol
@@ -189,15 +189,6 @@ class FairShare(Generic[T]):
     def _end_turn(self, holding: _Holding) -> None:
         holding.left = holding.owner.share
         self._ring.move_to_end(holding.owner)
-
-    def drain_map(self) -> Iterator[T]:
-        self._before = None
-        queues = list(islice(filter(None, self._queues.values()), 2))
-        return queues[0].drain_map() if len(queues) == 1 else iter(())
-
-    def has_beside(self, account: int) -> bool:
-        others = (queue for other, queue in self._queues.items() if other != account)
-        return any(others) or self.greatest(account) > 0
 
     def first(self) -> T | None:
         return next(filter(None, (self._queues[account].first() for account in self._in_turn())), None)

@@ -100,22 +100,6 @@ class InOrder(Generic[T]):
                 ready = row.popitem(last=False)[1]
                 yield self._left(ready) if self.further_rows else ready
 
-    def drain_map(self) -> Iterator[T]:
-        level = self._levels.first()
-        if len(self._levels) > 1:
-            return
-        function_id: ObjectId | None = None
-        for row in (level.ahead, level.new):
-            while row:
-                spec = next(iter(row.values())).spec
-                function_id = function_id or spec.function_id
-                if spec.coalesce_result != 1 or spec.options or spec.function_id != function_id:
-                    return
-                yield self._left(row.popitem(last=False)[1])
-
-    def has_beside(self, _account: int) -> bool:
-        return self.greatest() > 0
-
     def first(self) -> T | None:
         row = self._first_row()
         return next(iter(row.values())) if row else None

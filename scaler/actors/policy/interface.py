@@ -42,10 +42,6 @@ class Spec(Protocol):
     def rows(self) -> int:
         """How many calls it is, if it is a range; else 0."""
 
-    @property
-    def coalesce_result(self) -> int:
-        """1: its result may wait for those of others, as in a map."""
-
 
 class Ready(Protocol):
     """The part of a ready task that a policy reads."""
@@ -107,14 +103,6 @@ class Order(Protocol[T]):
         Args:
             expected_us: returns how long one more task of a function is expected to take.
         """
-
-    def drain_map(self) -> Iterator[T]:
-        """The same with the first tasks of a map, while they are all of one function and have neither options nor a
-        priority, and while nothing waits that is of another account or has a priority; otherwise with none.
-        """
-
-    def has_beside(self, account: int) -> bool:
-        """Return whether a task waits that does not have to come behind the usual tasks of this account."""
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""

@@ -20,7 +20,7 @@ from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import NO_OFFER, Backlog, Capacity, Decisions, Group, Order, Policy, T, W
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.rounds import Rounds
-from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US, WorkerLoads
+from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads
 from scaler.durations import Durations
 from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
@@ -34,10 +34,6 @@ RANGE_MOST_US = 20_000
 """A range that is expected to take longer is split before it is assigned: its client knows too little of its function,
 or wants more than its turn.
 """
-
-FAR_TASK_US = 25_000
-"""The longest tasks of a map of which workers get more than of other tasks: longer ones are few messages anyway."""
-
 
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
 
@@ -83,12 +79,6 @@ class Placement(Generic[W, T]):
         self._call_only: dict[W, WorkerLoads[W]] = {}
         """these workers"""
         self._constrained: ConstrainedQueue[W, T] = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
-        self._far_account = 0
-        """whose tasks the workers have that are far ahead"""
-        self._near_until = -inf
-        """until then workers get no more than usual, since somebody else had to wait"""
-        self._called_back: set[W] = set()
-        """workers that give tasks back for that, and not because one of them takes long"""
 
     def ready(self, tasks: Iterable[T]) -> None:
         if self._admission is not None:
@@ -147,7 +137,6 @@ class Placement(Generic[W, T]):
 
     def leave(self, worker: W) -> bool:
         self._call_only.pop(worker, self._loads).leave(worker)
-        self._called_back.discard(worker)
         return self._constrained.leave(worker)
 
     def amounts_changed(self, worker: W, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
@@ -164,11 +153,8 @@ class Placement(Generic[W, T]):
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
     def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        if worker in self._called_back:
-            self._called_back.discard(worker)
-        else:
-            for function_id in function_ids:
-                self._durations.doubt(function_id)
+        for function_id in function_ids:
+            self._durations.doubt(function_id)
         self._call_only.get(worker, self._loads).give_back(worker, tasks, work_us)
         if self._constrained.classes:
             self._constrained.freed(worker)
@@ -193,12 +179,8 @@ class Placement(Generic[W, T]):
             split: list[T] = []
             if self._loads.with_room:
                 self._assign(assigned, split)
-            if self._loads.has_map_room and self._queue and now >= self._near_until:
-                self._assign_far(assigned)
             refused = self._refuse(assigned) if self._admission is not None else []
             recalled = self._rounds.look(self._loads, now)
-            if self._loads.far_ahead and self._queue:
-                self._call_back(recalled, now)
             decisions = Decisions(assigned, refused, recalled, self._rounds.look_at, None, split)
         if self._functions is not None:
             needs = decisions.needs
@@ -225,8 +207,6 @@ class Placement(Generic[W, T]):
                 self._admission.remove(ready.task, ready.account)
             refused += self._refuse(assigned)
         recalled = {**self._rounds.look(loads, now), **self._rounds_of_calls.look(self._call_loads, now)}
-        if loads.far_ahead:
-            self._call_back(recalled, now)
         for rounds in (self._rounds, self._rounds_of_calls):
             look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
         return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs, split)
@@ -302,39 +282,6 @@ class Placement(Generic[W, T]):
             if is_one or not loads.with_room:
                 break
         return True
-
-    def _assign_far(self, assigned: dict[W, list[tuple[T, int]]]) -> None:
-        """Assign tasks of a map to workers that have no room for others. So many wait on that workers which are done
-        sooner get as much meanwhile.
-        """
-        loads, first = self._loads, self._queue.first()
-        if first is None or first.spec.coalesce_result != 1:  # nothing of a map, so nothing else need be looked at
-            return
-        if loads.far_ahead and first.account != self._far_account:
-            return
-        mean_us = max(1.0, self._durations.expected_us(first.spec.function_id))
-        spare = len(self._queue) - len(loads) * MAP_AHEAD_US // round(mean_us)
-        expected_us = round(mean_us * (first.spec.rows or 1))
-        if spare <= 0 or expected_us > FAR_TASK_US or self._config.load_balance_seconds <= 0:
-            return
-        self._far_account = first.account
-        tasks = self._queue.drain_map()
-        while spare > 0 and loads.has_map_room and (ready := next(tasks, None)) is not None:
-            rows = ready.spec.rows or 1
-            if loads.room_in_next() < rows:
-                self._queue.put_back(ready)
-                return
-            spare -= rows
-            expected_us = round(mean_us * rows)
-            assigned.setdefault(loads.take_far(expected_us, rows), []).append((ready, expected_us))
-
-    def _call_back(self, recalled: dict[W, int], now: float) -> None:
-        """If somebody else waits while workers have more than usual, recall that, unless more is recalled anyway."""
-        if self._constrained.waiting or self._queue.has_beside(self._far_account):
-            self._near_until = now + self._config.load_balance_seconds
-            called_back = self._loads.too_far()
-            self._called_back.update(called_back.keys() - recalled.keys())
-            recalled.update({**called_back, **recalled})
 
     def _refuse(self, assigned: dict[W, list[tuple[T, int]]]) -> list[tuple[T, str]]:
         admission = self._admission

@@ -38,11 +38,6 @@ def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     return [max(0, tasks - keep) for (tasks, _), keep in zip(loads, keeps, strict=True)]
 
 
-MAP_AHEAD_US = 150_000
-"""The same for tasks of a map while nobody else waits. Each message takes time of cores that tasks could use: so they
-are fewer."""
-
-
 class _Load:
     __slots__ = ("ended", "host", "is_held", "queue_size", "tasks", "work_us")
 
@@ -70,10 +65,6 @@ class WorkerLoads(Generic[W]):
         self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
         """no level below has a worker"""
-        self._map_room: dict[W, _Load] = {}
-        """workers that have room for tasks of a map only"""
-        self.far_ahead: dict[W, None] = {}
-        """workers with more tasks of a map than other tasks may have"""
         self.with_room = 0
         """how many workers have room: those in all levels"""
         self.tasks = 0
@@ -103,7 +94,6 @@ class WorkerLoads(Generic[W]):
         if load is not None:
             self._count(load, -1)
             self._take_out(worker, load)
-            self.far_ahead.pop(worker, None)
             beside = self._hosts[load.host]
             del beside[worker]
             if not beside:
@@ -156,45 +146,14 @@ class WorkerLoads(Generic[W]):
         else:
             self.with_room -= 1
             self._overflow += max(0, level - load.queue_size)
-            if work_us < MAP_AHEAD_US and level < load.queue_size:
-                self._map_room[worker] = load
         return worker
 
     def room_in_next(self) -> int:
-        """Return how many more tasks the queue of the next worker takes, if it is idle any number; 0: none has room."""
-        if not self.with_room:
-            load = next(reversed(self._map_room.values()), None)
-            return 0 if load is None else load.queue_size - load.tasks
+        """Return how many more tasks the queue of the next worker takes, if it is idle any number. One has room."""
         level = self._lowest
         while not self._levels[level]:
             level += 1
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
-
-    def take_far(self, work_us: int, tasks: int = 1) -> W:
-        """Add a task of a map to a worker that has no room for other tasks, and return that worker; one must have room
-        for it.
-        """
-        worker, load = self._map_room.popitem()
-        self._add(load, work_us, tasks)
-        self.far_ahead[worker] = None
-        self._put(worker, load)
-        return worker
-
-    @property
-    def has_map_room(self) -> bool:
-        """Whether a worker has room for tasks of a map, and not for others."""
-        return bool(self._map_room)
-
-    def too_far(self) -> dict[W, int]:
-        """Return how many tasks to recall from which workers so that all others may have tasks there soon."""
-        recalled: dict[W, int] = {}
-        for worker in self.far_ahead:
-            load = self._workers[worker]
-            keep = max(1, (WORK_AHEAD_US - 1) * load.tasks // max(load.work_us, 1))
-            if load.tasks > keep:
-                recalled[worker] = load.tasks - keep
-        self.far_ahead.clear()
-        return recalled
 
     def take_near(self, near: W, work_us: int, tasks: int = 1) -> W:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
@@ -278,11 +237,7 @@ class WorkerLoads(Generic[W]):
     def _put(self, worker: W, load: _Load) -> None:
         level = load.tasks
         if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size or load.is_held):
-            if load.work_us < MAP_AHEAD_US and level < load.queue_size and not load.is_held:
-                self._map_room[worker] = load
             return
-        if self.far_ahead:
-            self.far_ahead.pop(worker, None)
         while len(self._levels) <= level:
             self._levels.append({})
         self._levels[level][worker] = load
@@ -292,5 +247,3 @@ class WorkerLoads(Generic[W]):
     def _take_out(self, worker: W, load: _Load) -> None:
         if load.tasks < len(self._levels) and self._levels[load.tasks].pop(worker, None) is not None:
             self.with_room -= 1
-        else:
-            self._map_room.pop(worker, None)

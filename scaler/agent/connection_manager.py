@@ -79,9 +79,6 @@ class Door(Protocol):
     def say(self, items: Sequence[Any]) -> None:
         """Send items of the session, with the next flush that has a connection which is up."""
 
-    def say_with_next(self, items: Sequence[Any]) -> None:
-        """Send items of the session, with what is said next; `say` without items is enough."""
-
     def resume(self, heard: int) -> None:
         """The connection is up, and the session goes on: the scheduler has heard so many messages."""
 

@@ -69,8 +69,6 @@ class Edge:
         """the connection before this one, if it was silent: its end would look like the end of this agent"""
         self._ready: list[Message] = []
         """they leave on this connection before what the pipe gives"""
-        self._may_wait = False
-        """whether all that the pipe has to say waits for what is said next"""
         self._heard: list[Any] = []
         """items that the scheduler has heard, and the link does not know it"""
         self.received = Traffic()
@@ -123,13 +121,7 @@ class Edge:
         self._ready.append(self.session.pipe.unnumbered([item]))
 
     def say(self, items: Sequence[Any]) -> None:
-        self._may_wait = False
         self.session.pipe.put_all(items)
-
-    def say_with_next(self, items: Sequence[Any]) -> None:
-        pipe = self.session.pipe
-        self._may_wait = self._may_wait or not pipe.has_unsaid
-        pipe.put_all(items)
 
     def resume(self, heard: int) -> None:
         connection = self._open
@@ -221,8 +213,7 @@ class Edge:
         if not (may_take or messages):
             return False
         self._ready = []
-        if may_take and (not self._may_wait or messages or pipe.is_acknowledgement_due):
-            self._may_wait = False
+        if may_take:
             try:
                 messages += pipe.take()
             except Exception as error:  # whatever it is, the agent lives, and says all of it again

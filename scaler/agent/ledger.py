@@ -28,7 +28,6 @@ from scaler.ids import ObjectId, TaskId, is_later
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, recalls_of, results_of, row_ids
 from scaler.wire.messages.worker import (
     HELD_MOST,
@@ -49,12 +48,6 @@ _TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]
 
 OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
 
-LEFT_US = 25_000
-"""While the rest of its queue is expected to take so long, a worker can wait for further tasks: half of what the
-scheduler sends ahead when several clients wait."""
-LEFT_TASKS = 2
-"""The rest is so many tasks at least: one that runs, and one in the processor that goes on when that has ended."""
-
 
 class Ledger:
     """The open tasks and results of an agent.
@@ -73,8 +66,6 @@ class Ledger:
         """on their way to how many schedulers, one after the other, kept results were when these ended"""
         self._open: dict[TaskId, RunTask] = {}
         """tasks at the workers, by id: the newest attempt of each"""
-        self._at_worker: Counter[int] = Counter()
-        """how many of them each worker has"""
         self._waiting: dict[TaskId, RunBlocked] = {}
         """those of them that wait for other tasks"""
         self._former: set[TaskId] = set()
@@ -136,18 +127,15 @@ class Ledger:
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the workers, those of them that wait for others, results that are kept."""
-        return {"tasks": self._at_worker.total(), "blocked_tasks": len(self._waiting), "results": len(self._kept)}
+        tasks = self.tasks_by_worker().total()
+        return {"tasks": tasks, "blocked_tasks": len(self._waiting), "results": len(self._kept)}
 
     def tasks_by_worker(self) -> Counter[int]:
         """Return how many tasks each worker has."""
-        return +self._at_worker
-
-    def not_blocked_at(self, worker: int) -> int:
-        """Return how many tasks a worker has that do not wait for others."""
-        count = self._at_worker[worker]
-        if self._waiting:
-            count -= sum(run.worker == worker for run in self._waiting.values())
-        return count
+        counts: Counter[int] = Counter()
+        for task in self._open.values():
+            counts[task.worker] += task.rows or 1
+        return counts
 
     def open_by_worker_and_function(self) -> Counter[tuple[int, ObjectId]]:
         """Return how many tasks of each function each worker has."""
@@ -160,17 +148,13 @@ class Ledger:
 
     def add(self, tasks: Sequence[RunTask]) -> dict[int, Batch[RunTask]]:
         """Open tasks. Returns those that are new, by worker."""
-        known, at_worker = self._open, self._at_worker
+        known = self._open
         by_worker: dict[int, Batch[RunTask]] = {}
         for task in tasks:
             task_id, worker = task.task_id, task.worker
-            if task_id in known:
-                before = known[task_id]
-                if not self._replaces(task, before):
-                    continue
-                at_worker[before.worker] -= before.rows or 1
+            if task_id in known and not self._replaces(task, known[task_id]):
+                continue
             known[task_id] = task
-            at_worker[worker] += task.rows or 1
             if worker in by_worker:
                 by_worker[worker].append(task)
             else:
@@ -254,8 +238,7 @@ class Ledger:
 
     def give_back(self, response: RecallResponse) -> None:
         """An open task has not begun, and goes back to the scheduler."""
-        task = self._open.pop(response.task_id)
-        self._at_worker[task.worker] -= task.rows or 1
+        del self._open[response.task_id]
         self._former.discard(response.task_id)
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
@@ -273,32 +256,12 @@ class Ledger:
 
     # Results
 
-    def may_wait(self, results: Sequence[RunResult]) -> bool:
-        """Return whether results, which are of one worker and not finished yet, may wait for others, to travel in one
-        message: it wakes the scheduler, the client and this agent, on cores that tasks could use. Only those wait whose
-        task says `coalesce_result`, and only while their worker has enough to do.
-        """
-        if not results:
-            return False
-        last = results[-1]
-        rows = sum([result.rows or 1 for result in results])
-        left = self.not_blocked_at(last.worker) - rows
-        if left < LEFT_TASKS or left * last.duration_us < LEFT_US * (last.rows or 1):
-            return False
-        for result in results:
-            if result.status != TaskStatus.SUCCESS or result.frames:
-                return False
-            task = self.find(result.task_id, result.attempt)
-            if task is None or not task.coalesce_result:
-                return False
-        return True
-
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
         """Some runs have ended, open ones or others; the results are kept. Returns them as they are said: large ones
         with their location; of a run whose result is too large for the scheduler, that it has failed.
         """
         are_as_before = True
-        known, kept, at_worker, tally = self._open, self._kept, self._at_worker, self.tally
+        known, kept, tally = self._open, self._kept, self.tally
         waiting, former = self._waiting, self._former
         for result in results:
             task_id, attempt = result.task_id, result.attempt
@@ -316,7 +279,6 @@ class Ledger:
                 if task.attempt != attempt:
                     known[task_id] = task  # a newer attempt is still here
                     continue
-                at_worker[task.worker] -= task.rows or 1
             if former:
                 former.discard(task_id)
         return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])

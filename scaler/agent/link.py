@@ -43,7 +43,7 @@ from scaler.agent.values import Values
 from scaler.agent.watch import ReportDue, RunStatusDue, Watch, WatchDue, run_statuses
 from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere, SplitRows
 from scaler.ids import ObjectId
-from scaler.kit import Actor, ActorRef, Timer, handles
+from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.peer.states import LEAVE, UP
 from scaler.pickling.serialization import size_of
@@ -91,20 +91,12 @@ DRAIN_LOOK_SECONDS = 0.1
 
 _ROWS = attrgetter("rows")
 
-RESULTS_WAIT_SECONDS = 0.08
-"""No result waits longer than this for others. The scheduler counts its task for so long as work of the worker."""
-
 
 @message
 class _DrainLook:
     reason: str
     ends_at: float
     are_values_said: bool = False
-
-
-@message
-class _ResultsDue:
-    """What waits for others waits no longer."""
 
 
 class Link(Actor):
@@ -154,8 +146,6 @@ class Link(Actor):
         asked = workers if can_say_runs else ()
         self._n_open = self._n_opened = len(names) if n_open is None else n_open
         """how many workers take tasks, and how many ever did"""
-        self._results_timer: Timer | None = None
-        """runs while results wait for others"""
         if self._n_open < len(names):
             session_state.closed = len(names) - self._n_open
         self._watch = Watch(
@@ -287,34 +277,15 @@ class Link(Actor):
     def _results(self, results: Batch[RunResult]) -> None:
         if any(map(_ROWS, results)):
             results = self._ledger.apart(results)
-        may_wait = (
-            self._conversation.state is UP and self._ledger.may_wait(results) and self._session_state.drain is None
-        )
         results = self._ledger.finish(results)
         if self._outputs.owed:
             self._say(self._outputs.last_words(results))
         if self._devices is not None:
             self._devices.end(results)
-        if may_wait:
-            self._say_with_next(results)
-            return
-        if self._results_timer is not None:
-            self._results_timer.cancel()
-            self._results_timer = None
         self._say(results)
         kept = {result.worker for result in results if result.location}
         if kept:
             self._objects.send(ValuesKept(kept))
-
-    def _say_with_next(self, results: Batch[RunResult]) -> None:
-        self._door.say_with_next(results)
-        if self._results_timer is None:
-            self._results_timer = self.schedule(RESULTS_WAIT_SECONDS, _ResultsDue())
-
-    @handles(_ResultsDue)
-    def _results_due(self, _due: _ResultsDue) -> None:
-        self._results_timer = None
-        self._say(())
 
     @handles(Batch[RunOutput])
     def _runs_said(self, lines: Batch[RunOutput]) -> None:

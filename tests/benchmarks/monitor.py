@@ -91,8 +91,6 @@ class Peer:
         self.session.pipe.put_all(items)
         self.flush()
 
-    say_with_next = say
-
     def say_alone(self, item: Any) -> None:
         self.socket.send(*self.session.pipe.unnumbered([item]))
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_node import Node
 from scaler.actors.peers.owners import Owner
-from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
+from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.task import TaskActor
@@ -225,8 +225,7 @@ class Inside:
             runs = list(proxy._runs.values())
             if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])
-                most_us = MAP_AHEAD_US if runs[-1].spec.coalesce_result else WORK_AHEAD_US
-                assert ahead_us < most_us, f"{proxy.name} had {ahead_us} us of work and got one more task"
+                assert ahead_us < WORK_AHEAD_US, f"{proxy.name} had {ahead_us} us of work and got one more task"
 
     def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:
         """What is free at each node is what its runs leave, and no task waits that fits somewhere."""

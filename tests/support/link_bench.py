@@ -42,7 +42,6 @@ class RecordingDoor:
         self.is_up = False
         self._alone: list[Any] = []
         self._said: list[Any] = []
-        self._may_wait = False
 
     def connect(self, link: ActorRef) -> None:
         self.hang_up()
@@ -65,11 +64,6 @@ class RecordingDoor:
         self._alone.append(item)
 
     def say(self, items: Sequence[Any]) -> None:
-        self._may_wait = False
-        self._said.extend(items)
-
-    def say_with_next(self, items: Sequence[Any]) -> None:
-        self._may_wait = self._may_wait or not self._said
         self._said.extend(items)
 
     def resume(self, _heard: int) -> None:
@@ -84,8 +78,7 @@ class RecordingDoor:
         """Return what has left since the last time."""
         alone, self._alone = self._alone, []
         said: list[Any] = []
-        if self.is_up and (alone or not self._may_wait):
-            self._may_wait = False
+        if self.is_up:
             said, self._said = self._said, []
         return alone + said
 

@@ -94,54 +94,6 @@ def test_nothing_to_say_is_no_message(bench: Bench) -> None:
     assert not bench.edge.flush()
 
 
-def test_what_may_wait_leaves_with_what_is_said_next(bench: Bench) -> None:
-    bench.greet()
-    bench.edge.say_with_next([ObjectRequest(b"o" * 16)])
-    assert not bench.edge.flush()
-    bench.edge.say_with_next([ObjectRequest(b"p" * 16)])
-    assert not bench.edge.flush()
-    bench.edge.say([ObjectRequest(b"q" * 16)])
-    assert bench.edge.flush()
-    bench.edge.say_with_next([ObjectRequest(b"r" * 16)])
-    assert not bench.edge.flush()
-    bench.edge.say([])
-    assert bench.edge.flush(), "nothing more has to be said"
-    bench.scheduler.until(lambda: len(bench.scheduler.requests) == 4)
-    assert bench.scheduler.requests == [letter * 16 for letter in (b"o", b"p", b"q", b"r")]
-    assert bench.edge.sent.n_messages == 3
-
-
-def test_what_may_wait_leaves_with_a_heartbeat(bench: Bench) -> None:
-    bench.greet()
-    bench.edge.say_with_next([ObjectRequest(b"o" * 16)])
-    bench.edge.say_alone(WorkerHeartbeat(1))
-    assert bench.edge.flush()
-    bench.scheduler.until(lambda: bench.scheduler.requests)
-
-
-def test_what_may_wait_does_not_hold_back_what_was_said(bench: Bench) -> None:
-    bench.greet()
-    bench.edge.say([ObjectRequest(b"o" * 16)])
-    bench.edge.say_with_next([ObjectRequest(b"p" * 16)])
-    assert bench.edge.flush()
-    bench.scheduler.until(lambda: len(bench.scheduler.requests) == 2)
-
-
-def test_what_may_wait_leaves_when_the_session_goes_on(bench: Bench) -> None:
-    bench.greet()
-    bench.edge.say_with_next([ObjectRequest(b"o" * 16)])
-    bench.edge.hang_up()
-    bench.edge.connect(bench.ref)
-    bench.edge.say_hello(HELLO)
-    assert bench.edge.flush()
-    bench.scheduler.until(lambda: len(bench.scheduler.hellos) == 2)
-    bench.until_heard()
-    bench.edge.resume(0)
-    bench.edge.say([])
-    assert bench.edge.flush()
-    bench.scheduler.until(lambda: bench.scheduler.requests)
-
-
 def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
     bench.greet()
     bench.edge.say([WorkerHeartbeat(1)])

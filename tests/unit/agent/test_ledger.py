@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent.ledger import LEFT_US, Ledger
+from scaler.agent.ledger import Ledger
 from scaler.agent.tally import Tally
 from scaler.agent.values import Values
 from scaler.errors import ObjectTooLargeError
@@ -169,21 +169,18 @@ def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:
     assert ledger.tasks_by_worker() == {0: 2}
 
 
-def test_how_many_tasks_a_worker_has_that_can_run(ledger: Ledger) -> None:
+def test_how_many_tasks_each_worker_has(ledger: Ledger) -> None:
     one, two, three, other = task(0), task(0), task(0), task(1)
     ledger.add([one, two, three, other])
-    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1), ledger.not_blocked_at(2)) == (3, 1, 0)
-    ledger.block([RunBlocked(one.task_id, 0, one.attempt)])
-    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (2, 1)
+    assert ledger.tasks_by_worker() == {0: 3, 1: 1}
     ledger.finish([result(one)])
-    assert ledger.not_blocked_at(0) == 2
     ledger.give_back(RecallResponse(two.task_id, 0, two.attempt))
-    assert ledger.not_blocked_at(0) == 1
+    assert ledger.tasks_by_worker() == {0: 1, 1: 1}
     elsewhere = task(1, three.attempt + 1, three.task_id)
     ledger.add([elsewhere, elsewhere])
-    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (0, 2)
+    assert ledger.tasks_by_worker() == {1: 2}
     ledger.finish([result(three)])
-    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (0, 2), "the older attempt has ended"
+    assert ledger.tasks_by_worker() == {1: 2}, "the older attempt has ended"
     ledger.finish([result(elsewhere), result(other), result(task(1))])
     assert ledger.tasks_by_worker() == {}
 
@@ -263,76 +260,6 @@ def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(led
         ledger.heard([large])
         ledger.keep_for_another([])
     assert ledger.results() == []
-
-
-# Which results may wait for others, by what their worker still has to do.
-
-
-def short(worker: int = 0, coalesce_result: int = 1) -> RunTask:
-    return replace(task(worker, 1), coalesce_result=coalesce_result)
-
-
-def ended(of: RunTask, duration_us: int = 10_000, status: int = TaskStatus.SUCCESS) -> RunResult:
-    return replace(result(of), status=TaskStatus(status), duration_us=duration_us)
-
-
-def test_a_result_waits_while_its_worker_has_enough_to_do(ledger: Ledger) -> None:
-    tasks = [short() for _ in range(5)]
-    ledger.add(tasks)
-    waited = []
-    for each in tasks:
-        waited.append(ledger.may_wait([ended(each)]))
-        ledger.finish([ended(each)])
-    assert waited == [True, True, False, False, False], "at last 20 ms of work are left, and less"
-
-
-def test_what_other_workers_have_does_not_count(ledger: Ledger) -> None:
-    alone = short(0)
-    ledger.add([alone, *(short(1) for _ in range(9))])
-    assert not ledger.may_wait([ended(alone)])
-
-
-def test_tasks_that_wait_for_others_are_no_work(ledger: Ledger) -> None:
-    tasks = [short() for _ in range(5)]
-    ledger.add(tasks)
-    ledger.block(RunBlocked(each.task_id, each.worker, each.attempt) for each in tasks[1:3])
-    assert not ledger.may_wait([ended(tasks[0])])
-
-
-def test_one_long_task_is_not_enough(ledger: Ledger) -> None:
-    first, second = short(), short()
-    ledger.add([first, second])
-    assert not ledger.may_wait([ended(first, 10 * LEFT_US)])
-
-
-def test_only_those_wait_whose_task_says_so(ledger: Ledger) -> None:
-    own, others = [short(coalesce_result=0) for _ in range(5)], [short() for _ in range(5)]
-    ledger.add([*own, *others])
-    assert ledger.may_wait([ended(others[0]), ended(others[1])])
-    assert not ledger.may_wait([ended(others[0]), ended(own[0])])
-
-
-@pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.PROCESSOR_DIED])
-def test_what_is_no_success_is_said_at_once(ledger: Ledger, status: TaskStatus) -> None:
-    tasks = [short() for _ in range(9)]
-    ledger.add(tasks)
-    assert not ledger.may_wait([ended(tasks[0], status=status)])
-
-
-def test_a_large_result_does_not_wait(ledger: Ledger) -> None:
-    tasks = [short() for _ in range(9)]
-    ledger.add(tasks)
-    assert not ledger.may_wait([replace(ended(tasks[0]), frames=(b"frame",))])
-
-
-def test_what_was_given_back_or_is_of_an_older_attempt_does_not_wait(ledger: Ledger) -> None:
-    tasks = [short() for _ in range(9)]
-    ledger.add(tasks)
-    ledger.give_back(RecallResponse(tasks[0].task_id, 0, 1))
-    ledger.add([replace(tasks[1], attempt=2)])
-    assert not ledger.may_wait([ended(tasks[0])])
-    assert not ledger.may_wait([ended(tasks[1])])
-    assert not ledger.may_wait([])
 
 
 # Results that stay here

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from scaler.agent.link import RESULTS_WAIT_SECONDS
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
@@ -522,127 +519,6 @@ def test_workers_that_take_no_tasks_are_not_reported() -> None:
     bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
     [report] = [item for item in bench.door.take() if type(item) is AgentState]
     assert len(report.workers) == WORKER_ROW.size
-
-
-# Results that wait for others
-
-
-def together(bench: Bench, count: int, worker: int = 0) -> list[RunTask]:
-    tasks = [replace(bench.task(worker), coalesce_result=1) for _ in range(count)]
-    bench.tell(Batch[RunTask](tasks))
-    bench.door.take()
-    return tasks
-
-
-def finished(task: RunTask, status: TaskStatus = TaskStatus.SUCCESS) -> Batch[RunResult]:
-    return Batch[RunResult]([RunResult(task.task_id, task.worker, task.attempt, status, b"", 10_000, ())])
-
-
-def test_results_of_a_map_wait_until_their_worker_has_little_to_do(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 5)
-    bench.tell(finished(tasks[0]), finished(tasks[1]))
-    assert bench.door.take() == []
-    bench.tell(finished(tasks[2]))
-    assert bench.door.take() == [finished(task)[0] for task in tasks[:3]]
-    bench.tell(finished(tasks[3]))
-    assert bench.door.take() == [finished(tasks[3])[0]]
-
-
-def test_they_wait_for_a_short_time(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]))
-    bench.wait(RESULTS_WAIT_SECONDS / 2)
-    bench.tell(finished(tasks[1]))
-    assert bench.door.take() == []
-    bench.wait(RESULTS_WAIT_SECONDS / 2 + 0.001)
-    assert bench.door.take() == [finished(tasks[0])[0], finished(tasks[1])[0]]
-    bench.tell(finished(tasks[2]))
-    bench.wait(RESULTS_WAIT_SECONDS / 2)
-    assert bench.door.take() == [], "a time of its own begins"
-    bench.wait(RESULTS_WAIT_SECONDS / 2 + 0.001)
-    assert bench.door.take() == [finished(tasks[2])[0]]
-
-
-def test_a_time_that_was_not_needed_cuts_no_other_short(bench: Bench) -> None:
-    bench.up()
-    tasks, others = together(bench, 9), together(bench, 1, worker=1)
-    bench.tell(finished(tasks[0]))
-    bench.wait(RESULTS_WAIT_SECONDS * 3 / 4)
-    bench.tell(finished(others[0]))
-    assert bench.door.take() == [finished(tasks[0])[0], finished(others[0])[0]]
-    bench.tell(finished(tasks[1]))
-    bench.wait(RESULTS_WAIT_SECONDS * 3 / 4)
-    assert bench.door.take() == []
-
-
-@pytest.mark.parametrize("news", [Batch[RunBlocked], Batch[RunOutput], ExecutorProcessGone])
-def test_they_leave_before_whatever_is_said_next(bench: Bench, news: Any) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]))
-    said = {
-        Batch[RunBlocked]: Batch[RunBlocked]([RunBlocked(tasks[1].task_id, 0, 1)]),
-        Batch[RunOutput]: Batch[RunOutput]([RunOutput(tasks[1].task_id, 0, 1, OutputStream.LOGGING, 7, 0, "hello")]),
-        ExecutorProcessGone: ExecutorProcessGone(3),
-    }[news]
-    bench.tell(said)
-    first, second = bench.door.take()
-    assert first == finished(tasks[0])[0]
-    assert type(second) in (RunBlocked, RunOutput, ProcessorGone)
-
-
-def test_a_failure_takes_them_along(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]), finished(tasks[1], TaskStatus.FAILED))
-    assert [result.status for result in bench.door.take()] == [TaskStatus.SUCCESS, TaskStatus.FAILED]
-
-
-def test_they_leave_with_the_goodbye(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]), Leave("the end"))
-    assert bench.door.take() == [finished(tasks[0])[0], DisconnectRequest("the end")]
-
-
-def test_of_an_agent_that_drains_none_waits(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]), Leave("the end", 10))
-    assert bench.door.take() == [finished(tasks[0])[0], DrainRequest("the end")]
-    bench.tell(finished(tasks[1]))
-    assert bench.door.take() == [finished(tasks[1])[0]]
-
-
-def test_after_a_cut_what_waited_is_said_once(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]))
-    hello = bench.reconnect()
-    assert hello.held == held(*tasks[1:], tasks[0])
-    assert bench.door.take() == [finished(tasks[0])[0]]
-    bench.wait(1.0)
-    assert [item for item in bench.door.take() if type(item) is RunResult] == []
-
-
-def test_so_it_is_where_the_session_goes_on(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(finished(tasks[0]), LinkCut("cut"))
-    bench.wait(PAUSE_MOST_SECONDS)
-    bench.welcome(resumed=1)
-    assert [item for item in bench.door.take() if type(item) is RunResult] == list(finished(tasks[0]))
-
-
-def test_without_a_scheduler_nothing_waits_for_others(bench: Bench) -> None:
-    bench.up()
-    tasks = together(bench, 9)
-    bench.tell(LinkCut("cut"), finished(tasks[0]))
-    bench.wait(PAUSE_MOST_SECONDS)
-    bench.welcome(resumed=1)
-    assert finished(tasks[0])[0] in bench.door.take()
 
 
 def test_a_result_that_is_larger_than_the_scheduler_takes_is_not_said(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice
 
 from scaler.actors.policy.fair_share import MOST_SPARE, TURN_US, FairShare
-from tests.support.ready import Task, Work, of_map, task
+from tests.support.ready import Task, Work, task
 
 
 def queue_of(*tasks: Task) -> FairShare[Task]:
@@ -140,27 +140,6 @@ def test_an_account_can_pass_its_turn() -> None:
     queue.put([task(1, 1), task(2, 2)])
     queue.pass_turn()
     assert [each.task for each in queue.drain()] == [2, 1]
-
-
-def test_tasks_of_a_map_are_taken_as_such_while_no_other_client_waits() -> None:
-    queue = queue_of(*map(of_map, "abc"))
-    assert [each.task for each in islice(queue.drain_map(), 1)] == ["a"]
-    assert not queue.has_beside(0)
-    queue.put([task("other", 1)])
-    assert list(queue.drain_map()) == []
-    assert queue.has_beside(0)
-    assert queue.has_beside(1)
-    assert taken(queue) == ["b", "other", "c"]
-    queue.put([of_map("d", 1)])
-    assert [each.task for each in queue.drain_map()] == ["d"]
-    assert not queue.has_beside(1)
-    assert list(queue.drain_map()) == []
-
-
-def test_a_priority_of_the_same_client_is_beside() -> None:
-    queue = queue_of(of_map("a"), task("deep", priority=1))
-    assert queue.has_beside(0)
-    assert list(queue.drain_map()) == []
 
 
 class Someone:

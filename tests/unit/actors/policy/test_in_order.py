@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from scaler.actors.policy.in_order import InOrder
-from scaler.ids import ObjectId
 from tests.support.ready import Task, of_map, task
 
 
@@ -110,42 +109,3 @@ def test_the_first_one_is_the_one_that_is_taken_next() -> None:
         assert first.task == next(queue.drain()).task == expected
     assert queue.first() is None
     assert queue.greatest() == float("-inf")
-
-
-MAP = [of_map(name) for name in "abcd"]
-WITH_OPTIONS = of_map("x", options=b"retries")
-
-
-@pytest.mark.parametrize(
-    ("waiting", "expected"),
-    [
-        ([*MAP], ["a", "b", "c", "d"]),
-        ([task("x"), *MAP], []),
-        ([*MAP[:2], task("x"), *MAP[2:]], ["a", "b"]),
-        ([*MAP[:2], WITH_OPTIONS, *MAP[2:]], ["a", "b"]),
-        ([*MAP[:2], of_map("x", function_id=ObjectId(b"x" * 16)), *MAP[2:]], ["a", "b"]),
-        ([*MAP, of_map("x", priority=1)], []),
-        ([*MAP, of_map("x", priority=-1)], []),
-        ([of_map("x", priority=1)], []),
-    ],
-)
-def test_of_a_map_its_first_tasks_are_taken_while_nothing_waits_that_differs(
-    waiting: list[Task], expected: list[str]
-) -> None:
-    queue = queue_of(*waiting)
-    assert [each.task for each in queue.drain_map()] == expected
-    assert len(queue) == len(waiting) - len(expected)
-
-
-def test_of_a_map_those_that_come_back_are_taken_first() -> None:
-    queue = queue_of(*MAP)
-    queue.put([replace(of_map("e"), goes_first=True)])
-    assert [each.task for each in islice(queue.drain_map(), 2)] == ["e", "a"]
-    assert names(queue) == ["b", "c", "d"]
-
-
-def test_what_has_a_priority_does_not_come_behind_the_usual() -> None:
-    queue = queue_of(task(1), task(2, priority=-1))
-    assert not queue.has_beside(0)
-    queue.put([task(3, priority=1)])
-    assert queue.has_beside(0)

@@ -167,24 +167,10 @@ def counts(decisions: Decisions[str, Task]) -> dict[str, int]:
     return {worker: len(tasks) for worker, tasks in decisions.assigned.items()}
 
 
-def test_of_a_long_map_workers_get_more_and_then_less_often() -> None:
-    scene = map_scene("one", "two")
-    assert counts(scene.decide(*map_of(1000))) == {"one": 30, "two": 30}
-    scene.policy.freed("one", 20, 20 * TENTH_US, {})
-    assert counts(scene.decide()) == {"one": 20}
-
-
-def test_the_rest_of_a_map_that_workers_could_need_to_end_at_the_same_time_stays_in_the_queue() -> None:
-    scene = map_scene("one", "two")
-    assert sum(counts(scene.decide(*map_of(90))).values()) == 30
-    assert scene.policy.statistics()["ready_tasks"] == 60
-    scene = map_scene("one", "two")
-    assert sum(counts(scene.decide(*map_of(75))).values()) == 20
-
-
 @pytest.mark.parametrize(
     "waiting",
     [
+        map_of(1000),
         [task(str(number), function_id=MAPPED) for number in range(1000)],
         [of_map(str(number), function_id=MAPPED, options=b"retries") for number in range(1000)],
         [of_map(str(number), function_id=MAPPED, priority=1) for number in range(1000)],
@@ -192,75 +178,17 @@ def test_the_rest_of_a_map_that_workers_could_need_to_end_at_the_same_time_stays
         map_of(1000, function_id=ObjectId(b"?" * 16)),
     ],
 )
-def test_of_other_tasks_workers_get_no_more_than_the_work_ahead(waiting: list[Task]) -> None:
+def test_workers_get_no_more_than_the_work_ahead(waiting: list[Task]) -> None:
     decisions = map_scene("one", "two").decide(*waiting)
     for tasks in decisions.assigned.values():
         assert sum(expected_us for _, expected_us in tasks) == WORK_AHEAD_US
 
 
-def test_without_balancing_workers_get_no_more_since_nothing_would_come_back() -> None:
-    assert counts(map_scene("one", rules=scheduler_config(load_balance_seconds=0)).decide(*map_of(1000))) == {"one": 10}
-
-
-def test_when_another_client_waits_workers_give_back_what_is_too_much() -> None:
-    scene = map_scene("one", "two")
-    scene.decide(*map_of(1000))
-    assert scene.decide(task("other", 1, function_id=MAPPED), now=0.5).recalled == {"one": 21, "two": 21}
-    assert scene.decide(now=0.5).recalled == {}
-    assert scene.policy.recalled("one", 21, 21 * TENTH_US, {MAPPED})
-    decisions = scene.decide(now=0.51)
-    assert [ready.task for ready, _ in decisions.assigned["one"]] in (["other"], ["0-60"])
-    assert scene.policy.recalled("two", 21, 21 * TENTH_US, {MAPPED})
-    decisions = scene.decide(now=0.51)
-    assert [expected_us for _, expected_us in decisions.assigned["two"]] == [TENTH_US], "it takes no longer for that"
-    assert scene.policy.statistics()["ready_tasks"] == 939
-
-
-def test_after_that_workers_get_no_more_for_a_while() -> None:
-    scene = map_scene("one")
-    scene.decide(*map_of(1000))
-    scene.decide(task("other", 1, function_id=MAPPED), now=0.5)
-    scene.policy.recalled("one", 21, 21 * TENTH_US, {MAPPED})
-    scene.policy.freed("one", 9, 9 * TENTH_US, {})
-    assert counts(scene.decide(now=1.4)) == {"one": 10}
-    assert counts(scene.decide(now=1.5)) == {"one": 20}
-
-
-@pytest.mark.parametrize("urgent", [task("urgent", priority=1), of_map("urgent", 1), of_map("urgent", priority=1)])
-def test_a_map_of_another_client_and_a_priority_call_tasks_back_too(urgent: Task) -> None:
-    scene = map_scene("one")
-    scene.decide(*map_of(130))
-    scene.decide()
-    assert scene.decide(urgent).recalled == {"one": 21}
-
-
-def test_tasks_that_ask_for_something_call_tasks_back_too() -> None:
-    scene = map_scene("one")
-    scene.decide(*map_of(1000))
-    scene.policy.ready_constrained([(task("constrained", function_id=MAPPED), Needs(amounts=()))])
-    assert scene.decide().recalled == {"one": 21}
-
-
-def test_a_client_has_its_next_tasks_behind_its_own_map() -> None:
-    scene = map_scene("one")
-    scene.decide(*map_of(1000))
-    assert scene.decide(task("next", function_id=MAPPED)) == Decisions(look_at=pytest.approx(1.0))
-
-
 def test_what_is_given_back_because_a_task_takes_long_is_of_an_unknown_function_still() -> None:
     scene = map_scene("one")
     scene.decide(*map_of(1000))
-    scene.policy.recalled("one", 29, 29 * TENTH_US, {MAPPED})
+    scene.policy.recalled("one", 9, 9 * TENTH_US, {MAPPED})
     assert counts(scene.decide()) == {"one": 1}
-
-
-def test_what_is_recalled_at_the_same_moment_because_a_task_takes_long_makes_a_function_unknown() -> None:
-    scene = map_scene("one")
-    scene.decide(*map_of(1000))
-    assert scene.decide(task("other", 1, function_id=MAPPED), now=1.0).recalled == {"one": 29}
-    scene.policy.recalled("one", 29, 29 * TENTH_US, {MAPPED})
-    scene.policy.freed("one", 1, TENTH_US, {})
-    assert counts(scene.decide(now=1.0)) == {"one": 1}
 
 
 def waiting_by_function(policy: Placement[str, Task]) -> dict[ObjectId, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.policy.worker_loads import MAP_AHEAD_US, WORK_AHEAD_US, WorkerLoads, tasks_to_recall
+from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads, tasks_to_recall
 
 
 def take(loads: WorkerLoads[str], work_us: int, near: str | None = None) -> str | None:
@@ -101,92 +101,6 @@ def test_free_places_are_counted_in_tasks() -> None:
     loads.join("full", 3, tasks=4)
     loads.join("idle", 5)
     assert loads.free_places() == 14
-
-
-# Tasks of a map
-
-TENTH_US = WORK_AHEAD_US // 10
-
-
-def filled(queue_size: int = 1000, work_us: int = TENTH_US) -> WorkerLoads[str]:
-    """Return loads of one worker without room."""
-    loads: WorkerLoads[str] = WorkerLoads()
-    loads.join("worker", queue_size)
-    while loads.with_room:
-        assert not loads.has_map_room
-        loads.take(work_us)
-    return loads
-
-
-def take_far(loads: WorkerLoads[str], work_us: int = TENTH_US) -> int:
-    count = 0
-    while loads.has_map_room:
-        assert loads.take_far(work_us) == "worker"
-        count += 1
-    return count
-
-
-def test_of_a_map_a_worker_gets_more_than_of_other_tasks() -> None:
-    loads = filled()
-    assert take_far(loads) == (MAP_AHEAD_US - WORK_AHEAD_US) // TENTH_US
-    assert loads.load("worker") == (MAP_AHEAD_US // TENTH_US, MAP_AHEAD_US)
-    assert list(loads.far_ahead) == ["worker"]
-    loads.free("worker", 2, 2 * TENTH_US)
-    assert take_far(loads) == 2
-    assert loads.tasks == MAP_AHEAD_US // TENTH_US
-    assert loads.with_room == 0
-
-
-def test_a_worker_that_has_room_again_is_not_far_ahead_any_more() -> None:
-    loads = filled()
-    loads.take_far(TENTH_US)
-    loads.free("worker", 1, TENTH_US)
-    assert list(loads.far_ahead) == ["worker"]
-    loads.free("worker", 1, TENTH_US)
-    assert not loads.far_ahead
-    assert not loads.has_map_room
-    assert loads.with_room == 1
-
-
-def test_the_queue_limits_tasks_of_a_map_too() -> None:
-    assert take_far(filled(queue_size=10)) == 0
-    loads = filled(queue_size=12)
-    assert take_far(loads) == 2
-    loads.free("worker", 1, TENTH_US)
-    assert take_far(loads) == 1
-
-
-def test_what_a_worker_has_too_much_for_others_is_called_back_once() -> None:
-    loads = filled()
-    take_far(loads)
-    recalled = loads.too_far()
-    assert recalled == {"worker": 21}
-    loads.give_back("worker", 21, 21 * TENTH_US)
-    assert loads.load("worker") == (9, 9 * TENTH_US)
-    assert loads.with_room == 1
-    assert not loads.has_map_room
-    assert loads.too_far() == {}
-
-
-def test_a_worker_with_a_long_task_keeps_it_and_has_no_room_for_a_map() -> None:
-    loads = filled(work_us=100 * WORK_AHEAD_US)
-    assert not loads.has_map_room
-    loads = filled()
-    loads.take_far(100 * WORK_AHEAD_US)
-    assert loads.too_far() == {"worker": 10}
-
-
-def test_a_worker_that_is_asked_for_tasks_or_has_left_gets_none_of_a_map() -> None:
-    loads = filled()
-    loads.join("idle", 1000)
-    loads.take_far(TENTH_US)
-    assert loads.level({})["worker"]
-    assert not loads.has_map_room
-    loads.free("worker", 1, TENTH_US)
-    assert loads.has_map_room
-    loads.leave("worker")
-    assert not loads.has_map_room
-    assert not loads.far_ahead
 
 
 # Balance

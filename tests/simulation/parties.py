@@ -387,7 +387,7 @@ class AgentParty(_Shelled):
         left = [f"{self.name} has {count} {name} left" for name, count in ledger.items() if count]
         left += [
             f"{self.name} still counts {count} at {each}"
-            for each, count in self.link._ledger._at_worker.items()
+            for each, count in self.link._ledger.tasks_by_worker().items()
             if count
         ]
         objects = self.objects

@@ -25,7 +25,7 @@ from scaler.client.calls.tolerance import Tolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import unreadable
+from scaler.client.ranges import Drawn, own_block, take_range, unreadable
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Frames, Serializer, size_of
@@ -109,7 +109,7 @@ class MapRun:
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
-        self._drawn: deque[tuple[int, bytes | Entry]] = deque()
+        self._drawn: Drawn = deque()
         """rows that were drawn from an iterator, and that the link's thread has not taken"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
@@ -218,7 +218,7 @@ class MapRun:
                 block = block_of(item)
                 if block is None:
                     alone = self._entry_of(index, item)
-                    block = _simple_block(alone)
+                    block = own_block(alone)
             except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
             if first < 0:
@@ -245,7 +245,7 @@ class MapRun:
             row = self._function.block(item)
             if row is None:
                 entry = self._entry_of(index, item)
-                row = _simple_block(entry)
+                row = own_block(entry)
                 if row is None:
                     self._count_bytes(index, entry)
                     row = entry
@@ -402,7 +402,8 @@ class MapRun:
         return self._link.concern
 
     def _late(self) -> str:
-        text = f"the map has {self._done} of {self._submitted} results after {self._timeout:g} s"
+        all_of = len(self._items) if isinstance(self._items, Sized) else f"the first {self._submitted}"
+        text = f"the map has {self._done} of {all_of} results after {self._timeout:g} s"
         return f"{text}: {self._link.concern}" if self._link.concern else text
 
     def _read_error(self, result: TaskResult) -> BaseException:
@@ -438,16 +439,12 @@ class MapRun:
         self._is_drawing = False
         drawn = self._drawn
         while drawn and not self._is_over:
-            first, row = drawn.popleft()
-            if not isinstance(row, bytes):
-                yield row
-                continue
-            most, n_bytes, blocks = self._rows_now(WINDOW_TASKS, len(drawn) + 1), len(row), [row]
-            while len(blocks) < most and n_bytes <= RANGE_BYTES and isinstance(row := drawn[0][1], bytes):
-                blocks.append(row)
-                n_bytes += len(row)
+            row = drawn[0][1]
+            if isinstance(row, bytes):
+                yield self._range_entry(*take_range(drawn, self._rows_now(WINDOW_TASKS, len(drawn))))
+            else:
                 drawn.popleft()
-            yield self._range_entry(first, blocks)
+                yield row
 
     def _deliver_rows(self, result: TaskResult) -> None:
         """Take a result while some are those of ranges."""
@@ -476,9 +473,3 @@ class MapRun:
     def notify(self) -> None:
         if self._is_ready():
             self._wake.set()
-
-
-def _simple_block(entry: Entry) -> bytes | None:
-    """Return the block of arguments of a task, if that is all of them."""
-    task, _sink, _function, objects, references = entry
-    return None if objects or references or task.object_ids or task.frames else task.payload

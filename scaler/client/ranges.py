@@ -7,13 +7,15 @@ Another scheduler gets single tasks. Must never: send.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from scaler.client.calls.entry import Entry
 from scaler.client.link.window import Window
 from scaler.ids import TaskId
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import PREFIX_BYTES, RowsError, calls_of, results_of, row_ids
+from scaler.wire.messages.rows import PREFIX_BYTES, RANGE_BYTES, RowsError, calls_of, results_of, row_ids
 
 
 class Ranges:
@@ -103,6 +105,31 @@ class Ranges:
             for task_id, rows in list(ranges.items()):
                 if rows > longer_than:
                     self._split(task_id)
+
+
+Drawn: TypeAlias = deque[tuple[int, bytes | Entry]]
+"""Rows that were drawn from an iterator, by number: arguments that may travel with those of others, or whole tasks."""
+
+
+def own_block(entry: Entry) -> bytes | None:
+    """Return the block of arguments of a task, if that is all of them."""
+    task, _sink, _function, objects, references = entry
+    return None if objects or references or task.object_ids or task.frames else task.payload
+
+
+def take_range(drawn: Drawn, most: int) -> tuple[int, list[bytes]]:
+    """Take the first rows, as many as may travel together and follow one another. Return their first number too."""
+    first, row = drawn.popleft()
+    assert isinstance(row, bytes)
+    n_bytes, blocks = len(row), [row]
+    while len(blocks) < most and n_bytes <= RANGE_BYTES and drawn:
+        index, row = drawn[0]
+        if index != first + len(blocks) or not isinstance(row, bytes):
+            break
+        blocks.append(row)
+        n_bytes += len(row)
+        drawn.popleft()
+    return first, blocks
 
 
 def split_entry(entry: Entry) -> list[Entry]:

@@ -15,6 +15,7 @@ from scaler.client.aio import asking
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.job import AsyncJob, in_thread, through
+from scaler.client.aio.rows import Rows
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import not_of_map
 from scaler.client.calls.maker import results_of
@@ -279,7 +280,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         client, core, options = self._caller
         terms = core.terms(options)
         core.functions.look()
-        return TaskStream(lambda item: core.submit(client, fn, item, {}, terms), items, window)
+        rows = Rows(core.link, core.functions.get(fn), terms)
+        return TaskStream(lambda index, item: core.submit(client, fn, item, {}, terms, (rows, index)), items, window)
 
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.

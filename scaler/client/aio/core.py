@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
 from scaler.client.aio.link import AsyncLink
+from scaler.client.aio.rows import Rows
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import explain_lists, pack_graph
@@ -41,12 +42,18 @@ class AsyncCore(CallMaker[AsyncLink]):
     """One connection with one serializer, in one event loop."""
 
     def submit(
-        self, owner: object, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
+        self,
+        owner: object,
+        fn: Callable[..., T],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        terms: Terms,
+        row: tuple[Rows, int] | None = None,
     ) -> AsyncFuture[T]:
-        """Submit one task. Its future keeps `owner` alive."""
+        """Submit one task, or a row of a map. Its future keeps `owner` alive."""
         link = self.link
         function = self.functions.get(fn)
-        task_id = TaskId(self.new_id())
+        task_id = TaskId(self.new_id()) if row is None else row[0].new_id(row[1])
         future: AsyncFuture[T] = AsyncFuture(
             task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name
         )
@@ -54,7 +61,8 @@ class AsyncCore(CallMaker[AsyncLink]):
         is_large = _are_large(values)
         if not is_large:
             with contextlib.suppress(FutureArgumentError):
-                link.submit(function.entry(task_id, future, args, kwargs, terms))
+                entry = function.entry(task_id, future, args, kwargs, terms)
+                link.submit(entry) if row is None else row[0].submit(entry)
                 return future
         call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link)
         if not is_large or any(isinstance(each, ResultArgument) for each in values):

@@ -17,6 +17,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from functools import partial
 
@@ -79,6 +80,10 @@ class AsyncLink(Link):
         if self.is_nested:
             task_context.current.submitted(entry[0].task_id, self.cancel)
         self._put(partial(self._work.add, entry))
+
+    def submit_rows(self, take: Callable[[], Iterable[Entry]]) -> None:
+        """Send the tasks that `take` gives when the link comes to it."""
+        self._put(partial(self._work.add_rows, take))
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""

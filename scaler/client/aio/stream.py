@@ -30,11 +30,11 @@ class TaskStream:
     """The tasks of one map.
 
     Args:
-        submit: submits a task with these arguments.
+        submit: submits the row of this number, with these arguments.
         window: the most tasks that are open or were not read; never more than `WINDOW_TASKS`.
     """
 
-    def __init__(self, submit: Callable[[Sequence[Any]], AsyncFuture[Any]], items: Items, window: int) -> None:
+    def __init__(self, submit: Callable[[int, Sequence[Any]], AsyncFuture[Any]], items: Items, window: int) -> None:
         self._submit = submit
         self._items = items if isinstance(items, AsyncIterable) else _in_turns(items)
         self._known = items if isinstance(items, Sequence) else None
@@ -87,7 +87,7 @@ class TaskStream:
                     await self._news.wait()
                     self._news.clear()
                 try:
-                    future = self._submit(item)
+                    future = self._submit(self._submitted, item)
                 except UNFIT as error:
                     raise of_item(error, self._submitted) from error.__cause__
                 future.item_of = self._submitted, self._known

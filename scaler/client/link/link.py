@@ -6,6 +6,7 @@ when. Must never: touch the open work itself, which another thread may be changi
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import Inquiry, JobQuestion, OnOutput, Stream
 from scaler.client.link.waiting import OnAnswer
+from scaler.durations import Durations
 from scaler.endpoint import Endpoint
 from scaler.errors import AuthenticationError, DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -32,6 +34,9 @@ from scaler.transport.opening import open_transport
 from scaler.wire.messages.common import ObjectInstruction
 
 Command: TypeAlias = Callable[[], None]
+
+FUNCTIONS_REMEMBERED = 1024
+"""Of how many functions it is known how long rows take; the latest ones."""
 
 
 class Request:
@@ -89,12 +94,19 @@ class Link:
         self.loose_ends = LooseEnds(advice, self.is_nested)
         self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
+        self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
+        """how long the rows of maps took"""
         transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)
         self._connection = Connection(transport, *wake_descriptors)
         hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label, name)
         self._protocol = ClientProtocol(hello, self._connection, patience, self._work)
         self.advice = self._protocol.advice
         links.add(self)
+
+    @property
+    def rows_most(self) -> int:
+        """How many rows of a map may travel as one task."""
+        return self._work.rows_most
 
     def check_open(self) -> None:
         """Raise `DisconnectedError` if nothing can be sent any more."""

@@ -28,7 +28,6 @@ from scaler.client.link.link import Command, Link, Reply, Request, links
 from scaler.client.link.requests import OnOutput
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
-from scaler.durations import Durations
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -37,8 +36,6 @@ T = TypeVar("T")
 
 FEW_TASKS = 3
 """While no more are open, a further task is sent by the thread that submits it."""
-
-FUNCTIONS_REMEMBERED = 1024
 
 _NO_TASK = TaskId(NO_ID)
 
@@ -72,8 +69,6 @@ class LinkThread(Link):
         name: str = "",
     ) -> None:
         self.callbacks = Callbacks()
-        self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
-        """how long the rows of maps took"""
         self._is_left = False
         """whether nobody waits for the end of the thread"""
         self._ending: MakeError | None = None
@@ -140,11 +135,6 @@ class LinkThread(Link):
         self.check_open()
         if self.is_nested:
             task_context.current.submitted(task_id, lambda _task_id: self.abandon(sink))
-
-    @property
-    def rows_most(self) -> int:
-        """How many rows of a map may travel as one task."""
-        return self._work.rows_most
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""

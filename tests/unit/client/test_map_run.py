@@ -200,6 +200,18 @@ def test_a_timeout_cancels(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.wait_for(TaskCancel, 2)
 
 
+@pytest.mark.parametrize(
+    ("items", "said"), [([(1,)] * 100, "0 of 100 results"), (iter([(1,)] * 9), "0 of the first 4 ")]
+)
+def test_a_timeout_says_how_many_items_there_are_also_beyond_the_window(
+    client: Client, scheduler: FakeScheduler, items: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.client.map_run.WINDOW_TASKS", 4)
+    scheduler.answers_tasks = False
+    with pytest.raises(TimeoutError, match=said):
+        client.map(abs, items, timeout=0.1)
+
+
 def test_an_interrupt_cancels(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 

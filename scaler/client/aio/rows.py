@@ -1,0 +1,97 @@
+"""Rows: those rows of a map of the asyncio client that travel together, and the sink of their results.
+
+Used by `map` and `map_unordered`, in the thread of the loop. Each row has its future; what is special goes alone. Must
+never: hold a row back for a later one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from scaler.client.aio.future import AsyncFuture
+from scaler.client.aio.link import AsyncLink
+from scaler.client.calls.entry import Entry, MakeError, index_of
+from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
+from scaler.client.map_stream import LONE_ROW
+from scaler.client.ranges import Drawn, own_block, take_range, unreadable
+from scaler.ids import TaskId, random_id
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.rows import PREFIX_BYTES, RowsError, results_of, rows_together
+
+
+class Rows:
+    """The rows of one map.
+
+    Args:
+        function: that all of them call.
+    """
+
+    def __init__(self, link: AsyncLink, function: Function, terms: Terms) -> None:
+        self._link = link
+        self._function = function
+        self._terms = terms
+        self._may_be_together = RunOptions.decode(terms[RUN_OPTIONS]).suit_rows and not link.is_nested
+        self._prefix = random_id()[:PREFIX_BYTES]
+        self._drawn: Drawn = deque()
+        self._futures: dict[TaskId, AsyncFuture[object]] = {}
+        """of the rows that this is the sink of"""
+
+    def new_id(self, index: int) -> TaskId:
+        """Return the id of a row."""
+        return TaskId(self._prefix + index.to_bytes(8, "big"))
+
+    def submit(self, entry: Entry) -> None:
+        """Send a row, with those that are there when the link comes for it."""
+        block = own_block(entry) if self._may_be_together and entry[2] is self._function.instruction else None
+        if block is None or self._link.rows_most <= 1 or self._link.closed_because:
+            self._link.submit(entry)
+            return
+        task_id, future = entry[0].task_id, entry[1]
+        assert isinstance(future, AsyncFuture)
+        self._futures[task_id] = future
+        self._drawn.append((index_of(task_id), block))
+        if len(self._drawn) == 1:
+            self._link.submit_rows(self._take)
+
+    def _take(self) -> Iterator[Entry]:
+        """Return the tasks of the rows that are there. A map that is over wants none."""
+        durations, function = self._link.durations, self._function
+        while drawn := self._drawn:
+            mean_us = durations.expected_us(function.instruction.object_id)
+            first, row = take_range(drawn, rows_together(self._link.rows_most, mean_us, len(drawn)))
+            future = self._futures.get(self.new_id(first))
+            if future is not None and not future.done():
+                yield function.range_entry(self.new_id(first), self, row, self._terms, LONE_ROW)
+
+    # For the link
+
+    def deliver(self, result: TaskResult) -> None:
+        self._link.durations.learn(self._function.instruction.object_id, result.duration_us, result.rows or 1)
+        self.refuse(result)
+
+    def refuse(self, result: TaskResult) -> None:
+        try:
+            apart = results_of(result)
+        except RowsError as error:
+            apart = unreadable(result, error)
+        for each in apart:
+            future = self._futures.pop(each.task_id, None)
+            if future is not None:  # else the map is over
+                (future.refuse if each.status else future.deliver)(each)
+
+    def store(self, result: TaskResult) -> None:
+        future = self._futures.get(result.task_id)  # it stays: if its value is lost, the row runs again
+        if future is not None:
+            future.store(result)
+
+    def fail(self, make_error: MakeError) -> None:
+        """A row or a range will have no result, and so the map has none."""
+        futures, self._futures = self._futures, {}
+        for task_id, future in futures.items():
+            self._link.cancel(task_id)
+            future.fail(make_error)
+
+    def notify(self) -> None:
+        """Do nothing: whoever waits is woken by the loop."""

@@ -6,6 +6,7 @@ A mutant is as close to the old code as the present code allows. `hunt.py` looks
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ import scaler.actors.tree
 from scaler.actors.messages.peers import ConnectionLost
 from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
 from scaler.actors.peers.acceptor import Acceptor
+from scaler.actors.peers.accounts import Accounts
 from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import make_policy
 from scaler.actors.sessions import client_session
@@ -111,6 +114,15 @@ def _first_come_first_served() -> AbstractContextManager[None]:
     return _replaced((scaler.actors.tree, "make_policy", make))
 
 
+def _a_share_for_each_session() -> AbstractContextManager[None]:
+    owners: defaultdict[tuple[Accounts, int], Owner] = defaultdict(lambda: Owner("one more"))
+    return _replaced((Accounts, "owner_of", lambda self, number: owners[self, number]))
+
+
+def _a_quota_is_used_up() -> AbstractContextManager[None]:
+    return _replaced((Owner, "end", lambda *_: None))
+
+
 def _done_is_not_done() -> AbstractContextManager[None]:
     return _replaced((UnreadResults, "keep", lambda *_: None))
 
@@ -185,6 +197,8 @@ MUTANTS = (
     Mutant(
         "unread", "A8: the client forgets the call when a large result is announced", _done_is_not_done, ("restarts",)
     ),
+    Mutant("shares", "keys: each session has a share, and not each owner", _a_share_for_each_session, ("fair",)),
+    Mutant("quota", "keys: what has ended still counts against the quota", _a_quota_is_used_up),
     Mutant("sockets", "A9: ZeroMQ's time-out of 20 s ends sessions", lambda: _sockets_decide(True), ("silence",)),
     Mutant(
         "fetches",

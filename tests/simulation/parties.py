@@ -18,6 +18,7 @@ from scaler.actors.insight.events import (
     TaskMoved,
 )
 from scaler.actors.peers.peer import Peer
+from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.sessions import agent_session
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.agent.agent import _tree
@@ -51,6 +52,7 @@ from tests.simulation.loop import LoopModel
 from tests.simulation.network import ListenerModel, Network, TransportModel
 from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of
 from tests.simulation.record import SCHEDULER, Record
+from tests.simulation.shares import Shares
 from tests.simulation.users import User
 from tests.simulation.world import Party, ViolationError, World
 from tests.support.audit import Audit
@@ -98,6 +100,10 @@ class SchedulerParty(_Shelled):
         self.contacts = contacts
         self.limits = limits
         self.checks = 0
+        self._balancer: object = None
+        """the one whose shares are watched"""
+        self._owners: dict[int, str] = {}
+        """of accounts, also of those whose tasks are left alone"""
         self.soon(self._start)
 
     def _start(self) -> None:
@@ -120,8 +126,8 @@ class SchedulerParty(_Shelled):
             clock.paused_since,
         )
         may_refuse = limits.max_number_of_tasks_waiting >= 0  # as a graph is that is over the quota
-        self.tree.directory.owners.of(OWNERS[0], Terms(tasks=4 if may_refuse else 0))
-        self.tree.directory.owners.of(OWNERS[1], Terms(share=2))
+        for owner, share in SHARES.items():
+            self.tree.directory.owners.of(owner, Terms(share, tasks=4 if may_refuse and share == 1 else 0))
         self.edge = SchedulerEdge(listener, self.tree)
         self._listen_in()
         self.inside = Inside(self.tree, shell.dispatcher, limits, goes_on=True)
@@ -174,6 +180,11 @@ class SchedulerParty(_Shelled):
 
     def after(self) -> None:
         """Check all invariants after each turn: of long runs only after some."""
+        balancer = self.inside.actor(BALANCER)
+        if balancer is not None and balancer is not self._balancer:
+            self._balancer, order = balancer, balancer._policy._queue
+            if isinstance(order, FairShare):
+                Shares(order, self._owner_of, SHARES, self.world.complain)
         self.checks += 1
         dispatcher = self.shell.dispatcher
         if dispatcher.failures > self.failures:
@@ -184,6 +195,14 @@ class SchedulerParty(_Shelled):
                 self.inside.check()
                 if self.is_choppy:
                     self.audit.check(self.inside)
+
+    def _owner_of(self, account: int) -> str:
+        """Return to whom an account belongs, as its program has it or had it; empty if nobody had it here."""
+        for client, number in self.tree.directory.accounts._numbers.items():
+            if number == account:
+                program = self.record.clients.get(client)
+                self._owners[account] = owner_of(program) if program else ""
+        return self._owners.get(account, "")
 
     def fail(self, draw: float) -> None:
         """Have one of its parts fail."""
@@ -420,8 +439,13 @@ def _move_away(values: Values) -> None:
 
 
 SMALL_MEMORY_BYTES = 1_500_000
-OWNERS = ("alice", "bob")
-"""Whose programs there are; the second one has twice the share."""
+SHARES = {"alice": 1, "bob": 2}
+"""Whose programs there are, and what each owner gets while others wait."""
+
+
+def owner_of(program: str) -> str:
+    """Return to whom a program belongs."""
+    return list(SHARES)[len(program) + sum(program.encode()) & 1]
 
 
 class ProgramParty(Party):
@@ -429,7 +453,7 @@ class ProgramParty(Party):
 
     def __init__(self, world: World, network: Network, record: Record, name: str, beat: float) -> None:
         super().__init__(world, name, name)
-        self.owner = OWNERS[len(name) + sum(name.encode()) & 1]
+        self.owner = owner_of(name)
         self.network = network
         self.record = record
         self.user: User

@@ -74,7 +74,7 @@ print(json.dumps(done))
 
 @pytest.fixture
 def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="scaler-test-", dir="/tmp"))  # noqa: S108 - for everybody, as is meant
+    folder = Path(tempfile.mkdtemp(prefix="scaler-test-", dir="/tmp"))
     folder.chmod(0o755)
     for name in ("run", "spill"):
         (folder / name).mkdir(mode=0o755)

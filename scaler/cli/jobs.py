@@ -12,7 +12,6 @@ from typing import Any
 from scaler.cli import options
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
-from scaler.client.jobs.making import infos
 from scaler.client.jobs.questions import Question, ask, read_info
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
@@ -34,6 +33,7 @@ examples:
   scaler_jobs tcp://127.0.0.1:2345 show prices         how far it is, and its first failures
   scaler_jobs tcp://127.0.0.1:2345 wait prices         until it has ended; exit code 1 unless all rows are done
   scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
+  scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    bob is gone, and alice goes on; for admins
   scaler_jobs --file /var/lib/scaler list              the same as list, without a scheduler
   scaler_jobs --file /var/lib/scaler check             reads all, and says what is damaged; exit code 1 if anything is
 
@@ -54,6 +54,7 @@ TEXTS = {
     "retry": "run failed rows again, and go on if it was cancelled or has stopped",
     "cancel": "end a job; what has ended is kept",
     "forget": "end a job, and keep nothing",
+    "give": "have a job that does not go on belong to somebody else, as an admin",
 }
 OF_FILES = ("list", "check")
 
@@ -70,7 +71,9 @@ def make_parser() -> argparse.ArgumentParser:
     for name, text in TEXTS.items():
         part = commands.add_parser(name, help=text)
         if name not in OF_FILES:
-            part.add_argument("name", metavar="NAME", help="of the job")
+            part.add_argument("name", metavar="NAME", help="of the job; an admin may name OWNER/NAME")
+        if name == "give":
+            part.add_argument("owner", metavar="OWNER", help="whose it is from now on, as the list of keys has them")
         if name == "results":
             part.add_argument("--start", type=int, default=0, metavar="ROW", help="the first row (default: 0)")
         if name == "wait":
@@ -145,7 +148,8 @@ def _job(link: LinkThread, name: str) -> Job:
 
 
 def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
-    show(_line_of_info(info) for info in infos(link))
+    everybodys = Question(JobVerb.LIST, "", amount=1)
+    show(_line_of_info(info) for info in read_info(ask(link, everybodys)))
     return 0
 
 
@@ -196,6 +200,11 @@ def _forget(link: LinkThread, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _give(link: LinkThread, arguments: argparse.Namespace) -> int:
+    ask(link, Question(JobVerb.GIVE, arguments.name, body=arguments.owner.encode()))
+    return 0
+
+
 _COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
     "list": _list,
     "show": _show,
@@ -204,6 +213,7 @@ _COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
     "retry": _retry,
     "cancel": _cancel,
     "forget": _forget,
+    "give": _give,
 }
 
 

@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -114,9 +115,7 @@ class JobFolder:
         """
         self._enter()
         place = self.place_of(terms.owner, terms.name)
-        if not place.parent.exists():
-            place.parent.mkdir(mode=0o700)
-            sync_folder(self.path)
+        self._make_folder_of_owner(place)
         record = JobRecord.create(place, terms)
         try:
             self._take(place)
@@ -124,6 +123,11 @@ class JobFolder:
             record.close()
             raise
         return record
+
+    def _make_folder_of_owner(self, place: Path) -> None:
+        if not place.parent.exists():
+            place.parent.mkdir(mode=0o700)
+            sync_folder(self.path)
 
     def open(self, place: Path) -> JobRecord:
         """Open a job.
@@ -135,7 +139,7 @@ class JobFolder:
         self._enter()
         self._take(place)
         try:
-            return JobRecord.open(place)
+            return _opened(place)
         except BaseException:  # raised again
             self._give_back(place)
             raise
@@ -153,6 +157,24 @@ class JobFolder:
         sync_folder(part.parent)
         shutil.rmtree(part, ignore_errors=True)
         self._give_back(record.folder)
+
+    def give(self, record: JobRecord, owner: str) -> Summary:
+        """Have a job belong to somebody else from now on: it is whose folder it is in. It is closed.
+
+        Raises:
+            ConfigError: if that is no owner, or has a job of that name.
+            OSError: if it cannot be moved.
+        """
+        place = self.path / check_job_name(owner) / record.folder.name
+        if place.exists():
+            raise ConfigError(f"{owner} has a job {record.terms.name!r} already")
+        self._make_folder_of_owner(place)
+        record.close()
+        record.folder.rename(place)
+        for each in (place, record.folder):
+            sync_folder(each.parent)
+        self._give_back(record.folder)
+        return _summary_of(place)
 
     def _take(self, place: Path) -> None:
         if self._is_shared and place not in self._locks:
@@ -194,13 +216,24 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
     check_private_folder(folder, "folder of jobs")
     for place in job_places(folder):
         try:
-            record = JobRecord.open(place, writing=False)
-            try:
-                yield place, record.summary()
-            finally:
-                record.close()
+            yield place, _summary_of(place)
         except UNREADABLE as error:
             yield place, error
+
+
+def _opened(place: Path, *, writing: bool = True) -> JobRecord:
+    """Open a record. Its owner is the one in whose folder it is: who has made it may have lost it."""
+    record = JobRecord.open(place, writing=writing)
+    record.terms = replace(record.terms, owner=unquote(place.parent.name))
+    return record
+
+
+def _summary_of(place: Path) -> Summary:
+    record = _opened(place, writing=False)
+    try:
+        return record.summary()
+    finally:
+        record.close()
 
 
 def is_over_age(summary: Summary) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler import AuthenticationError, Client, MissingObjects
+from scaler import AuthenticationError, Client, JobError, MissingObjects
 from scaler.client.object_reference import ObjectReference
 from scaler.keys.folder import Pair
 from tests.integration.test_keys import Site
@@ -151,3 +153,43 @@ def test_what_one_owner_has_stored_is_no_argument_of_another(site: Site) -> None
         with pytest.raises(MissingObjects, match="belongs to somebody else, who alone may read it"):
             of_bob.submit(len, told).result(PATIENCE_SECONDS)
         assert of_bob.submit(len, b"own").result(PATIENCE_SECONDS) == 3
+
+
+def jobs(site: Site, *arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "scaler.cli.jobs", site.address, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.thorough
+def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.scheduler.kill_all()
+    site.start("scheduler", site.address, "--no-protected", "--keep", str(tmp_path / "jobs")).wait_for("has a key")
+    site.cluster()
+    alices, bobs = site.allow("alice"), site.allow("bob")
+    file = tmp_path / "go on"
+    with Client(bobs) as bob:
+        assert bob.map(pow, [(2, n) for n in range(5)], job="powers") == [1, 2, 4, 8, 16]
+        bob.start(wait_for_file, [(str(file),)], name="waits")
+        assert jobs(site, "give", "powers", "alice", "--key-file", bobs) == (
+            1,
+            "scaler_jobs: only an admin may give jobs away, and bob is none\n",
+        )
+    site.revoke("bob")
+    listed = [line.split()[:2] for line in jobs(site, "list")[1].splitlines()]
+    assert listed == [["JOB", "OWNER"], ["powers", "bob"], ["waits", "bob"]]
+    with Client(alices) as alice, pytest.raises(JobError, match=r"there is no job 'bob/powers' of alice here"):
+        alice.job("bob/powers")
+    code, text = jobs(site, "give", "bob/waits", "alice")
+    assert (code, "the job goes on: cancel it" in text) == (1, True)
+    for arguments in (["cancel", "bob/waits"], ["give", "bob/waits", "alice"], ["give", "bob/powers", "alice"]):
+        assert jobs(site, *arguments) == (0, "")
+    assert "there is no job 'bob/powers'" in jobs(site, "show", "bob/powers")[1]
+    file.touch()
+    with Client(alices) as alice:
+        assert [each.name for each in alice.jobs()] == ["powers", "waits"]
+        assert [*alice.job("powers").results()] == [1, 2, 4, 8, 16]
+        alice.job("waits").retry()
+        assert [*alice.job("waits").results()] == ["done"]

@@ -128,6 +128,7 @@ class JobActor(Actor):
             JobVerb.CANCEL: self._cancel,
             JobVerb.FORGET: self._forget,
             JobVerb.LEAVE: self._leave_job,
+            JobVerb.GIVE: self._give,
         }
 
     def on_start(self) -> None:
@@ -685,6 +686,24 @@ class JobActor(Actor):
         self._orders += 1
         shelf, record, me = self._shelf, self._record, self.actor_ref
         shelf.order(me, None, lambda: shelf.folder.remove(record), then)
+
+    def _give(self, asked: JobAsked) -> None:
+        """It belongs to somebody else, who opens it anew."""
+        if self._state == OPEN:
+            self._tell(asked, refused(asked.request, "the job goes on: cancel it, give it, and have it go on (retry)"))
+            return
+
+        def then(given: Summary | None, error: BaseException | None) -> None:
+            seen, folder = self._shelf.seen, self._shelf.folder
+            if given is not None:
+                seen.pop(self._record.folder, None)
+                seen[folder.place_of(given.terms.owner, given.terms.name)] = given
+            self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
+            self.stop_now()
+
+        self._orders += 1
+        shelf, record, owner = self._shelf, self._record, asked.request.body.decode(errors="replace")
+        shelf.order(self.actor_ref, None, lambda: shelf.folder.give(record, owner), then)
 
     def _leave_job(self, asked: JobAsked) -> None:
         self._detach(asked.session)

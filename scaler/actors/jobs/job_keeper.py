@@ -2,7 +2,7 @@
 
 Written to by client sessions, its jobs, the acceptor and the clerk; sends to its jobs and, through the outbox, to
 clients. A job that has ended is opened when somebody asks for it. Must never: wait for the disk, or show a job to
-somebody else than its owner.
+somebody else than its owner and admins.
 """
 
 from __future__ import annotations
@@ -104,10 +104,14 @@ class JobKeeper(Actor):
     def _asked(self, asked: JobAsked) -> None:
         request = asked.request
         if request.verb == JobVerb.LIST:
-            self._order(partial(_list, self._shelf, asked.owner), partial(self._listed, asked))
+            whose = None if request.amount and asked.peer.is_admin else asked.owner
+            self._order(partial(_list, self._shelf, whose), partial(self._listed, asked))
+            return
+        if request.verb == JobVerb.GIVE and not asked.peer.is_admin:
+            self._tell(asked, refused(request, f"only an admin may give jobs away, and {asked.owner} is none"))
             return
         try:
-            place = self._shelf.folder.place_of(asked.owner, request.name)
+            place = self._place_of(asked)
         except ConfigError as error:
             self._tell(asked, refused(request, str(error)))
             return
@@ -124,6 +128,16 @@ class JobKeeper(Actor):
         else:
             sentence = f"there is no job {request.name!r} of {asked.owner} here"
             self._tell(asked, refused(request, sentence, JobStatus.NOT_FOUND))
+
+    def _place_of(self, asked: JobAsked) -> Path:
+        """Return where a job is that is asked of. An admin may name somebody else's as OWNER/NAME."""
+        folder, request = self._shelf.folder, asked.request
+        place = folder.place_of(asked.owner, request.name)
+        owner, _, name = request.name.partition("/")
+        is_new = request.verb == JobVerb.OPEN and request.body
+        if owner and name and asked.peer.is_admin and not is_new and not place.is_dir():
+            return folder.place_of(owner, name)
+        return place
 
     def _make(self, place: Path, asked: JobAsked) -> None:
         try:
@@ -233,7 +247,7 @@ def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
     return go_on
 
 
-def _list(shelf: JobShelf, owner: str) -> list[dict[str, Any]]:
+def _list(shelf: JobShelf, owner: str | None) -> list[dict[str, Any]]:
     if not shelf.folder.path.exists():
         return []
     found = [each for _, each in read_jobs(shelf.folder.path) if isinstance(each, Summary)]
@@ -245,5 +259,5 @@ def _list(shelf: JobShelf, owner: str) -> list[dict[str, Any]]:
             "done": each.done, "failed": each.failed, "bytes": each.size_bytes, "changed": each.changed,
         }
         for each in found
-        if each.terms.owner == owner
+        if owner in (None, each.terms.owner)
     ]  # fmt: skip

@@ -72,7 +72,7 @@ class JobVerb(IntEnum):
     SHOW = 6
     """how is it? `amount` 1: when it has ended"""
     LIST = 7
-    """which jobs are there?"""
+    """which jobs are there? `amount` 1: of an admin, those of all owners"""
     FAILURES = 8
     """which rows from `first` on have failed, at most `amount`, and what were their arguments?"""
     RETRY = 9
@@ -83,6 +83,8 @@ class JobVerb(IntEnum):
     """stop it, and keep nothing"""
     LEAVE = 12
     """this client does not need it to go on"""
+    GIVE = 13
+    """an admin has it belong to the owner in the body; it must not be going on"""
 
 
 class JobStatus(IntEnum):

@@ -12,7 +12,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.jobs.folder import JobFolder, check_job_name, is_over_age, read_jobs
-from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Summary
+from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobTerms, Summary
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price", keep_seconds=10.0, created=1.0)
 
@@ -113,3 +113,20 @@ def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) 
     assert is_over_age(replace(old, terms=replace(TERMS, is_attended=True)))
     assert not is_over_age(replace(old, state="done", changed=time.time()))
     record.close()
+
+
+def test_a_job_that_is_given_away_belongs_to_whose_folder_it_is_in(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "jobs")
+    record = folder.create(TERMS)
+    given = folder.give(record, "eve n")
+    assert (given.terms.owner, given.terms.name, given.state) == ("eve n", TERMS.name, OPEN)
+    [(place, found)] = read_jobs(folder.path)
+    assert place == folder.place_of("eve n", TERMS.name)
+    assert isinstance(found, Summary)
+    assert found.terms == replace(TERMS, owner="eve n")
+    again = folder.open(place)
+    assert again.terms.owner == "eve n"
+    folder.create(TERMS)
+    with pytest.raises(ConfigError, match=f"{TERMS.owner} has a job '{TERMS.name}' already"):
+        folder.give(again, TERMS.owner)
+    folder.close()

@@ -25,10 +25,10 @@ from scaler.client.calls.tolerance import Tolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import Drawn, own_block, take_range, unreadable
+from scaler.client.ranges import Drawn, unreadable
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId, random_id
-from scaler.pickling.serialization import Frames, Serializer, size_of
+from scaler.pickling.serialization import Buffer, Frames, Serializer, size_of
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_together, unpack
@@ -208,6 +208,7 @@ class MapRun:
     def _submit_range(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
         """Submit one task of the next items, at most so many, and a single one behind it if an argument is large."""
         blocks: list[bytes] = []
+        frames: list[Buffer] = []
         alone: Entry | None = None
         first, n_bytes = -1, 0
         block_of = self._function.block
@@ -216,9 +217,10 @@ class MapRun:
                 check_item(index, item)
             try:
                 block = block_of(item)
-                if block is None:
+                if block is None or frames:
                     alone = self._entry_of(index, item)
-                    block = own_block(alone)
+                    n_bytes += self._count_bytes(index, alone)
+                    block = _block_beside(alone, len(blocks), frames)
             except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
             if first < 0:
@@ -231,9 +233,8 @@ class MapRun:
             if n_bytes > RANGE_BYTES:
                 break
         if blocks:
-            self._link.submit_range(self._range_entry(first, blocks))
+            self._link.submit_range(self._range_entry(first, blocks, frames))
         if alone is not None:
-            self._count_bytes(first + len(blocks), alone)
             self._link.submit(alone)
         return len(blocks) + (alone is not None)
 
@@ -244,11 +245,8 @@ class MapRun:
         try:
             row = self._function.block(item)
             if row is None:
-                entry = self._entry_of(index, item)
-                row = own_block(entry)
-                if row is None:
-                    self._count_bytes(index, entry)
-                    row = entry
+                row = self._entry_of(index, item)
+                self._count_bytes(index, row)
         except UNFIT as error:
             raise of_item(error, index) from error.__cause__
         self._drawn.append((index, row))
@@ -256,10 +254,10 @@ class MapRun:
             self._is_drawing = True
             self._link.submit_rows(self._take_drawn, self)
 
-    def _range_entry(self, first: int, blocks: Sequence[bytes]) -> Entry:
+    def _range_entry(self, first: int, blocks: Sequence[bytes], frames: Frames) -> Entry:
         self.deliver = self._deliver_rows
         together = self._coalesce_result
-        return self._function.range_entry(self._id_of(first), self, blocks, self._terms, together)
+        return self._function.range_entry(self._id_of(first), self, blocks, frames, self._terms, together)
 
     def _entry_of(self, index: int, item: Sequence[Any]) -> Entry:
         pack, together = None if self._repeated is None else self._repeated.pack, self._coalesce_result
@@ -394,6 +392,8 @@ class MapRun:
             if error is None:
                 keep(index, value)
                 self._done += 1
+                if self._open_bytes:
+                    self._open_bytes_sum -= self._open_bytes.pop(index, 0)
             else:
                 task_id = self._id_of(index)
                 self._put(task_id, None, self._unread_result(error, task_id))
@@ -439,10 +439,21 @@ class MapRun:
         self._is_drawing = False
         drawn = self._drawn
         while drawn and not self._is_over:
-            row = drawn[0][1]
-            if isinstance(row, bytes):
-                yield self._range_entry(*take_range(drawn, self._rows_now(WINDOW_TASKS, len(drawn))))
-            else:
+            first, row = drawn[0]
+            blocks: list[bytes] = []
+            frames: list[Buffer] = []
+            most, n_bytes = self._rows_now(WINDOW_TASKS, len(drawn)), 0
+            while len(blocks) < most and n_bytes <= RANGE_BYTES:
+                row = drawn[0][1]
+                block = row if isinstance(row, bytes) and not frames else _block_beside(row, len(blocks), frames)
+                if block is None:
+                    break
+                blocks.append(block)
+                n_bytes = sum(map(len, blocks)) + size_of(frames) if frames else n_bytes + len(block)
+                drawn.popleft()
+            if blocks:
+                yield self._range_entry(first, blocks, frames)
+            elif not isinstance(row, bytes):
                 drawn.popleft()
                 yield row
 
@@ -473,3 +484,16 @@ class MapRun:
     def notify(self) -> None:
         if self._is_ready():
             self._wake.set()
+
+
+def _block_beside(row: bytes | Entry, n_rows: int, frames: list[Buffer]) -> bytes | None:
+    """Return the block of a row that may be in a task with so many others that have these frames, and add its own;
+    None: it may not.
+    """
+    if isinstance(row, bytes):
+        return None
+    task, _sink, _function, objects, references = row
+    if objects or references or task.object_ids or len(task.frames) * n_rows != len(frames):
+        return None
+    frames += task.frames
+    return task.payload

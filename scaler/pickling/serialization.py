@@ -34,6 +34,9 @@ Frames: TypeAlias = Sequence[Buffer]
 INLINE_BYTES = 16 * 1024
 """The largest value that travels inside the header of a message; a larger one travels as frames or is an object."""
 
+FRAME_BYTES = 8 * 1024
+"""The largest argument in the block of its call; a larger one travels as frames, which are not copied on their way."""
+
 CARRIED_BYTES = 1 << 20
 """The most bytes of frames that travel with one call; what is more becomes objects."""
 
@@ -114,6 +117,10 @@ class _OutOfBandBytes:
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[type[bytes], tuple[pickle.PickleBuffer]]:
         return bytes, (pickle.PickleBuffer(self._value),)
+
+
+_BYTES_PICKLE = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().append)
+"""The pickle of any such value."""
 
 
 def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pickler.dumps) -> list[Buffer]:
@@ -327,9 +334,13 @@ def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
 
 
-def frames_argument(frames: Frames, name: str = "") -> bytes:
-    """Return one argument of a call whose frames travel with it, behind those of the arguments before it."""
-    return argument_block(FRAMES, _FRAMES.pack(len(frames), size_of(frames)), name)
+def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"") -> bytes:
+    """Return one argument of a call whose frames travel with it, behind those of the arguments before it.
+
+    Args:
+        pickle_of_them: a small first frame, which is part of the block.
+    """
+    return argument_block(FRAMES, _FRAMES.pack(len(frames), size_of(frames)) + pickle_of_them, name)
 
 
 def result_argument(position: int) -> bytes:
@@ -348,11 +359,33 @@ def plain_block(arguments: Sequence[Any]) -> bytes | None:
         if kind not in _PLAIN_TYPES:
             if kind not in _PLAIN_CONTAINERS or not _is_plain(argument, _PLAIN_DEPTH):
                 return None
-        elif (kind is bytes or kind is str) and len(argument) > INLINE_BYTES:
+        elif (kind is bytes or kind is str) and len(argument) > FRAME_BYTES:
             return None
         data = pickle.dumps(argument, 5)
         block += _ARGUMENT.pack(VALUE, 0, len(data)) + data
-    return block if len(block) <= INLINE_BYTES else None
+    return block if len(block) <= FRAME_BYTES else None
+
+
+def plain_call(arguments: Sequence[Any], most_bytes: int) -> tuple[bytes, list[bytes]] | None:
+    """Return the block of positional arguments and the frames of the large ones, if all of them are plain.
+
+    None if one of them is anything else, or if the frames have `most_bytes` or more.
+    """
+    block, frames = b"", []
+    for argument in arguments:
+        if type(argument) is bytes and len(argument) > FRAME_BYTES:
+            frames.append(argument)
+            block += frames_argument((argument,), "", _BYTES_PICKLE)
+            continue
+        if not _is_plain(argument, _PLAIN_DEPTH):
+            return None
+        data = pickle.dumps(argument, 5)
+        if len(data) > FRAME_BYTES:
+            frames.append(data)
+            block += frames_argument((data,))
+        else:
+            block += argument_block(VALUE, data)
+    return (block, frames) if len(block) <= FRAME_BYTES and size_of(frames) < most_bytes else None
 
 
 def read_arguments(
@@ -392,7 +425,7 @@ def read_arguments(
 
 def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
     """Return the frames of one argument."""
-    count, size_bytes = _FRAMES.unpack(data)
+    count, size_bytes = _FRAMES.unpack_from(data)
     taken = list(islice(supply, count))
     if not taken or len(taken) < count:
         raise ObjectTooLargeError(
@@ -402,7 +435,7 @@ def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
             None,
             "run fewer such tasks at a time",
         )
-    return taken
+    return [data[_FRAMES.size :], *taken] if len(data) > _FRAMES.size else taken
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:

@@ -19,7 +19,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise, takewhile
 from typing import Any
 
 from scaler.shared_memory import INLINE_FRAMES_BYTES, Memory, SharedBlock, nbytes
@@ -227,6 +227,10 @@ class _Body:
         return bytes(self._view[: offsets[0]]), [self._view[start:end] for start, end in pairwise(offsets)]
 
 
+def _has_no_block(waiting: tuple[memoryview, SharedBlock | None]) -> bool:
+    return waiting[1] is None
+
+
 class Channel:
     """One end.
 
@@ -271,19 +275,11 @@ class Channel:
         return self._write(_head(header, (block.offset, *block.sizes), shared=True), block)
 
     def _write_parts(self, head: bytes, frames: Sequence[Any]) -> bool:
-        """Write without a copy of the frames, unless some of them have to wait."""
-        if self._pending or len(frames) > _PARTS_MOST:
-            return self._write(b"".join((head, *frames)), None)
-        try:
-            written = self._socket.sendmsg([head, *frames])
-        except BlockingIOError:
-            written = 0
-        except OSError as error:
-            raise ChannelClosedError(str(error)) from error
-        if written == len(head) + sum(map(nbytes, frames)):
-            return True
-        self._pending.append((memoryview(b"".join((head, *frames)))[written:], None))
-        return written > 0 and self.flush()
+        """Write without a copy of the frames, which must not change until they are written."""
+        must_wait = bool(self._pending)
+        self._pending.append((memoryview(head), None))
+        self._pending.extend((memoryview(frame).cast("B"), None) for frame in frames if nbytes(frame))
+        return not must_wait and self.flush()
 
     def _write(self, data: bytes, block: SharedBlock | None) -> bool:
         pending = self._pending
@@ -296,9 +292,11 @@ class Channel:
         pending.append((memoryview(data)[written:], None if written else block))
         return written > 0 and self.flush()
 
-    def _send(self, data: bytes | memoryview, block: SharedBlock | None) -> int:
+    def _send(self, data: bytes | memoryview, block: SharedBlock | None, more: Sequence[memoryview] = ()) -> int:
         """Return how many bytes the socket has taken."""
         try:
+            if more:
+                return self._socket.sendmsg([data, *more])
             if block is None:
                 return self._socket.send(data)
             return socket.send_fds(self._socket, [data], [block.memory.descriptor])
@@ -315,12 +313,15 @@ class Channel:
         """
         pending = self._pending
         while pending:
-            data, block = pending.popleft()
-            written = self._send(data, block)
-            if written < len(data):
-                pending.appendleft((data[written:], None if written else block))
+            data, block = pending[0]
+            rest = islice(pending, 1, _PARTS_MOST) if block is None else ()
+            written = self._send(data, block, [part for part, _ in takewhile(_has_no_block, rest)])
             if not written:
                 return False
+            while pending and written >= len(pending[0][0]):
+                written -= len(pending.popleft()[0])
+            if written:
+                pending[0] = pending[0][0][written:], None
         return True
 
     def receive(self) -> list[ChannelMessage]:

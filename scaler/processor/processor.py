@@ -60,7 +60,7 @@ from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
-from scaler.wire.messages.rows import row_id, unpack
+from scaler.wire.messages.rows import frames_of, row_id, unpack
 from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -246,7 +246,7 @@ class Processor:
         rows = uplink.open_rows(task)
         add, sent_ns = rows.blocks.append, monotonic_ns()
         waiting.run = task
-        for row, block in enumerate(unpack(task.payload, task.rows)):
+        for row, (block, frames) in enumerate(zip(unpack(task.payload, task.rows), frames_of(task), strict=True)):
             number += 1
             words[4] = now_ns = monotonic_ns()
             if now_ns - sent_ns > TOGETHER_NS:
@@ -259,7 +259,7 @@ class Processor:
                 self._withheld += 1
                 continue
             waiting.row = row
-            result = self._run_row(task, row, block)
+            result = self._run_row(task, row, block, frames)
             if isinstance(result, bytes):
                 add(result)
             else:
@@ -269,7 +269,7 @@ class Processor:
         uplink.close_rows(left)
         return number
 
-    def _run_row(self, task: RunTask, row: int, block: bytes) -> bytes | RunResult:
+    def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames) -> bytes | RunResult:
         """Return the value of a row, or its whole result if that is not a small value."""
         frames, error = NO_FRAMES, None
         started_ns = perf_counter_ns()
@@ -278,7 +278,7 @@ class Processor:
                 known = self._functions.get(task.function_id)
                 serializer, function, value = known or self._values.read_function(task.function_id)
                 self._may_interrupt = True
-                positional, _keywords = read_arguments(block, value, _no_object)
+                positional, _keywords = read_arguments(block, value, _no_object, carried)
                 frames = self._write(serializer, function(*positional))
                 self._may_interrupt = False
                 if (
@@ -295,7 +295,7 @@ class Processor:
         except (TaskInterrupt, KeyboardInterrupt) as raised:  # before the first line of the handler above
             self._may_interrupt = False
             error = self._describe(raised)
-        alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"")
+        alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
         duration_us = min((perf_counter_ns() - started_ns) // 1000, LONGEST_US)
         if self._is_void:
             return self._void_result(alone, duration_us, b"")

@@ -2,8 +2,8 @@
 
 Each direction of a connection begins with `GREETING`. A message is the number of its frames, header included, the size
 of each, all as 4 bytes (little-endian), and the frames. Frames from `WRITTEN_ALONE_BYTES` on are not copied on their
-way out. Those from `OUT_OF_BAND_BYTES` on come into memory of their own; smaller ones are copied there, which costs
-less, so that none of them keeps the memory of a whole message.
+way out, and the rest of one that has come in part is read into its own memory; all others are copied there, so that
+none of them keeps the memory of a whole message.
 
 Used by the streams. Must never: know a socket, or take memory for what did not come.
 """
@@ -112,7 +112,7 @@ class Inflow:
         known = data
         if self._rest:
             self._rest += data
-            known = self._rest
+            known = memoryview(self._rest)
         at = 0 if self._is_greeted else self._greet(known)
         messages: list[Message] = []
         while self._is_greeted:
@@ -158,7 +158,7 @@ class Inflow:
         while len(frames) < len(sizes):
             size, left = sizes[len(frames)], len(known) - at
             if size > left:
-                if size >= OUT_OF_BAND_BYTES:
+                if size >= (WRITTEN_ALONE_BYTES if left else OUT_OF_BAND_BYTES):
                     self._area = new_area(size)
                     self._area[:left] = known[at:]
                     self.room = memoryview(self._area)[left:]

@@ -114,23 +114,25 @@ class _Stream:
             self._epoll.modify(socket, _IN | _OUT if unsent else _IN)
 
     def read(self) -> list[Message]:
-        """Read once. Return the messages that are whole now."""
+        """Read once, and the rest of a frame that was cut. Return the messages that are whole now."""
         inflow = self._inflow
+        messages: list[Message] = []
         try:
-            if inflow.room:
+            if not inflow.room:
+                n_bytes = self.socket.recv_into(self._buffer)
+                self.has_ended = not n_bytes
+                messages = inflow.take(self._buffer[:n_bytes])
+            if inflow.room and not self.has_ended:
                 n_bytes = self.socket.recv_into(inflow.room)
                 self.has_ended = not n_bytes
-                return inflow.filled(n_bytes) if n_bytes else []
-            n_bytes = self.socket.recv_into(self._buffer)
-            self.has_ended = not n_bytes
-            return inflow.take(self._buffer[:n_bytes])
+                messages += inflow.filled(n_bytes) if n_bytes else []
         except BlockingIOError:
-            return []
+            pass
         except GarbledError:
             self.has_ended = self.is_garbled = True
         except OSError:
             self.has_ended = True
-        return []
+        return messages
 
     def hang_up(self) -> None:
         """End it, also if other processes have its descriptor. What has come can still be read."""

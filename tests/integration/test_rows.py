@@ -34,6 +34,11 @@ def double(row: int) -> int:
     return 2 * row
 
 
+def joined(first: bytearray, second: bytes) -> bytes:
+    first += second
+    return bytes(first)
+
+
 def odd_ones_raise(row: int) -> int:
     if row % 2:
         raise ValueError(row)
@@ -184,6 +189,14 @@ def test_a_map_that_takes_too_long_is_cancelled_and_workers_are_free(client: Cli
 
 def test_arguments_that_are_not_plain_travel_too(client: Client) -> None:
     assert client.map(len, [([row] * 3,) for row in ROWS]) == [3] * len(ROWS)
+
+
+def test_arguments_with_frames_travel_too_and_belong_to_their_row(client: Client) -> None:
+    items = [
+        (bytearray([row % 256]) * (30_000 if row % 50 else 70_000), bytes([row % 256]) * 9_000) for row in ROWS[:300]
+    ]
+    assert client.map(joined, items) == [bytes(first) + second for first, second in items]
+    assert client.map(joined, iter(items)) == [bytes(first) + second for first, second in items]
 
 
 def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:

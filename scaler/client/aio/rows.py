@@ -63,7 +63,7 @@ class Rows:
             first, row = take_range(drawn, rows_together(self._link.rows_most, mean_us, len(drawn)))
             future = self._futures.get(self.new_id(first))
             if future is not None and not future.done():
-                yield function.range_entry(self.new_id(first), self, row, self._terms, LONE_ROW)
+                yield function.range_entry(self.new_id(first), self, row, (), self._terms, LONE_ROW)
 
     # For the link
 

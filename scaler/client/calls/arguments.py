@@ -21,7 +21,7 @@ from scaler.pickling.serialization import (
     ARGUMENT_HEADER_BYTES,
     BLOCK_BYTES,
     CARRIED_BYTES,
-    INLINE_BYTES,
+    FRAME_BYTES,
     OBJECT,
     OWN_OBJECT,
     RESULT,
@@ -35,6 +35,7 @@ from scaler.pickling.serialization import (
     frames_argument,
     frozen,
     plain_block,
+    plain_call,
     size_of,
     to_frames,
 )
@@ -156,6 +157,10 @@ class ArgumentPacker:
             labels: what to call the arguments, where their numbers or names do not say it.
             carried_bytes: as for `pack`.
         """
+        if self.plain_block is plain_block and not keywords:
+            plain = plain_call(arguments, min(carried_bytes, self.limit.n_bytes))
+            if plain is not None:
+                return PackedArguments(*plain, b"", [])
         named = _named(arguments, keywords)
         if any(isinstance(argument, ResultArgument) for _, argument in named):
             raise FutureArgumentError(_NOT_OF_THIS_CALL)
@@ -302,8 +307,10 @@ def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes
     for (name, _), part in zip(named, packed, strict=True):
         if type(part) is not list or len(part) > 1:
             return None
+        if size_of(part) > FRAME_BYTES:
+            return None
         block += argument_block(VALUE, bytes(part[0]), name)
-        if len(block) > INLINE_BYTES:
+        if len(block) > FRAME_BYTES:
             return None
     return block
 
@@ -317,7 +324,7 @@ def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer], int]]:
     too_large = []
     for index, frames, size_bytes in sorted(values, key=lambda value: value[2], reverse=True):
         is_one_too_many = block_bytes > BLOCK_BYTES and size_bytes >= WORTH_AN_OBJECT_BYTES
-        if len(frames) > 1 or size_bytes > INLINE_BYTES or is_one_too_many:
+        if len(frames) > 1 or size_bytes > FRAME_BYTES or is_one_too_many:
             too_large.append((index, frames, size_bytes))
             block_bytes -= size_bytes
     return too_large

@@ -181,9 +181,15 @@ class Function:
         return self._plain_block(arguments)
 
     def range_entry(
-        self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], terms: Terms, coalesce_result: int
+        self,
+        task_id: TaskId,
+        sink: Sink,
+        blocks: Sequence[bytes],
+        frames: Frames,
+        terms: Terms,
+        coalesce_result: int,
     ) -> Entry:
-        """Return a task of so many rows; of one row, a single task."""
+        """Return a task of so many rows, of which each has as many of the frames; of one row, a single task."""
         priority, name, options, account = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
         own = (
@@ -196,7 +202,7 @@ class Function:
             options,
             account,
             coalesce_result,
-            NO_FRAMES,
+            frames,
             rows,
         )
         return Task(*own), sink, self.instruction, NO_OBJECTS, ()

@@ -2,8 +2,9 @@
 
 A **row** is one call of a map. A task with `rows` is so many of them, whose ids follow one another: 8 bytes of the map,
 and the number of the row. Its payload is a table of lengths and a block for each row, so that whoever must not read a
-block can still cut it out. What happens to one row alone makes each row of the range a task of its own, everywhere:
-that is a **split**, and from there on nobody need know that it was a range.
+block can still cut it out; its frames are those of its rows, each of which has as many. What happens to one row alone
+makes each row of the range a task of its own, everywhere: that is a **split**, and from there on nobody need know that
+it was a range.
 
 Used by clients, scheduler, agents and processors. Must never: read a block.
 """
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from scaler.ids import TaskId
+from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
@@ -26,7 +28,7 @@ PREFIX_BYTES = 8
 ROWS_MOST = 4096
 """The most rows of one task that are accepted."""
 
-RANGE_BYTES = 64 * 1024
+RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, unless its last row has more."""
 
 _RANGE_US = 5_000
@@ -110,8 +112,10 @@ def flaw_of(spec: Task, suits_rows: bool) -> str:
     Args:
         suits_rows: whether its options do.
     """
-    if spec.object_ids or spec.frames or not suits_rows:
-        return "a task of many rows has no objects, no frames, and of options only retries and a time limit"
+    if spec.object_ids or not suits_rows:
+        return "a task of many rows has no objects, and of options only retries and a time limit"
+    if len(spec.frames) % spec.rows:
+        return f"{spec.rows:,} rows cannot have as many of its {len(spec.frames):,} frames each"
     if int.from_bytes(spec.task_id[PREFIX_BYTES:], "big") + spec.rows > _END:
         return "its rows have no ids"
     try:
@@ -121,13 +125,21 @@ def flaw_of(spec: Task, suits_rows: bool) -> str:
     return ""
 
 
+def frames_of(item: Task | RunTask) -> list[Frames]:
+    """Return the frames of each row."""
+    each = len(item.frames) // item.rows
+    if not each:
+        return [()] * item.rows
+    return [item.frames[row * each : row * each + each] for row in range(item.rows)]
+
+
 def calls_of(item: Call) -> list[Call]:
     """Return the rows of a range as tasks of their own; a single task as it is."""
     if not item.rows:
         return [item]
     blocks = unpack(item.payload, item.rows)
-    ids = row_ids(item.task_id, item.rows)
-    return [replace(item, task_id=each, payload=block, rows=0) for each, block in zip(ids, blocks, strict=True)]
+    rows = zip(row_ids(item.task_id, item.rows), blocks, frames_of(item), strict=True)
+    return [replace(item, task_id=each, payload=block, frames=frames, rows=0) for each, block, frames in rows]
 
 
 def results_of(result: Result) -> list[Result]:

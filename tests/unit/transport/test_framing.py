@@ -69,6 +69,19 @@ def test_what_came_can_be_written_to_and_shares_no_memory() -> None:
     assert frames[0].obj == b"\7", "a small frame keeps nothing but itself"
 
 
+def test_the_rest_of_a_frame_that_was_cut_is_read_where_it_stays_and_the_next_one_is_not_begun() -> None:
+    frames = [os.urandom(30_000) for _ in range(3)]
+    stream, known = stream_of((b"h", frames)), inflow()
+    assert known.take(stream[:40_000]) == []
+    rest = len(known.room)
+    assert 0 < rest < 30_000
+    known.room[:] = stream[40_000 : 40_000 + rest]
+    assert known.filled(rest) == []
+    assert not known.room, "what comes next may have the rest of the message, and others behind it"
+    [(_, taken)] = known.take(stream[40_000 + rest :])
+    assert list(map(bytes, taken)) == frames
+
+
 def take_byte_by_byte(known: Inflow, stream: bytes) -> None:
     for number in range(len(stream)):
         assert known.take(stream[number : number + 1]) == []

@@ -80,6 +80,8 @@ from scaler.wire.messages.worker import RunResult
 
 logger = logging.getLogger(__name__)
 
+CHANNEL_BYTES = 1024 * 1024
+"""The system may keep as much for a process that does not read yet, if its own limit is not lower: a portion."""
 READY_SECONDS = 60.0
 """A processor that is not ready after so long is killed, and that counts as a failure. What the user wants done before
 the first task takes as long as it takes."""
@@ -152,6 +154,7 @@ class ProcessorProxy(Actor):
         """the number of the task whose result was lost on its way"""
         self._is_waiting_to_write = False
         ours, self._their_channel = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, CHANNEL_BYTES)
         ours.setblocking(False)
         self._channel = Channel(ours, remembers_blocks=True)
         self._progress_page = new_progress_page()

@@ -15,6 +15,7 @@ from scaler.ids import ObjectId
 from scaler.pickling.serialization import (
     BLOCK_BYTES,
     CARRIED_BYTES,
+    FRAME_BYTES,
     INLINE_BYTES,
     OUT_OF_BAND_BYTES,
     WORTH_AN_OBJECT_BYTES,
@@ -109,7 +110,7 @@ def test_an_argument_whose_frames_were_lost_has_an_error_of_its_own(packer: Argu
 
 
 def test_many_small_values_leave_the_block_until_it_is_small_enough(packer: ArgumentPacker) -> None:
-    values = [bytes([n]) * (INLINE_BYTES - 200) for n in range(10)]
+    values = [bytes([n]) * (FRAME_BYTES - 200) for n in range(10)]
     packed = packer.pack(values, {})
     assert 0 < len(packed.frames) < len(values)
     assert len(packed.block) <= BLOCK_BYTES + 100 * len(values)

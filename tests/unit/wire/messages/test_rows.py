@@ -44,6 +44,15 @@ def test_the_rows_of_a_task_are_tasks_with_all_that_it_says() -> None:
     assert all((row.rows, row.priority, row.coalesce_result) == (0, 3, 1) for row in rows)
 
 
+def test_the_frames_of_a_range_are_those_of_its_rows_each_having_as_many() -> None:
+    frames = tuple(bytes([n]) for n in range(6))
+    rows = calls_of(replace(RANGE, frames=frames))
+    assert [row.frames for row in rows] == [frames[:2], frames[2:4], frames[4:]]
+    assert flaw_of(replace(RANGE, frames=frames), suits_rows=True) == ""
+    assert flaw_of(replace(RANGE, frames=frames[1:]), suits_rows=True)
+    assert [row.frames for row in calls_of(RANGE)] == [()] * 3
+
+
 def test_results_of_rows_have_their_own_status() -> None:
     statuses = bytes([0, TaskStatus.FAILED, TaskStatus.CANCELED])
     result = RunResult(FIRST, 0, 7, TaskStatus.SUCCESS, pack(BLOCKS), 30, (), rows=3, statuses=statuses)

@@ -29,6 +29,9 @@ LOCK = "lock"
 NAME_BYTES_MOST = 120
 """The most bytes of the name of a job or an owner as a file name."""
 
+IN_USE_SECONDS = 3.0
+"""How long one waits for a job that another program has open: one that was just killed may have it for a moment."""
+
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
      "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
@@ -178,7 +181,9 @@ class JobFolder:
 
     def _take(self, place: Path) -> None:
         if self._is_shared and place not in self._locks:
-            descriptor = _locked(place / LOCK, fcntl.LOCK_EX)
+            until = time.monotonic() + IN_USE_SECONDS
+            while (descriptor := _locked(place / LOCK, fcntl.LOCK_EX)) is None and time.monotonic() < until:
+                time.sleep(0.05)
             if descriptor is None:
                 raise ConfigError(f"the job {unquote(place.name)!r} is in use: another program has it open")
             self._locks[place] = descriptor

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import math
+import os
 import re
+import runpy
+import signal
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import REPOSITORY, command, complaints, descendants, run_python
+from tests.support.processes import REPOSITORY, command, complaints, descendants, run_python, wait_until
 
 README = (REPOSITORY / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -25,6 +33,9 @@ GALLERY = [
     ("risk_service", 4),
 ]
 """the programs, and a size with which they take little time"""
+
+KILLED = "asian_option"
+"""the one whose work outlives it"""
 
 
 def test_the_readme_is_short() -> None:
@@ -108,11 +119,55 @@ def test_a_program_of_the_gallery_gives_what_it_gives_without_a_cluster(name: st
     assert set(descendants()) <= before
 
 
+def rows_kept(folder: Path) -> int:
+    """Return how many rows of the one job in a folder have results on disk."""
+    for file in folder.glob("*/asian option*/job.sqlite"):
+        connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+        try:
+            return int(connection.execute("SELECT sum(count) FROM results").fetchone()[0] or 0)
+        finally:
+            connection.close()
+    return 0
+
+
+def is_free(lock: Path) -> bool:
+    """Return whether nobody has a file locked: the last process that had is gone."""
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@pytest.mark.more
+@pytest.mark.faults
+def test_a_monte_carlo_that_is_killed_three_times_gives_the_same_sum(tmp_path: Path) -> None:
+    size, folder = 600, tmp_path / "jobs"
+    program = REPOSITORY / "examples" / "gallery" / f"{KILLED}.py"
+    run = [sys.executable, str(program), str(size), "-n", "2", "--keep", str(folder)]
+    for deaths in range(1, 4):
+        victim = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        wait_until(lambda least=150 * deaths: rows_kept(folder) >= least, "further rows are on disk")
+        os.killpg(victim.pid, signal.SIGKILL)
+        victim.wait()
+        for lock in folder.glob("*/*/lock"):
+            wait_until(lambda lock=lock: is_free(lock), "its scheduler is gone")
+    kept = rows_kept(folder)
+    done = run_python(program, str(size), "-n", "2", "--keep", str(folder), folder=tmp_path)
+    assert (done.returncode, complaints(done.stderr)) == (0, "")
+    payoffs = runpy.run_path(str(program))["payoffs"]
+    assert done.stdout.splitlines()[:2] == [
+        f"{kept} of {size} rows were there",
+        f"600,000 paths pay {math.fsum(payoffs(row)[0] for row in range(size))!r}",
+    ]
+
+
 def test_the_gallery_is_tested_and_described() -> None:
     names = {path.stem for path in (REPOSITORY / "examples" / "gallery").glob("*.py")} - {"side_by_side"}
     described = re.findall(r"^\| `(\w+)\.py`", (REPOSITORY / "examples" / "README.md").read_text(), re.MULTILINE)
     assert names <= set(described)
-    assert names == {name for name, _size in GALLERY}
+    assert names == {KILLED, *(name for name, _size in GALLERY)}
 
 
 def test_measure_code_measures_a_folder_in_parallel_as_it_does_serially(tmp_path: Path) -> None:

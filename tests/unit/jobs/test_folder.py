@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from scaler.config import ConfigError
+from scaler.jobs import folder
 from scaler.jobs.folder import JobFolder, check_job_name, is_over_age, read_jobs
 from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobTerms, Summary
 
@@ -46,7 +48,8 @@ def test_a_second_scheduler_is_refused_until_the_first_has_ended(tmp_path: Path)
     JobFolder(tmp_path / "keep").close()
 
 
-def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path) -> None:
+def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "IN_USE_SECONDS", 0.0)
     first, second = JobFolder(tmp_path / "keep", is_shared=True), JobFolder(tmp_path / "keep", is_shared=True)
     record = first.create(TERMS)
     second.create(replace(TERMS, name="other")).close()
@@ -57,6 +60,19 @@ def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path) -> None:
     second.create(TERMS).close()
     first.close()
     second.close()
+
+
+def test_a_job_is_waited_for_whose_program_is_about_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "IN_USE_SECONDS", 60.0)
+    first, second = JobFolder(tmp_path / "keep", is_shared=True), JobFolder(tmp_path / "keep", is_shared=True)
+    first.shut(first.create(TERMS))
+    place = first.place_of("alice", "prices")
+    record, ending = first.open(place), threading.Timer(0.2, first.close)
+    ending.start()
+    second.open(place).close()
+    record.close()
+    second.close()
+    ending.join()
 
 
 def test_a_network_file_system_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

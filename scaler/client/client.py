@@ -302,7 +302,7 @@ class Client(Caller):
             DisconnectedError: if the client is disconnected.
         """
         self._core.link.check_open()
-        self._core.stored_ids.clear()
+        self._core.stored.clear()
         self._core.link.clear()
 
     def disconnect(self) -> None:
@@ -315,7 +315,7 @@ class Client(Caller):
         core = self._core
         if core.is_shared:
             return
-        core.stored_ids.clear()
+        core.stored.clear()
         core.link.close()
         if self._printer is not None:
             self._printer.finish()

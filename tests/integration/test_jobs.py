@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -70,6 +71,11 @@ def hangs_at_400(x: int) -> int:
     if x == 400:
         threading.Event().wait()
     return x
+
+
+def picks(x: int, values: bytes | list[int], may_go_on: str) -> tuple[int, int]:
+    wait_until(Path(may_go_on).exists, "it may go on")
+    return x, len(values)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +179,7 @@ def test_rows_that_travel_together_are_tried_again_and_have_time_limits(client: 
     items = [(str(tmp_path), x) for x in range(600)]
     assert client.options(retries=1).map(stumbles, items, job="tried again") == list(range(600))
     assert len(list(tmp_path.iterdir())) == 600 // 40
-    limited = client.options(timeout=1.0, max_failures=1).map(
+    limited = client.options(timeout=4.0, max_failures=1).map(
         hangs_at_400, rows(600), job="limited", return_exceptions=True
     )
     assert isinstance(limited[400], TimeoutError)
@@ -190,8 +196,10 @@ def test_large_results_are_kept(client: Client) -> None:
 def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
     with pytest.raises(TypeError, match="row 1 has a future"):
         client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
-    with pytest.raises(TypeError, match="row 0 has an ObjectReference"):
-        client.map(double, [(client.send_object([1]),)], job="references")
+    with pytest.raises(TypeError, match="row 0 has an ObjectReference in a container"):
+        client.map(double, [([client.send_object([1])],)], job="references")
+    with pytest.raises(TypeError, match="row 0 has an ObjectReference in a container, or as_is"):
+        client.map(double, [(client.send_object([1]).as_is(),)], job="references")
     with pytest.raises(ConfigError, match="is no name of a job"):
         client.map(double, rows(1), job="a\nb")
     with pytest.raises(JobError, match="there is no job 'nobody'"):
@@ -371,17 +379,25 @@ class Cluster:
         self.kill(self._cluster)
         self.start_cluster()
 
-    def acknowledged(self) -> set[int]:
-        """Return the rows whose results are on disk, read beside the scheduler."""
+    def _read(self, query: str) -> list[tuple]:
+        """Ask the record, beside the scheduler."""
         files = list((self.place / "jobs").glob("*/prices/job.sqlite"))
         if not files:
-            return set()
+            return []
         connection = sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True)
         try:
-            found = connection.execute("SELECT row, count FROM results")
-            return {row for first, count in found for row in range(first, first + count)}
+            return connection.execute(query).fetchall()
         finally:
             connection.close()
+
+    def n_acknowledged(self) -> int:
+        """Return of how many rows the results are on disk."""
+        return sum(each[0] or 0 for each in self._read("SELECT sum(count) FROM results"))
+
+    def acknowledged(self) -> set[int]:
+        """Return the rows whose results are on disk."""
+        found = self._read("SELECT row, count FROM results")
+        return {row for first, count in found for row in range(first, first + count)}
 
     def end(self) -> None:
         for process in (self._cluster, self._scheduler):
@@ -399,7 +415,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def run_for(cluster: Cluster, most: int) -> Counter[int]:
     """Return how often the rows ran that are acknowledged now, when there are so many."""
-    wait_until(lambda: len(cluster.acknowledged()) > most, f"{most} rows are acknowledged")
+    wait_until(lambda: cluster.n_acknowledged() > most, f"{most} rows are acknowledged")
     acknowledged, ran = cluster.acknowledged(), counts(cluster.ran)
     return Counter({row: ran[row] for row in acknowledged})
 
@@ -431,27 +447,56 @@ def test_whatever_dies_no_acknowledged_row_runs_again(cluster: Cluster) -> None:
     assert set(after) == set(range(3000))
 
 
-@pytest.mark.more
 @pytest.mark.faults
-def test_ten_deaths_in_a_job_of_twenty_thousand_rows(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("n_rows", "n_deaths"),
+    [
+        pytest.param(20_000, 10, marks=pytest.mark.more),
+        pytest.param(200_000, 100, marks=(pytest.mark.soak, pytest.mark.timeout(3600))),
+    ],
+)
+def test_many_deaths_in_a_job(cluster: Cluster, n_rows: int, n_deaths: int) -> None:
     chance = random.Random(2)
-    program = cluster.program(0.001, 20_000, "map")
+    program = cluster.program(0.001, n_rows, "map")
     before: Counter[int] = Counter()
-    for deaths in range(1, 11):
-        before.update({row: n for row, n in run_for(cluster, 1_500 * deaths).items() if row not in before})
-        victim = chance.choice(("scheduler", "cluster", "program", "all"))
-        if victim in ("program", "all"):
-            cluster.kill(program)
-        if victim in ("cluster", "all"):
-            cluster.kill_cluster()
-        if victim in ("scheduler", "all"):
-            cluster.kill_scheduler()
-        if victim in ("program", "all"):
-            program = cluster.program(0.001, 20_000, "map")
-    assert program.communicate(timeout=200)[0].strip() == "True"
+    run_for(cluster, 0)
+    with Client(cluster.address) as client, ThreadPoolExecutor(1) as pool:
+        results = pool.submit(list, client.job("prices").results())  # somebody else, who only reads
+        for death in range(1, n_deaths + 1):
+            most = n_rows * 3 * death // (4 * n_deaths)
+            before.update({row: n for row, n in run_for(cluster, most).items() if row not in before})
+            victim = chance.choice(("scheduler", "cluster", "program", "all"))
+            if victim in ("program", "all"):
+                cluster.kill(program)
+            if victim in ("cluster", "all"):
+                cluster.kill_cluster()
+            if victim in ("scheduler", "all"):
+                cluster.kill_scheduler()
+            if victim in ("program", "all"):
+                program = cluster.program(0.001, n_rows, "map")
+        assert program.communicate(timeout=600)[0].strip() == "True"
+        assert results.result(60) == list(range(n_rows))
     after = counts(cluster.ran)
     assert {row: after[row] for row in before} == dict(before)
-    assert set(after) == set(range(20_000))
+    assert set(after) == set(range(n_rows))
+    print(f"{n_rows:,} rows, {n_deaths} deaths: {after.total() - n_rows:,} runs more than rows")
+
+
+@pytest.mark.faults
+def test_objects_that_rows_refer_to_outlive_their_program_and_the_scheduler(cluster: Cluster) -> None:
+    with Client(cluster.address) as client:
+        large, small = client.send_object(bytes(range(256)) * 20_000), client.send_object([7, 8])
+        job = client.start(
+            picks, [(x, large if x % 2 else small, str(cluster.place / "go")) for x in range(40)], name="refer"
+        )
+        del large, small
+    cluster.kill_scheduler()
+    cluster.kill_cluster()
+    (cluster.place / "go").touch()
+    with Client(cluster.address) as client:
+        job = client.job("refer")
+        assert job.wait(120).done == 40
+        assert list(job.results()) == [(x, 256 * 20_000) if x % 2 else (x, 2) for x in range(40)]
 
 
 @pytest.mark.faults

@@ -217,7 +217,7 @@ class AsyncClient(AsyncCaller):
     async def clear(self) -> None:
         """Cancel all futures of this client and forget its objects, as `Client.clear` does."""
         core = self._connected()
-        core.stored_ids.clear()
+        core.stored.clear()
         core.link.clear()
 
     async def disconnect(self) -> None:

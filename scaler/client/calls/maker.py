@@ -60,7 +60,7 @@ class CallMaker(Generic[L]):
         self.profiling = profiling
         self.options = TaskOptions(profiling=profiling)
         """of tasks without options of their own"""
-        self.stored_ids: set[ObjectId] = set()
+        self.stored: dict[ObjectId, ObjectInstruction] = {}
         """the objects that the client holds"""
         self.new_id = IdSource()
         self._freeze = freeze_for(link.endpoint)
@@ -108,9 +108,9 @@ class CallMaker(Generic[L]):
         self.packer.limit.check(what, frames)
         object_id = ObjectId(self.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
-        self.stored_ids.add(object_id)
-        reference = reference_class(name, object_id, size_of(frames), self.stored_ids)
-        return reference, ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
+        instruction = ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
+        self.stored[object_id] = instruction
+        return reference_class(name, object_id, size_of(frames), self.stored), instruction
 
     def hold(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:
         """Have an object stored until its reference is gone and no task uses it."""
@@ -120,7 +120,7 @@ class CallMaker(Generic[L]):
 
     def release(self, object_id: ObjectId) -> None:
         """Release a stored object whose reference is gone."""
-        self.stored_ids.discard(object_id)
+        self.stored.pop(object_id, None)
         self.link.release(object_id)
 
     def serialised(self, obj: Any) -> Frames:

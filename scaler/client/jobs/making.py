@@ -58,7 +58,7 @@ def _open(
     function, sources = core.functions.get(fn), core.functions.sources()
     kept = (is_attended, seconds_of("keep_for", keep_for), max_failures, on_change)
     work = Work(name, fn, function, sources, items, core.terms(options), *kept)
-    return Opening(core.link, core.serializer, work).open()
+    return Opening(core.link, core.serializer, work, core.stored).open()
 
 
 def results(

@@ -12,7 +12,7 @@ import platform
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from scaler.client.jobs.job import Job
 from scaler.client.jobs.questions import Info, Question, ask, read_info, wait
 from scaler.client.jobs.row_ranges import NewRange, compare, new_ranges
 from scaler.client.link.link import Link
+from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError
-from scaler.ids import TaskId
+from scaler.ids import ObjectId, TaskId, random_id
 from scaler.jobs.folder import check_job_name
 from scaler.pickling.serialization import Serializer
 from scaler.wire.messages.client import JobVerb
@@ -98,9 +99,12 @@ class Opening:
 
     Args:
         work: what it is about.
+        stored: the objects that this client holds.
     """
 
-    def __init__(self, link: Link, serializer: Serializer, work: Work) -> None:
+    def __init__(
+        self, link: Link, serializer: Serializer, work: Work, stored: Mapping[ObjectId, ObjectInstruction]
+    ) -> None:
         if link.is_nested:
             raise ConfigError("jobs are made outside of tasks: return the rows from the task, and make the job of them")
         self._link, self._serializer, self._work = link, serializer, work
@@ -108,6 +112,9 @@ class Opening:
         self._said = json.loads(self._body)
         self._sent: set[str] = set()
         """objects that the job has"""
+        self._stored = stored
+        self._copies: dict[ObjectId, ObjectReference] = {}
+        """of objects that rows refer to: the job has its own, which do not end with this program"""
 
     def open(self) -> Job:
         """Make the job, or find it, and have all its rows on disk.
@@ -193,13 +200,28 @@ class Opening:
         unwritten.append(question)
 
     def _make(self, row: int, item: Sequence[Any]) -> Any:
+        function = self._work.function
+        own = [self._copy(each) if isinstance(each, ObjectReference) else each for each in item]
         try:
-            entry = self._work.function.entry(_NO_TASK, None, item)  # type: ignore[arg-type]  # no result comes there
+            entry = function.entry(_NO_TASK, None, own)  # type: ignore[arg-type]  # no result comes there
         except FutureArgumentError:
             raise TypeError(f"row {row} has a future, which ends with this program: wait for its result") from None
-        if entry[4]:
+        if entry[2] is not function.instruction or not all(each in self._copies.values() for each in entry[4]):
             raise TypeError(
-                f"row {row} has an ObjectReference, whose object ends with this program: pass the value itself, "
-                "or have the function hold it"
+                f"row {row} has an ObjectReference in a container, or as_is(), whose object ends with this program: "
+                "make it an argument of its own"
             )
         return entry
+
+    def _copy(self, reference: ObjectReference) -> ObjectReference:
+        """Return a reference to the job's own copy of an object. It is on disk."""
+        check_stored(reference)
+        copy = self._copies.get(reference.object_id)
+        if copy is None:
+            known = self._stored.get(reference.object_id)
+            if known is None:
+                raise TypeError(f"{reference!r} is of another client, and a job needs its value: pass that")
+            new_id = ObjectId(random_id())
+            self._send_object(ObjectInstruction(known.kind, new_id, known.name, known.frames))
+            copy = self._copies[reference.object_id] = type(reference)(known.name, new_id, reference.size)
+        return copy

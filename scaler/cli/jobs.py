@@ -165,6 +165,12 @@ def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
     print(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
     open_rows = found.rows - found.done - found.failed
     print(f"{found.rows:,} rows: {found.done:,} done, {found.failed:,} failed, {open_rows:,} open")
+    if found.state == OPEN and not found.is_complete:
+        print("not all rows are here: run its program again")
+    if found.seconds:
+        print(
+            f"rows have run for {found.seconds:,.1f} s, {1000 * found.seconds / (found.rows - open_rows):,.3g} ms each"
+        )
     print(f"{units.size(found.size_bytes).strip()} on disk")
     for row, text in job.headlines(SHOWN_FAILURES):
         print(f"  row {row}: {text}")

@@ -96,6 +96,8 @@ class Range(NamedTuple):
     """a hash of their arguments, if those are plain; else empty"""
     done: int = 0
     failed: int = 0
+    duration_us: int = 0
+    """how long the runs took by which its rows have ended"""
 
     @property
     def n_open(self) -> int:
@@ -112,6 +114,8 @@ class Result(NamedTuple):
     frames: Frames
     """of several rows: one frame, in which theirs are packed"""
     n_rows: int = 1
+    duration_us: int = 0
+    """how long the run took"""
 
 
 COLUMNS = "row, count, status, sizes, value"
@@ -285,7 +289,7 @@ class JobRecord:
         """Keep how rows have ended. Return how many of these had not ended before."""
         execute, before = self._connection.execute, self._connection.total_changes
         lines: list[tuple[int, int, int, bytes | None, bytes | None]] = []
-        for row, status, frames, count in results:
+        for row, status, frames, count, _ in results:
             if count > 1 or (len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES):
                 lines.append((row, count, status, None, frames[0]))
             elif not execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():  # else its file is there
@@ -293,15 +297,17 @@ class JobRecord:
         self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", lines)
         n_added = self._connection.total_changes - before
         added: dict[int, list[int]] = {}
-        for row, count, status, _, _ in lines:
-            first = self._firsts[bisect_right(self._firsts, row) - 1]
-            added.setdefault(first, [0, 0])[bool(status)] += count
-        for first, (done, failed) in added.items():
-            if n_added < len(lines):  # some were there: count anew
+        for each in results:
+            first = self._firsts[bisect_right(self._firsts, each.row) - 1]
+            counts = added.setdefault(first, [0, 0, 0])
+            counts[bool(each.status)] += each.n_rows
+            counts[2] += each.duration_us
+        for first, (done, failed, duration_us) in added.items():
+            if n_added < len(results):  # some were there: count anew
                 known, ended = self.ranges[first], self.ended_rows(first)
                 self._count(first, ended.count(ENDED_WELL) - known.done, ended.count(FAILED) - known.failed)
             else:
-                self._count(first, done, failed)
+                self._count(first, done, failed, duration_us)
         if n_added:
             self._note_change()
         if self.marked:
@@ -332,13 +338,16 @@ class JobRecord:
     def _set(self, key: str, value: Any) -> None:
         self._connection.execute("UPDATE job SET value = ? WHERE key = ?", (value, key))
 
-    def _count(self, first: int, done: int, failed: int) -> None:
+    def _count(self, first: int, done: int, failed: int, duration_us: int = 0) -> None:
         known = self.ranges[first]
-        new = known._replace(done=known.done + done, failed=known.failed + failed)
+        new = known._replace(
+            done=known.done + done, failed=known.failed + failed, duration_us=known.duration_us + duration_us
+        )
         self.ranges[first] = new
         self.done += done
         self.failed += failed
-        self._connection.execute("INSERT OR REPLACE INTO counts VALUES (?, ?, ?)", (first, new.done, new.failed))
+        counts = (first, new.done, new.failed, new.duration_us)
+        self._connection.execute("INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?)", counts)
 
     def _place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
         """Return sizes and value for the database; a value that is too large for it goes to a file."""
@@ -356,8 +365,8 @@ class JobRecord:
 
     def _read_ranges(self) -> None:
         read = (
-            "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0) FROM ranges "
-            "LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
+            "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0), coalesce(duration_us, 0) "
+            "FROM ranges LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
         )
         self.ranges = {row[0]: Range(*row) for row in self._connection.execute(read)}
         self._firsts = list(self.ranges)
@@ -461,6 +470,11 @@ class JobRecord:
         if len(whole) != sum(known):
             raise RecordError(f"{self.folder / VALUES / name} has {len(whole)} bytes of {sum(known)}")
         return (whole,) if len(known) == 1 else tuple(take(memoryview(whole), 0, known))
+
+    @property
+    def duration_us(self) -> int:
+        """How long the runs took by which rows have ended."""
+        return sum(each.duration_us for each in self.ranges.values())
 
     @property
     def size_bytes(self) -> int:

@@ -24,7 +24,7 @@ TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, value BLOB);
 CREATE TABLE ranges (first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, value BLOB);
-CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER);
+CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER, duration_us INTEGER);
 CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, status INTEGER, sizes BLOB, value BLOB);
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -91,6 +92,11 @@ def client(folder: Path) -> Iterator[Client]:
 
 def rows(count: int) -> list[tuple[int]]:
     return [(x,) for x in range(count)]
+
+
+def breaks() -> Iterator[tuple[int]]:
+    yield from rows(5000)
+    raise KeyError
 
 
 def counts(file: Path) -> Counter[int]:
@@ -282,11 +288,17 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         address = combo.get_address()
         with Client(address) as client:
             client.start(fails_at_sevens, rows(50), name="sevens")
+            with pytest.raises(KeyError):
+                client.start(double, breaks(), name="broken")
+            wait_until(lambda: client.job("broken").progress().rows, "the first rows are on disk")
+        assert "not all rows are here: run its program again" in run(address, "show", "broken")[1]
+        assert run(address, "forget", "broken") == (0, "")
         assert run(address, "wait", "sevens") == (1, "sevens: done, 43 of 50 rows done, 7 failed\n")
         code, shown = run(address, "show", "sevens")
         assert code == 0
         assert "50 rows: 43 done, 7 failed, 0 open" in shown
         assert "row 3: ValueError: bad 3 in " in shown
+        assert re.search(r"\nrows have run for [\d.]+ s, [\d.]+ ms each\n", shown)
         assert run(address, "results", "sevens", "--start", "48") == (0, "48\n49\n")
         code, listed = run(address, "list")
         assert [line.split()[:2] for line in listed.splitlines()][1][0] == "sevens"

@@ -44,7 +44,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[Result]) -> JobResp
     heads: list[bytes] = []
     bodies: list[Any] = []
     count = 0
-    for row, status, frames, n_rows in results:
+    for row, status, frames, n_rows, _ in results:
         heads += (RESULT_HEAD.pack(row, n_rows, status, len(frames)), pack_sizes(frames))
         bodies += frames
         count += n_rows

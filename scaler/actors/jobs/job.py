@@ -88,7 +88,7 @@ class JobActor(Actor):
         self._rows = rows
         self.terms = record.terms
         self._state, self._reason, self._is_sealed = record.state, record.reason, record.is_sealed
-        self._size_bytes, self._changed = 0, record.changed
+        self._size_bytes, self._changed, self._duration_us = 0, record.changed, record.duration_us
         self._failures = list(record.first_failures)
         self._max_failures = self.terms.max_failures
         self._is_new = is_new
@@ -303,7 +303,7 @@ class JobActor(Actor):
         if result.duration_us:
             self._sizes.learn(result.rows or 1, result.duration_us)
         if not result.rows:
-            self._keep(result.task_id, result.status, (result.payload,))
+            self._keep(result.task_id, result.status, (result.payload,), result.duration_us)
             return
         first = self._row_of(result.task_id)
         if not self._together.pop(first, 0):
@@ -320,7 +320,7 @@ class JobActor(Actor):
         if reason:
             self._keep(done.result.task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
         elif frames is not None:
-            self._keep(done.result.task_id, TaskStatus.SUCCESS, frames)
+            self._keep(done.result.task_id, TaskStatus.SUCCESS, frames, done.result.duration_us)
 
     @handles(ObjectResponse)
     def _large_is_here(self, response: ObjectResponse) -> None:
@@ -360,10 +360,10 @@ class JobActor(Actor):
         self._rows.take_back(row)
         self._go_on_soon()
 
-    def _keep(self, task_id: TaskId, status: int, frames: Any) -> None:
+    def _keep(self, task_id: TaskId, status: int, frames: Any, duration_us: int = 0) -> None:
         row = self._row_of(task_id)
         if self._tasks.pop(row, None) is not None:
-            self._end(Result(row, status, frames))
+            self._end(Result(row, status, frames, 1, duration_us))
 
     def _end(self, piece: Result) -> None:
         if piece.status == TaskStatus.CANCELED:
@@ -378,13 +378,15 @@ class JobActor(Actor):
         self._is_writing = True
         results, self._results = self._results, []
 
-        def write() -> tuple[int, float]:
+        def write() -> tuple[int, float, int]:
             self._record.add_results(results)
-            return self._record.size_bytes, self._record.changed
+            return self._record.size_bytes, self._record.changed, self._record.duration_us
 
         self._order(write, partial(self._written, results))
 
-    def _written(self, results: list[Result], known: tuple[int, float] | None, error: BaseException | None) -> None:
+    def _written(
+        self, results: list[Result], known: tuple[int, float, int] | None, error: BaseException | None
+    ) -> None:
         if known is None or self._is_at_most_once:  # its next rows wait for room among those that are marked
             self._is_writing = False
         else:
@@ -393,7 +395,7 @@ class JobActor(Actor):
             self._results = [*results, *self._results]
             self._is_in_trouble(f"results cannot be written: {error}")
             return
-        self._size_bytes, self._changed = known
+        self._size_bytes, self._changed, self._duration_us = known
         for result in results:
             row, is_failure = result.row, result.status != TaskStatus.SUCCESS
             self._marks.pop(row, None)
@@ -544,7 +546,7 @@ class JobActor(Actor):
             "created": terms.created, "state": self._state, "reason": self._reason, "sealed": self._is_sealed,
             "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": rows.n_said,
             "bytes": self._size_bytes, "trouble": self._trouble, "log": self._log_id, "logged": len(self._log),
-            "readers": len(self._readers),
+            "readers": len(self._readers), "seconds": self._duration_us / 1e6,
         }  # fmt: skip
 
     def _written_for(self, asked: JobAsked, _value: Any, error: BaseException | None) -> None:

@@ -44,20 +44,21 @@ def pieces_of(result: TaskResult) -> list[Result]:
     """Return how the rows of a range have ended: neighbours that have ended well together, each other one alone."""
     first = int.from_bytes(result.task_id[PREFIX_BYTES:], "big")
     if result.rows > 1 and result.status == TaskStatus.SUCCESS and not any(result.statuses):
-        return [Result(first, TaskStatus.SUCCESS, (result.payload,), result.rows)]
+        return [Result(first, TaskStatus.SUCCESS, (result.payload,), result.rows, result.duration_us)]
     pieces: list[Result] = []
-    wells: list[bytes] = []
+    wells: list[TaskResult] = []
     for row, each in enumerate(results_of(result), first):
         if each.status == TaskStatus.SUCCESS:
-            wells.append(each.payload)
+            wells.append(each)
             continue
         pieces += _together(row, wells)
-        pieces.append(Result(row, each.status, (each.payload,)))
+        pieces.append(Result(row, each.status, (each.payload,), 1, each.duration_us))
         wells = []
     return [*pieces, *_together(first + result.rows, wells)]
 
 
-def _together(end: int, blocks: list[bytes]) -> list[Result]:
-    if len(blocks) < 2:
-        return [Result(end - 1, TaskStatus.SUCCESS, (block,)) for block in blocks]
-    return [Result(end - len(blocks), TaskStatus.SUCCESS, (pack(blocks),), len(blocks))]
+def _together(end: int, wells: list[TaskResult]) -> list[Result]:
+    blocks, n_rows = [each.payload for each in wells], len(wells)
+    frames = (pack(blocks),) if n_rows > 1 else tuple(blocks)
+    duration_us = sum(each.duration_us for each in wells)
+    return [Result(end - n_rows, TaskStatus.SUCCESS, frames, n_rows, duration_us)] if wells else []

@@ -38,7 +38,7 @@ def _item(board: Board, job: Summary) -> StateJob:
 
 
 def _lines(board: Board, failures: Iterable[Result]) -> Iterator[str]:
-    for row, status, frames, _ in failures:
+    for row, status, frames, *_ in failures:
         payload = bytes(frames[0])
         raised = board.read_failure(payload) if status == TaskStatus.FAILED else payload.decode("utf-8", "replace")
         text = raised.partition("\n")[0][:_LINE_CHARACTERS]

@@ -46,6 +46,8 @@ class JobProgress:
         is_complete: whether all its rows are known.
         reason: why it has stopped, or waits.
         size_bytes: what it takes on the disk of the scheduler.
+        seconds: how long the runs took by which its rows have ended, all together; without those of rows that were
+            tried again.
     """
 
     state: str
@@ -55,6 +57,7 @@ class JobProgress:
     is_complete: bool
     reason: str
     size_bytes: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -300,4 +303,6 @@ def _is_new(seen: bytearray, row: int) -> bool:
 def progress_of(info: Info) -> JobProgress:
     """Return how far a job is."""
     counts = (info["rows"], info["done"], info["failed"])
-    return JobProgress(info["state"], *counts, info["sealed"], info["reason"] or info["trouble"], info["bytes"])
+    return JobProgress(
+        info["state"], *counts, info["sealed"], info["reason"] or info["trouble"], info["bytes"], info["seconds"]
+    )

@@ -119,6 +119,18 @@ def test_results_of_neighbours_are_kept_and_read_together(record: JobRecord) -> 
     again.close()
 
 
+def test_how_long_rows_have_run_comes_back(record: JobRecord) -> None:
+    add_rows(record, 0, 4)
+    add_rows(record, 4, 4)
+    add_results(
+        record, Result(0, 0, (pack([b"", b""]),), 2, 300), Result(2, 1, (b"no",), 1, 20), Result(5, 0, (b"",), 1, 1)
+    )
+    assert add_results(record, Result(5, 0, (b"",), 1, 1)) == 0
+    again = reopened(record)
+    assert (again.ranges[0].duration_us, again.ranges[4].duration_us, again.duration_us) == (320, 1, 321)
+    again.close()
+
+
 def test_large_values_are_in_files(record: JobRecord) -> None:
     record.begin()
     record.add_range(0, 1, b"", pack_rows([Row(LARGE)]))

@@ -17,13 +17,22 @@ STATUSES = st.lists(st.sampled_from([0, 0, 0, TaskStatus.FAILED, TaskStatus.CANC
 @given(STATUSES, st.integers(0, 1000))
 def test_neighbours_that_have_ended_well_are_kept_together(statuses: list[int], first: int) -> None:
     blocks = [b"%d" % row for row in range(len(statuses))]
-    result = TaskResult(row_id(bytes(16), first), 0, pack(blocks), 0, rows=len(statuses), statuses=bytes(statuses))
+    result = TaskResult(
+        row_id(bytes(16), first),
+        0,
+        pack(blocks),
+        0,
+        rows=len(statuses),
+        statuses=bytes(statuses),
+        duration_us=10 * len(statuses),
+    )
     found: list[tuple[int, int, bytes]] = []
     for each in pieces_of(result):
         parts = unpack(each.frames[0], each.n_rows) if each.n_rows > 1 else each.frames
         found += [(row, each.status, bytes(part)) for row, part in enumerate(parts, each.row)]
         assert each.n_rows == 1 or not each.status
     assert found == [(first + row, status, blocks[row]) for row, status in enumerate(statuses)]
+    assert sum(each.duration_us for each in pieces_of(result)) == 10 * len(statuses)
     n_failed = sum(map(bool, statuses))
     assert len(pieces_of(result)) <= 2 * n_failed + 1
 

@@ -11,14 +11,15 @@ Must never: tell anybody of a row before its result is on disk.
 from __future__ import annotations
 
 import logging
-from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from scaler.actors.jobs.answers import failures_of, info_of, refused, results_of, said_max_failures
+from scaler.actors.jobs.answers import info_of, refused, said_max_failures
 from scaler.actors.jobs.open_rows import NextRows, OpenRows
+from scaler.actors.jobs.reading import ATTEND, Reading
 from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
+from scaler.actors.jobs.row_tasks import RowTasks
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
@@ -58,17 +59,11 @@ WRITE_SECONDS = 0.05
 TRY_AGAIN_SECONDS = 2.0
 """How long it waits after the disk has failed."""
 
-READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
-"""The most results in one answer, but for a single large one."""
-
 REST_SECONDS = 60.0
 """How long a job that is not open stays in memory, with its file, when nobody asks for it."""
 
 RETRIES = 2
 """In the amount of `OPEN`: failed rows are to run again."""
-
-ATTEND, SCAN = b"a", b"s"
-"""The body of `READ`: the client needs the job to go on; or: whichever of the next rows have ended."""
 
 
 class JobActor(Actor):
@@ -94,10 +89,7 @@ class JobActor(Actor):
         self._is_new = is_new
         self._has_objects = is_new
         """whether the object store has its functions"""
-        self._tasks: dict[int, ActorRef] = {}
-        """the rows that were said, and have not ended; of those that travel together, the first one"""
-        self._together: dict[int, int] = {}
-        """how many rows travel with each of these, itself among them"""
+        self._tasks = RowTasks()
         self._marks = dict.fromkeys(record.marked, True)
         """for `at_most_once`: rows that are marked on disk, and whether they may have begun"""
         self._results: list[Result] = []
@@ -105,11 +97,7 @@ class JobActor(Actor):
         self._is_writing = False
         self._readers: dict[ActorRef, None] = {}
         """sessions of clients without which it does not go on: an ordered set"""
-        self._parked: list[JobAsked] = []
-        """questions that are answered when more is known"""
-        self._log = array("Q")
-        """rows in the order in which they came to be on disk"""
-        self._log_id = random_id().hex()
+        self._reading = Reading(record, rows, self._order, self._tell)
         self._trouble = ""
         """why nothing can be written at the moment"""
         self._is_loading = self._is_going_on = False
@@ -121,9 +109,9 @@ class JobActor(Actor):
             JobVerb.OBJECT: self._take_object,
             JobVerb.SEAL: self._seal,
             JobVerb.READ: self._read,
-            JobVerb.READ_NEW: self._read_new,
+            JobVerb.READ_NEW: lambda asked: self._reading.read_new(asked, is_open=self._state == OPEN),
             JobVerb.SHOW: self._show,
-            JobVerb.FAILURES: self._show_failures,
+            JobVerb.FAILURES: self._reading.read_failures,
             JobVerb.RETRY: self._retry,
             JobVerb.CANCEL: self._cancel,
             JobVerb.FORGET: self._forget,
@@ -175,7 +163,7 @@ class JobActor(Actor):
     @handles(Rest)
     def _rest(self, rest: Rest) -> None:
         """Leave memory if it has ended and nobody asks for it any more."""
-        is_idle = not (self._orders or self._tasks or self._results or self._parked or self._asked_until_now)
+        is_idle = not (self._orders or self._tasks or self._results or self._reading.parked or self._asked_until_now)
         self._asked_until_now = 0
         if is_idle and self._state != OPEN:
             self.stop_now()
@@ -275,7 +263,7 @@ class JobActor(Actor):
             task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, options,
             self._context.account, 1, frames,
         )  # fmt: skip
-        self._tasks[row] = self.spawn(TaskActor(task, self._context))
+        self._tasks.add(row, self.spawn(TaskActor(task, self._context)))
 
     def _say_together(self, taken: NextRows) -> None:
         terms, first, n_rows = self.terms, taken.first, taken.n_rows
@@ -284,16 +272,17 @@ class JobActor(Actor):
             TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), payload, b"", terms.priority,
             terms.task_name, terms.options, self._context.account, 1, (), n_rows,
         )  # fmt: skip
-        self._together[first] = n_rows
-        self._tasks[first] = self.spawn(TaskActor(task, self._context))
+        self._tasks.add(first, self.spawn(TaskActor(task, self._context)), n_rows)
 
     def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""
         first = self._row_of(spec.task_id)
-        if not self._together.pop(first, 0):
+        if not self._tasks.is_range(first):
             return ()
+        self._tasks.end(first)
         rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
-        self._tasks.update(zip(range(first, first + spec.rows), rows, strict=True))
+        for row, task in enumerate(rows, first):
+            self._tasks.add(row, task)
         return rows
 
     # Results to the record
@@ -306,15 +295,15 @@ class JobActor(Actor):
             self._keep(result.task_id, result.status, (result.payload,), result.duration_us)
             return
         first = self._row_of(result.task_id)
-        if not self._together.pop(first, 0):
+        if not self._tasks.is_range(first):
             return
-        del self._tasks[first]
+        self._tasks.end(first)
         for piece in pieces_of(result):
             self._end(piece)
 
     @handles(TaskDone)
     def _ended_with_frames(self, done: TaskDone) -> None:
-        if self._row_of(done.result.task_id) not in self._tasks:
+        if not self._tasks.has(self._row_of(done.result.task_id)):
             return
         frames, reason = self._large.take(done.result.task_id, done.frames)
         if reason:
@@ -353,7 +342,7 @@ class JobActor(Actor):
         return int.from_bytes(task_id[PREFIX_BYTES:], "big")
 
     def _take_back(self, row: int) -> None:
-        if self._tasks.pop(row, None) is not None:
+        if self._tasks.end(row):
             self._is_open_again(row)
 
     def _is_open_again(self, row: int) -> None:
@@ -362,7 +351,7 @@ class JobActor(Actor):
 
     def _keep(self, task_id: TaskId, status: int, frames: Any, duration_us: int = 0) -> None:
         row = self._row_of(task_id)
-        if self._tasks.pop(row, None) is not None:
+        if self._tasks.end(row):
             self._end(Result(row, status, frames, 1, duration_us))
 
     def _end(self, piece: Result) -> None:
@@ -400,7 +389,7 @@ class JobActor(Actor):
             row, is_failure = result.row, result.status != TaskStatus.SUCCESS
             self._marks.pop(row, None)
             new = self._rows.end(row, result.n_rows, is_failure=is_failure)
-            self._log.extend(new)
+            self._reading.note(new)
             if new and is_failure and len(self._failures) < FAILURES_SHOWN:
                 self._failures.append(result)
         self._look_at_room()
@@ -463,7 +452,7 @@ class JobActor(Actor):
         if state == OPEN:
             self._load_objects()
         else:
-            self._stop_tasks(CancelTask())
+            self._tasks.tell(CancelTask())
             self._has_objects = False
             self._services.object_store.send(OwnerLeft(self._client_id))
         self._order(lambda: self._record.move(state, reason), self._moved)
@@ -477,10 +466,6 @@ class JobActor(Actor):
 
     def _stop_for(self, reason: str) -> None:
         self._move(STOPPED, reason)
-
-    def _stop_tasks(self, cancel: CancelTask) -> None:
-        for task in self._tasks.values():
-            task.send(cancel)
 
     # What clients ask
 
@@ -545,8 +530,8 @@ class JobActor(Actor):
             "python": terms.python, "fingerprint": terms.fingerprint, "attended": terms.is_attended,
             "created": terms.created, "state": self._state, "reason": self._reason, "sealed": self._is_sealed,
             "rows": rows.rows, "done": rows.done, "failed": rows.failed, "said": rows.n_said,
-            "bytes": self._size_bytes, "trouble": self._trouble, "log": self._log_id, "logged": len(self._log),
-            "readers": len(self._readers), "seconds": self._duration_us / 1e6,
+            "bytes": self._size_bytes, "trouble": self._trouble, "log": self._reading.log_id,
+            "logged": self._reading.n_noted, "readers": len(self._readers), "seconds": self._duration_us / 1e6,
         }  # fmt: skip
 
     def _written_for(self, asked: JobAsked, _value: Any, error: BaseException | None) -> None:
@@ -598,67 +583,17 @@ class JobActor(Actor):
         self._order(self._record.seal, then)
 
     def _read(self, asked: JobAsked) -> None:
-        request = asked.request
-        if request.body == SCAN:
-            self._scan(asked)
-            return
-        if request.body == ATTEND:
+        if asked.request.body == ATTEND:
             self._attend(asked)
-        count = self._rows.ended_from(request.first, min(request.amount, READ_ROWS))
-        if not count and not self._is_over(request.first):
-            self._parked.append(asked)
-            return
-        read = partial(self._record.results, request.first, count, READ_BYTES)
-        self._order(lambda: read() if count else [], partial(self._have_read, asked, None))
-
-    def _scan(self, asked: JobAsked) -> None:
-        """Answer with those of the next rows that have ended, whichever they are."""
-        first = asked.request.first
-        count = max(0, min(READ_ROWS, self._rows.rows - first))
-        read = partial(self._record.results, first, count, 2**62)
-        self._order(lambda: read() if count else [], partial(self._have_read, asked, first + count))
-
-    def _is_over(self, row: int) -> bool:
-        """Return whether a row will not end before somebody does something."""
-        return self._state != OPEN or (self._is_sealed and row >= self._rows.rows)
-
-    def _read_new(self, asked: JobAsked) -> None:
-        request = asked.request
-        if request.body.hex() != self._log_id:
-            self._tell(asked, refused(request, "log"))
-            return
-        rows = self._log[request.first : request.first + min(request.amount, READ_ROWS)]
-        if not rows and self._state == OPEN:
-            self._parked.append(asked)
-            return
-        self._order(lambda: self._record.results_of(rows, READ_BYTES), partial(self._have_read, asked, request.first))
-
-    def _have_read(
-        self, asked: JobAsked, at: int | None, results: list[Result] | None, error: BaseException | None
-    ) -> None:
-        if results is None:
-            self._tell(asked, refused(asked.request, f"results cannot be read: {error}"))
-            return
-        self._tell(asked, results_of(asked.request, results, asked.request.first if at is None else at))
+        # No row beyond these ends before somebody does something.
+        end = 0 if self._state != OPEN else self._rows.rows if self._is_sealed else None
+        self._reading.read(asked, end)
 
     def _show(self, asked: JobAsked) -> None:
         if asked.request.amount and self._state == OPEN:
-            self._parked.append(asked)
+            self._reading.park(asked)
         else:
             self._tell(asked, info_of(asked.request, self._info()))
-
-    def _show_failures(self, asked: JobAsked) -> None:
-        record, request = self._record, asked.request
-
-        def read() -> list[tuple[Result, Row]]:
-            most = min(request.amount, 1000)
-            return [(each, record.arguments_of(each.row)) for each in record.failures(request.first, most)]
-
-        def then(found: list[tuple[Result, Row]] | None, error: BaseException | None) -> None:
-            lost = f"failures cannot be read: {error}"
-            self._tell(asked, refused(request, lost) if found is None else failures_of(request, found))
-
-        self._order(read, then)
 
     def _retry(self, asked: JobAsked) -> None:
         def then(rows: list[int] | None, error: BaseException | None) -> None:
@@ -677,7 +612,7 @@ class JobActor(Actor):
 
     def _forget(self, asked: JobAsked) -> None:
         self._state = CANCELED
-        self._stop_tasks(CancelTask())
+        self._tasks.tell(CancelTask())
         self._answer_parked()
 
         def then(_value: Any, error: BaseException | None) -> None:
@@ -713,35 +648,29 @@ class JobActor(Actor):
 
     @handles(ReaderLeft)
     def _reader_left(self, left: ReaderLeft) -> None:
-        self._parked = [asked for asked in self._parked if asked.session is not left.session]
+        self._reading.leave(left.session)
         self._detach(left.session)
 
     def _detach(self, session: ActorRef) -> None:
         if self._readers.pop(session, self) is None and not self._readers:
             # Nobody is attached: what runs goes on to its end, and what only waits does not begin.
-            self._stop_tasks(CancelTask(waiting=True))
+            self._tasks.tell(CancelTask(waiting=True))
 
     def _answer_parked(self) -> None:
-        parked, self._parked = self._parked, []
-        for asked in parked:
+        for asked in self._reading.take_parked():
             self._verbs[asked.request.verb](asked)
 
     # From inside the scheduler
 
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
-        for row, task in self._tasks.items():
-            if task is failed.child:
-                sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
-                del self._tasks[row]
-                for each in range(row, row + self._together.pop(row, 1)):
-                    self._end(Result(each, TaskStatus.INTERNAL_ERROR, (sentence,)))
-                return
+        sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
+        for row in self._tasks.end_of(failed.child):
+            self._end(Result(row, TaskStatus.INTERNAL_ERROR, (sentence,)))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
-        for task in self._tasks.values():
-            task.send(restarted)
+        self._tasks.tell(restarted)
 
     def on_stop(self) -> None:
         self._leave()
@@ -750,7 +679,7 @@ class JobActor(Actor):
         self._leave()
 
     def _leave(self) -> None:
-        self._stop_tasks(CancelTask())
+        self._tasks.tell(CancelTask())
         self._services.directory.accounts.close(self._client_id)
         self._services.object_store.send(OwnerLeft(self._client_id))
         shelf, record = self._shelf, self._record

@@ -193,6 +193,8 @@ class JobActor(Actor):
     def _go_on(self, _go_on: GoOn) -> None:
         self._is_going_on = False
         self._write_results()
+        if self._state != OPEN and not self._is_settling():
+            self._answer_parked()
         if not self._may_go_on():
             return
         n_said, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
@@ -401,8 +403,7 @@ class JobActor(Actor):
     @handles(WriteNext)
     def _write_next(self, _next: WriteNext) -> None:
         self._is_writing = False
-        if self._results:
-            self._go_on_soon()
+        self._go_on_soon()
 
     def _is_in_trouble(self, reason: str) -> None:
         if not self._trouble:
@@ -481,6 +482,9 @@ class JobActor(Actor):
     def _attach(self, asked: JobAsked) -> None:
         """Somebody has opened it: with all ranges, so that its rows can be compared."""
         wish = asked.request.amount
+        if wish & RETRIES and self._is_settling():
+            self._reading.park(asked)
+            return
         if wish:
             self._max_failures = said_max_failures(asked.request, self._max_failures)
             self._attend(asked)
@@ -488,6 +492,10 @@ class JobActor(Actor):
             self._order(self._record.reopen_failed, partial(self._reopened, asked))
         else:
             self._reopened(asked, [], None)
+
+    def _is_settling(self) -> bool:
+        """Return whether rows that were said before it ended may still fail: these would not run again."""
+        return self._state != OPEN and bool(self._tasks or self._results or self._is_writing)
 
     def _attend(self, asked: JobAsked) -> None:
         if self.terms.is_attended and asked.session not in self._readers:
@@ -596,6 +604,10 @@ class JobActor(Actor):
             self._tell(asked, info_of(asked.request, self._info()))
 
     def _retry(self, asked: JobAsked) -> None:
+        if self._is_settling():
+            self._reading.park(asked)
+            return
+
         def then(rows: list[int] | None, error: BaseException | None) -> None:
             if rows is not None:
                 self._open_again(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +15,17 @@ from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.messages.objects import ObjectLost
 from scaler.actors.messages.tasks import TaskAssigned, TaskReady
+from scaler.client.jobs.questions import read_rows
 from scaler.ids import ObjectId
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import JobRecord, JobTerms, Result
+from scaler.jobs.record import DONE, JobRecord, JobTerms, Result
 from scaler.jobs.values import Row, pack_rows
 from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack, unpack
 from scaler.wire.messages.worker import RunResult
@@ -31,6 +35,7 @@ from tests.support.services import services
 ONCE = RunOptions(at_most_once=True).encode()
 TERMS = JobTerms("orders", "tester", b"12345678", b"f" * 16, "order", options=ONCE)
 ROWS = 20
+RANGE = 100
 LEAST = 4
 
 
@@ -41,7 +46,7 @@ def row_of(task_id: bytes) -> int:
 class Scene:
     """A scheduler with one job. `restart` is its end and the beginning of the next one."""
 
-    def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS) -> None:
+    def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS, n_rows: int = ROWS) -> None:
         self.bench, self.place, self.terms = bench, place, terms
         self.balancer, self.balancer_ref = bench.recorder()
         self.adoption, self.adoption_ref = bench.recorder()
@@ -49,7 +54,9 @@ class Scene:
         self.folder = JobFolder(place)
         record = self.folder.create(terms)
         record.begin()
-        record.add_range(0, ROWS, b"", pack_rows([Row(b"%d" % row) for row in range(ROWS)]))
+        for first in range(0, n_rows, RANGE):
+            rows = range(first, min(n_rows, first + RANGE))
+            record.add_range(first, len(rows), b"", pack_rows([Row(b"%d" % row) for row in rows]))
         record.seal()
         record.commit()
         self.start(record, is_new=True)
@@ -62,6 +69,8 @@ class Scene:
         in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
         ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
         self.record, self.services = record, parts
+        self.answers: list[JobResponse] = []
+        setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
         self.actor = JobActor(record, OpenRows(record.ranges.values(), ended), shelf, parts, nobody[1], is_new)
         self.job = self.bench.dispatcher.spawn(self.actor)
 
@@ -91,11 +100,11 @@ class Scene:
         finally:
             other.close()
 
-    def results(self) -> dict[int, tuple[int, bytes]]:
+    def results(self, n_rows: int = ROWS) -> dict[int, tuple[int, bytes]]:
         other = JobRecord.open(self.record.folder, writing=False)
         try:
             found: dict[int, tuple[int, bytes]] = {}
-            for each in other.results(0, ROWS, 2**40):
+            for each in other.results(0, n_rows, 2**40):
                 blocks = unpack(each.frames[0], each.n_rows) if each.n_rows > 1 else each.frames
                 found |= {row: (each.status, bytes(block)) for row, block in enumerate(blocks, each.row)}
             return found
@@ -257,3 +266,126 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         ]
     finally:
         scene.folder.close()
+
+
+class Life:
+    """A job whose scheduler ends at any moment, and clients that hear of it.
+
+    Args:
+        chance: decides what happens.
+    """
+
+    n_rows = 250
+
+    def __init__(self, bench: Bench, place: Path, chance: random.Random) -> None:
+        self.scene = Scene(bench, place, replace(TERMS, options=b""), self.n_rows)
+        self.chance, self.session = chance, bench.recorder()[1]
+        self.open: dict[int, TaskReady] = {}
+        """what workers have, by first row"""
+        self.told: dict[int, tuple[int, bytes]] = {}
+        """what clients have heard"""
+        self.n_runs = self.n_deaths = self.n_ranges = 0
+
+    def settle(self) -> None:
+        """Have the messages of this moment read; not the clerk."""
+        self.scene.bench.run()
+        for ask in self.scene.adoption.take(AskForRun):
+            self.scene.bench.tell(ask.task, NotHeld())
+        for ready in self.scene.balancer.take(TaskReady):
+            rows = self.rows_of(ready)
+            held = {row for each in self.open.values() for row in self.rows_of(each)}
+            assert not held.intersection(rows), "a row was said twice at a time"
+            known = [row for row in rows if row in self.told and not self.told[row][0]]
+            assert not known, f"rows {known} were acknowledged, and were said again"
+            self.open[rows[0]] = ready
+            self.n_ranges += len(rows) > 1
+        for answer in self.scene.answers:
+            self.hear(answer)
+        self.scene.answers.clear()
+
+    def rows_of(self, ready: TaskReady) -> range:
+        first = row_of(ready.spec.task_id)
+        return range(first, first + max(1, ready.spec.rows))
+
+    def hear(self, answer: JobResponse) -> None:
+        for row, status, frames in read_rows(answer) if answer.status == JobStatus.ROWS else ():
+            heard = (status, bytes(frames[0]))
+            assert self.told.setdefault(row, heard) == heard, "what was acknowledged has changed"
+
+    def ask(self, verb: JobVerb, first: int = 0, body: bytes = b"") -> None:
+        request = JobRequest(1, verb, "orders", first, 4096, body)
+        self.scene.bench.tell(self.scene.job, JobAsked(self.session, cast("Any", None), request, "tester"))
+
+    def run_one(self) -> None:
+        if not self.open:
+            return
+        ready = self.open.pop(self.chance.choice(sorted(self.open)))
+        spec, rows = ready.spec, self.rows_of(ready)
+        self.n_runs += len(rows)
+        statuses = [TaskStatus.FAILED if self.chance.random() < 0.02 else TaskStatus.SUCCESS for _ in rows]
+        blocks = [b"%d of run %d" % (row, self.n_runs) for row in rows]
+        ends = (TaskStatus.SUCCESS, pack(blocks)) if spec.rows else (statuses[0], blocks[0])
+        said = bytes(statuses) if spec.rows and any(statuses) else b""
+        result = RunResult(spec.task_id, 0, ready.attempt, *ends, 10 * len(rows), (), rows=spec.rows, statuses=said)
+        self.scene.bench.tell(ready.task, TaskAssigned(self.scene.worker_ref, {ready.task: ready.attempt}), result)
+
+    def crash(self) -> None:
+        """What the clerk has not done is never done."""
+        self.n_deaths += 1
+        self.open.clear()
+        self.scene.answers.clear()
+        self.scene.folder.close()
+        self.scene.folder = JobFolder(self.scene.place)
+        self.scene.balancer.take()
+        self.scene.adoption.take()
+        place = self.scene.folder.place_of("tester", "orders")
+        self.scene.start(self.scene.folder.open(place), is_new=False)
+
+    def step(self) -> None:
+        what = self.chance.choices(
+            ("run", "clerk", "tick", "ask", "retry", "back", "crash"), (40, 20, 20, 10, 1, 3, 2)
+        )[0]
+        if what == "run":
+            self.run_one()
+        elif what == "clerk":
+            self.scene.clerk.work()
+        elif what == "tick":
+            self.scene.bench.advance(WRITE_SECONDS)
+        elif what == "ask":
+            first = self.chance.randrange(self.n_rows)
+            self.ask(*self.chance.choice(((JobVerb.READ, first), (JobVerb.READ, 0, b"s"))))
+        elif what == "retry":
+            self.scene.clerk.work()
+            self.settle()  # what was read before
+            self.told = {row: heard for row, heard in self.told.items() if not heard[0]}
+            self.ask(JobVerb.RETRY)
+            self.scene.clerk.work()
+        elif what == "back":
+            self.scene.bench.advance(self.scene.services.config.client_timeout_seconds)
+        else:
+            self.crash()
+        self.settle()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Bench, tmp_path: Path, seed: int) -> None:
+    life = Life(bench, tmp_path / "jobs", random.Random(seed))
+    for _ in range(600):
+        life.step()
+    for _ in range(3000):  # no more deaths
+        if life.scene.actor._state == DONE:
+            break
+        life.run_one()
+        life.scene.clerk.work()
+        bench.advance(WRITE_SECONDS)
+        life.settle()
+    life.scene.go_on()
+    ended = life.scene.results(life.n_rows)
+    assert sorted(ended) == list(range(life.n_rows))
+    assert {row: ended[row] for row in life.told} == life.told
+    record = JobRecord.open(life.scene.record.folder, writing=False)
+    assert record.problems() == []
+    record.close()
+    assert life.n_deaths
+    assert life.n_ranges
+    life.scene.folder.close()

@@ -349,19 +349,21 @@ def result_argument(position: int) -> bytes:
 
 
 def plain_block(arguments: Sequence[Any]) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` makes it: the short cut for the simplest values.
+    """Return the block of positional arguments as `DefaultSerializer` reads it: the short cut for the simplest values.
 
-    None if one of them is anything else, or too large for a message.
+    None if one of them is anything else, or too large for a message. Millions of such blocks may wait: single values
+    have the protocol that needs no frames, which are 9 bytes each.
     """
     block = b""
     for argument in arguments:
-        kind = type(argument)
+        kind, protocol = type(argument), 3
         if kind not in _PLAIN_TYPES:
+            protocol = 5
             if kind not in _PLAIN_CONTAINERS or not _is_plain(argument, _PLAIN_DEPTH):
                 return None
         elif (kind is bytes or kind is str) and len(argument) > FRAME_BYTES:
             return None
-        data = pickle.dumps(argument, 5)
+        data = pickle.dumps(argument, protocol)
         block += _ARGUMENT.pack(VALUE, 0, len(data)) + data
     return block if len(block) <= FRAME_BYTES else None
 

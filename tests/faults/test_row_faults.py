@@ -55,6 +55,7 @@ _STRANGE: dict[str, Any] = {
     "sys.exit": lambda: sys.exit(4),
     "interrupt": lambda: signal.raise_signal(signal.SIGINT),
     "recursion": lambda: _deep(0),
+    "memory": lambda: bytearray(2**60),
 }
 
 
@@ -91,6 +92,8 @@ def known(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:
         ("unpicklable", SerializeObjectError, 0),
         ("sys.exit", BaseException, 0),
         ("recursion", RecursionError, 0),
+        ("interrupt", BaseException, 0),
+        ("memory", MemoryError, 0),
     ],
 )
 def test_what_one_row_does_is_its_own_end(

@@ -92,6 +92,8 @@ def test_memory_of_a_process_is_limited() -> None:
         with pytest.raises(MemoryError):
             client.submit(keep, 600 * MB).result(30)
         assert client.submit(os.getpid).result(30) == first
+        rows = client.map(keep, [(0,), (600 * MB,), (0,)], return_exceptions=True)
+        assert (rows[0], type(rows[1]), rows[2]) == (first, MemoryError, first)
         assert client.submit(keep, 10 * MB).result(30) == first
         assert client.submit(keep, 320 * MB).result(30) == first
         assert client.submit(os.getpid).result(30) != first

@@ -76,6 +76,14 @@ def one_takes_long(row: int, folder: str) -> int:
     return row
 
 
+def waits_for_its_range(row: int, folder: str) -> int:
+    """Have the first row of a range wait for all others of it."""
+    others = {str(other) for other in range(641, 704)}
+    while row == 640 and not others <= {path.name for path in Path(folder).iterdir()}:
+        time.sleep(0.01)
+    return note(row, folder)
+
+
 def wait_for(path: str) -> bool:
     while not Path(path).exists():
         time.sleep(0.01)
@@ -179,6 +187,11 @@ def test_each_row_has_an_id_of_its_own(client: Client) -> None:
 
 def test_a_long_row_does_not_hold_up_those_behind_it(client: Client, tmp_path: Path) -> None:
     assert client.map(one_takes_long, [(row, str(tmp_path)) for row in [*ROWS, 2000]], timeout=60) == [*ROWS, 2000]
+
+
+def test_those_behind_it_in_its_own_range_run_elsewhere(client: Client, tmp_path: Path) -> None:
+    items = [(row, str(tmp_path)) for row in ROWS]
+    assert client.map(waits_for_its_range, items, timeout=120) == ROWS
 
 
 def test_a_map_that_takes_too_long_is_cancelled_and_workers_are_free(client: Client, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.pickling.serialization import (
+    ARGUMENT_HEADER_BYTES,
     INLINE_BYTES,
     OBJECT,
     OUT_OF_BAND_BYTES,
@@ -177,9 +178,19 @@ def test_a_block_of_arguments_survives_the_way(positional: list[Any], keywords: 
 
 
 @given(st.lists(scalars | st.lists(scalars, max_size=3) | st.dictionaries(st.text(max_size=3), scalars), max_size=8))
-def test_the_short_cut_for_blocks_makes_the_same_block(arguments: list[Any]) -> None:
-    expected = b"".join(argument_block(VALUE, DEFAULT.serialize(value)) for value in arguments)
-    assert plain_block(arguments) == (expected if len(expected) <= INLINE_BYTES else None)
+def test_the_short_cut_for_blocks_makes_one_that_is_read_alike_and_never_longer(arguments: list[Any]) -> None:
+    usual = b"".join(argument_block(VALUE, DEFAULT.serialize(value)) for value in arguments)
+    block = plain_block(arguments)
+    if block is None:
+        assert len(usual) > INLINE_BYTES
+    else:
+        found, _ = read_arguments(block, DEFAULT.deserialize, lambda _id, _is_own: None)
+        assert (repr(found), len(block) <= len(usual)) == (repr(arguments), True)
+
+
+@pytest.mark.parametrize(("value", "n_bytes"), [(5, 5), (70_000, 8), (1.5, 12), (None, 4), (b"five!", 12)])
+def test_a_plain_value_has_few_bytes(value: object, n_bytes: int) -> None:
+    assert len(plain_block([value]) or b"") == ARGUMENT_HEADER_BYTES + n_bytes
 
 
 @pytest.mark.parametrize(

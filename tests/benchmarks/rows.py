@@ -180,7 +180,9 @@ def waiting(lengths: Sequence[int], count: int) -> None:
     print("| rows a task | rows that wait | bytes of one in the scheduler | in the client | MiB of the scheduler |")
     print("|---:|---:|---:|---:|---:|")
     for rows in lengths:
-        settings = {"rows_per_task": rows, "client_tasks": 2 * count, "client_bytes": 2**40}
+        settings = {"rows_per_task": rows}
+        settings.update(dict.fromkeys(("client_tasks", "open_tasks"), 2 * count))
+        settings.update(dict.fromkeys(("client_bytes", "open_bytes"), 2**40))
         settings["per_worker_queue_size"] = max(1000, rows)
         with SchedulerClusterCombo(n_workers=1, **settings) as combo, Client(combo.get_address()) as client:
             client.map(no_op, [(number,) for number in range(1000)])

@@ -346,6 +346,14 @@ RESUMED = Kind(
 )
 """Such maps, while sessions go on after cuts, begin anew, or lose their scheduler."""
 
+SHARED = Kind(
+    "shared",
+    ("map_many", "map_many", "map_many", "map_many", "program_joins", "program_joins"),
+    pauses=(0.0, 0.01, 0.03),
+    seconds=(0.001, 0.002, 0.003),
+)
+"""Clients have maps of short rows at the same time, and take turns."""
+
 OF_24 = {
     5: ONCE,
     17: OPTIONS,
@@ -362,6 +370,7 @@ OF_24 = {
     19: TWICE,
     21: ROWS,
     6: RESUMED,
+    18: SHARED,
 }
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 

@@ -16,6 +16,7 @@ import scaler.client.map_run
 import scaler.executors.processes.slot.processors
 import scaler.executors.processes.slot.slot
 from scaler.actors.messages.tasks import TaskSplit
+from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.worker_loads import WorkerLoads
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.task import TaskActor
@@ -24,6 +25,7 @@ from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.executors.processes.messages import ProcessorDown, TaskBlocks
 from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.slot import Slot
+from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.rows import calls_of, unpack
 from scaler.wire.messages.worker import RunSplit
@@ -84,6 +86,23 @@ def _a_range_is_one_place() -> Patches:
     return patch.object(WorkerLoads, "take", lambda self, work_us, _tasks=1: take(self, work_us))
 
 
+def _a_range_is_one_row_of_a_turn() -> Patches:
+    take = FairShare._take_time
+    return patch.object(FairShare, "_take_time", lambda self, account, each_us, _rows: take(self, account, each_us, 0))
+
+
+def _a_range_ends_as_one_task() -> Patches:
+    done = ClientSession.handlers[TaskResult]
+
+    def counted_once(self: ClientSession, result: Any) -> None:
+        before = self._owner.tasks
+        done(self, result)
+        if result.rows and self._owner.tasks < before:
+            self._owner.tasks = before - 1
+
+    return patch.dict(ClientSession.handlers, {TaskResult: counted_once})
+
+
 def _a_cancel_is_of_the_first_row() -> Patches:
     return patch.object(scaler.executors.processes.slot.slot, "_runs_of", lambda task: [(task.task_id, task.attempt)])
 
@@ -136,16 +155,15 @@ def _failed_rows_succeed() -> Patches:
     return patch.object(TaskActor, "_end", end)
 
 
+KINDS = ("rows", "resumed")
+
 ROWS = (
     Mutant("last-row", "a split forgets the last row", _the_last_row_is_forgotten),
     Mutant("last-waiting", "a range that waits is split without its last row", _a_waiting_range_loses_its_last_row),
     Mutant("began", "a row that has begun is given back", _a_row_that_began_is_given_back),
     Mutant("row-places", "a range is counted as one place at a worker", _a_range_is_one_place),
-)
-
-KINDS = ("rows", "resumed")
-
-OPEN_ROWS = (
+    Mutant("row-turns", "a range is counted as one row of a turn", _a_range_is_one_row_of_a_turn, ("shared",)),
+    Mutant("row-ends", "a range that has ended is one open task less", _a_range_ends_as_one_task, KINDS),
     Mutant("blame", "a crash blames the row before the one that ran", _a_crash_blames_the_row_before, KINDS),
     Mutant(
         "in-part",
@@ -165,4 +183,3 @@ OPEN_ROWS = (
     Mutant("row-attempts", "a split gives rows other attempts than their range had", _a_split_begins_anew, KINDS),
     Mutant("statuses", "a row that has failed counts as one that has not", _failed_rows_succeed, KINDS),
 )
-"""Those of which it is not known that 500 seeds find them: only looked for by name."""

@@ -25,16 +25,18 @@ import scaler.ids
 import scaler.process.shell
 from scaler import task_context
 from scaler.actors.policy import placement
+from scaler.actors.policy.fair_share import TURN_US, FairShare
 from scaler.client.map_run import MapRun
 from scaler.executors.processes.slot.slot import Slot
 from scaler.executors.task_queue import run_of
+from scaler.ids import ObjectId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import RunCancel
 from tests.simulation.loop import LoopModel, PipeEnd, PollModel
 from tests.simulation.network import Network, TransportModel
 from tests.simulation.users import WatchedFuture
-from tests.simulation.world import World
+from tests.simulation.world import ViolationError, World
 
 
 def _rows_now(run: MapRun, room: int, left: int) -> int:
@@ -95,11 +97,28 @@ def installed(world: World, network: Network) -> Iterator[None]:
             stack.enter_context(patch.multiple(module, **names))
         stack.enter_context(patch.object(task_context, "current", task_context.current))
         stack.enter_context(patch.object(MapRun, "_rows_now", _rows_now))
-        if world.seed % 3:  # else ranges of long tasks are split before they are assigned
+        if (world.seed // 24 + world.seed) % 3:  # else ranges of long tasks are split before they are assigned
             stack.enter_context(patch.object(placement, "RANGE_MOST_US", inf))
         stack.enter_context(_cancels_noted(party))
+        stack.enter_context(patch.object(FairShare, "_take_turns", _with_even_turns(FairShare._take_turns)))
         stack.enter_context(_errors_logged(world))
         yield
+
+
+def _with_even_turns(take_turns: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Check that no client of an owner with one share goes on when its turn is over, while others wait."""
+
+    def checked(self: FairShare[Any], expected_us: Callable[[ObjectId], float]) -> Iterator[Any]:
+        account, had_us = -1, 0.0
+        for ready in take_turns(self, expected_us):
+            if ready.account != account or len(self._queues) < 2 or self._owner_of(account).share > 1:
+                account, had_us = ready.account, 0.0
+            if had_us >= TURN_US:
+                raise ViolationError(f"client {account} has had {had_us:.0f} us of a turn, and goes on")
+            had_us += expected_us(ready.spec.function_id) * (ready.spec.rows or 1)
+            yield ready
+
+    return checked
 
 
 def _cancels_noted(party: Callable[[], Any]) -> AbstractContextManager[Any]:

@@ -113,7 +113,7 @@ def _with_even_turns(take_turns: Callable[..., Iterator[Any]]) -> Callable[..., 
         for ready in take_turns(self, expected_us):
             if ready.account != account or len(self._queues) < 2 or self._owner_of(account).share > 1:
                 account, had_us = ready.account, 0.0
-            if had_us >= TURN_US:
+            if had_us > TURN_US + 1:  # it is a sum of fractions
                 raise ViolationError(f"client {account} has had {had_us:.0f} us of a turn, and goes on")
             had_us += expected_us(ready.spec.function_id) * (ready.spec.rows or 1)
             yield ready

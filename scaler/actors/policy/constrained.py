@@ -1,4 +1,4 @@
-"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now.
+"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now. None is a range.
 
 Tasks that ask for the same form one resource class with a queue of its own. A class is looked at only while some node
 may fit it. So a task that no node can take blocks no other task, and each step takes constant time, however many tasks,
@@ -57,7 +57,7 @@ class ResourceClass(Generic[T]):
     def has_left(self, ready: T) -> None:
         """One of its tasks does not wait any more."""
         functions, function_id = self.functions, ready.spec.function_id
-        functions[function_id] -= ready.spec.rows or 1
+        functions[function_id] -= 1
         if not functions[function_id]:
             del functions[function_id]
 
@@ -104,7 +104,7 @@ class ConstrainedQueue(Generic[W, T]):
                     "for; submit it again later, or ask for round amounts"
                 )
         if ready.task not in self.waiting:
-            resource_class.functions[ready.spec.function_id] += ready.spec.rows or 1
+            resource_class.functions[ready.spec.function_id] += 1
         self.waiting[ready.task] = resource_class
         resource_class.queue.put((ready,))
         resource_class.function_id = ready.spec.function_id
@@ -198,9 +198,7 @@ class ConstrainedQueue(Generic[W, T]):
             node = self._nodes.get(host)
             fits = node is not None and node.can_take(resource_class.needs)
             worker = (
-                self._loads_of(node).take_at(host, work_us, ready.near_worker, ready.spec.rows or 1)
-                if node is not None and fits
-                else None
+                self._loads_of(node).take_at(host, work_us, ready.near_worker) if node is not None and fits else None
             )
             if node is not None and worker is not None:
                 node.change(worker, resource_class.needs, 1)

@@ -237,7 +237,7 @@ class Placement(Generic[W, T]):
             if ready is None:
                 classes.remove(resource_class)
                 continue
-            expected_us = round(self._durations.expected_us(ready.spec.function_id) * (ready.spec.rows or 1))
+            expected_us = round(self._durations.expected_us(ready.spec.function_id))
             worker = self._constrained.assign(resource_class, ready, expected_us)
             if worker is None:
                 classes.remove(resource_class)

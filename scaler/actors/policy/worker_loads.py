@@ -155,13 +155,13 @@ class WorkerLoads(Generic[W]):
             level += 1
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
-    def take_near(self, near: W, work_us: int, tasks: int = 1) -> W:
+    def take_near(self, near: W, work_us: int) -> W:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
         known = self._workers.get(near)
-        worker = self.take_at(known.host, work_us, near, tasks) if known is not None else None
-        return self.take(work_us, tasks) if worker is None else worker
+        worker = self.take_at(known.host, work_us, near) if known is not None else None
+        return self.take(work_us) if worker is None else worker
 
-    def take_at(self, host: Hashable, work_us: int, first: W | None = None, tasks: int = 1) -> W | None:
+    def take_at(self, host: Hashable, work_us: int, first: W | None = None) -> W | None:
         """The same at this host; None if no worker has room there. Among equals, `first` comes first."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
@@ -169,15 +169,12 @@ class WorkerLoads(Generic[W]):
         worker = min(free, key=lambda each: (self._workers[each].tasks, each is not first))
         load = self._workers[worker]
         self._take_out(worker, load)
-        self._add(load, work_us, tasks)
+        self._overflow += load.tasks >= load.queue_size
+        self.tasks += 1
+        load.tasks += 1
+        load.work_us += work_us
         self._put(worker, load)
         return worker
-
-    def _add(self, load: _Load, work_us: int, tasks: int) -> None:
-        self._overflow += max(0, load.tasks + tasks - load.queue_size) - max(0, load.tasks - load.queue_size)
-        self.tasks += tasks
-        load.tasks += tasks
-        load.work_us += work_us
 
     def has_room(self, worker: W) -> bool:
         """Return whether a worker gets tasks now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partialmethod
 from pathlib import Path
@@ -222,18 +222,22 @@ def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:
     assert client.map(nested, ITEMS, timeout=60) == ROWS
 
 
-@pytest.mark.parametrize("rows", [iter(ITEMS), (item for item in ITEMS)], ids=["iterator", "generator"])
-def test_items_that_come_when_they_come_travel_together_too(client: Client, rows: Iterable[tuple[int]]) -> None:
-    assert client.map(double, rows) == [2 * row for row in ROWS]
+@pytest.mark.parametrize("rows", [iter, lambda items: (item for item in items)], ids=["iterator", "generator"])
+def test_items_that_come_when_they_come_travel_together_too(
+    client: Client, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
+) -> None:
+    assert client.map(double, rows(ITEMS)) == [2 * row for row in ROWS]
 
 
 def test_several_iterables_travel_too(client: Client) -> None:
     assert client.starmap(divmod, zip(ROWS, [7] * len(ROWS), strict=True)) == [divmod(row, 7) for row in ROWS]
 
 
-@pytest.mark.parametrize("items", [ITEMS, iter(ITEMS)], ids=["list", "iterator"])
-def test_results_that_are_read_as_they_come_travel_too(client: Client, items: Iterable[tuple[int]]) -> None:
-    assert sorted(client.map_unordered(double, items)) == [2 * row for row in ROWS]
+@pytest.mark.parametrize("rows", [list, iter])
+def test_results_that_are_read_as_they_come_travel_too(
+    client: Client, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
+) -> None:
+    assert sorted(client.map_unordered(double, rows(ITEMS))) == [2 * row for row in ROWS]
 
 
 def test_no_row_waits_for_a_later_one(client: Client, tmp_path: Path) -> None:

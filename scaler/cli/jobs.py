@@ -168,9 +168,8 @@ def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
     if found.state == OPEN and not found.is_complete:
         print("not all rows are here: run its program again")
     if found.seconds:
-        print(
-            f"rows have run for {found.seconds:,.1f} s, {1000 * found.seconds / (found.rows - open_rows):,.3g} ms each"
-        )
+        took, each = (1e6 * found.seconds / number for number in (1, found.rows - open_rows))
+        print(f"rows have run for {units.duration(took)}, {units.duration(each)} each")
     print(f"{units.size(found.size_bytes).strip()} on disk")
     for row, text in job.headlines(SHOWN_FAILURES):
         print(f"  row {row}: {text}")

@@ -298,7 +298,7 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         assert code == 0
         assert "50 rows: 43 done, 7 failed, 0 open" in shown
         assert "row 3: ValueError: bad 3 in " in shown
-        assert re.search(r"\nrows have run for [\d.]+ s, [\d.]+ ms each\n", shown)
+        assert re.search(r"\nrows have run for [\d.]+ ?\w+, [\d.]+ ?\w+ each\n", shown)
         assert run(address, "results", "sevens", "--start", "48") == (0, "48\n49\n")
         code, listed = run(address, "list")
         assert [line.split()[:2] for line in listed.splitlines()][1][0] == "sevens"

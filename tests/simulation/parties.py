@@ -175,6 +175,7 @@ class SchedulerParty(_Shelled):
                 self.record.lose(self.contacts.name_of(peer.key[1]))
             reconnect(peer, connection)
 
+        self.record.told = lambda: {task_id for proxy in self.inside.proxies() for task_id in proxy._runs}
         directory.next_attempt = note
         directory.reconnect = note_loss  # type: ignore[method-assign]
 

@@ -7,7 +7,7 @@ client, or with the scheduler.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -61,6 +61,8 @@ class Record:
     """all invariants are checked after one in so many turns"""
     orders_of: dict[str, Callable[[], list[str]]] = field(default_factory=dict)
     """name of an agent -> the tasks that it has been told to run, as far as the scheduler knows"""
+    told: Callable[[], Container[bytes]] = tuple
+    """ids of the tasks that a worker has been told to run, says the scheduler"""
     keys: dict[bytes, str] = field(default_factory=dict)
     """id of a task that has begun -> its key"""
     numbered: dict[int, float] = field(default_factory=dict)
@@ -81,8 +83,8 @@ class Record:
     """task and number of a run that was interrupted"""
     unwanted: set[tuple[bytes, int]] = field(default_factory=set)
     """id and number of runs that their agent had been told to cancel before they began"""
-    waiting: dict[str, tuple[Script, float]] = field(default_factory=dict)
-    """what has not begun yet, and when it was submitted, where nothing is ever lost"""
+    waiting: dict[str, tuple[Script, float, bytes]] = field(default_factory=dict)
+    """what has not begun yet, when it was submitted, and its id, where nothing is ever lost"""
     disturbed_until: float = 0.0
     """when all could speak to each other again"""
     deaths: Counter[str] = field(default_factory=Counter)
@@ -169,11 +171,14 @@ class Record:
         return len(starts)
 
     def _check_order(self, script: Script) -> None:
-        """Complain if a task begins before one of the same user that has a higher priority and was there before."""
-        _, since = self.waiting.pop(script.key, (script, 0.0))
-        for other, other_since in self.waiting.values():
+        """Complain if a task begins before one of the same user that has a higher priority, was there before, and is on
+        its way to no worker.
+        """
+        _, since, _ = self.waiting.pop(script.key, (script, 0.0, b""))
+        for other, other_since, task_id in self.waiting.values():
             is_older = other_since < min(since, self.world.now - PATIENCE_SECONDS)
-            if is_older and other.priority > script.priority and self.owners[other.key] == self.owners[script.key]:
+            is_before = other.priority > script.priority and self.owners[other.key] == self.owners[script.key]
+            if is_older and is_before and task_id not in self.told():
                 raise ViolationError(f"task {script.key} of priority {script.priority} begins before {other}")
 
     def _is_a_retry(self, script: Script, last: Start) -> bool:

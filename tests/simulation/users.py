@@ -295,7 +295,7 @@ class User:
     def _called(self, future: Any, script: Script, known: Sequence[Any], is_lazy: bool) -> Call:
         self.record.owners[script.key] = self.name
         if self.record.is_orderly:
-            self.record.waiting[script.key] = script, self.party.world.now
+            self.record.waiting[script.key] = script, self.party.world.now, future.task_id
         call = Call(self, future, script, _expected(script, known), is_lazy)
         self.calls.append(call)
         self.unread.append(call)

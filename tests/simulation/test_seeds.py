@@ -27,8 +27,8 @@ def simulate(*options: str) -> str:
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_everything_ends_well_in_100_runs() -> None:
-    assert "100 seeds, 0 failed" in simulate("--seeds", "100")
+def test_everything_ends_well_in_60_runs() -> None:
+    assert "60 seeds, 0 failed" in simulate("--seeds", "60")
 
 
 @pytest.mark.processes
@@ -64,7 +64,7 @@ def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_so_it_does_in_fresh_runs() -> None:
-    assert "150 seeds, 0 failed" in simulate("--seeds", "150", "--first", str(fresh_seed(1_000)))
+    assert "190 seeds, 0 failed" in simulate("--seeds", "190", "--first", str(fresh_seed(1_000)))
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -185,7 +185,7 @@ class SchedulerProcess:
         if board is not None:
             self._watch_viewers(board, tree)
         shell.watch(self._listener.descriptor, self._listener.expect)
-        shell.watch(self._listener.monitor_descriptor, lambda: self._connections_changed(edge))
+        shell.loop.add_reader(self._listener.monitor_descriptor, lambda: self._connections_changed(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
@@ -251,7 +251,7 @@ class SchedulerProcess:
     def _watch_gates(self, keeper: Doorkeeper, edge: SchedulerEdge, board: MonitorEdge | None) -> None:
         for gate in (self._listener, board):
             if gate is not None and gate.gate_descriptor is not None:
-                self._shell.watch(gate.gate_descriptor, gate.let_in)
+                self._shell.loop.add_reader(gate.gate_descriptor, gate.let_in)
 
         def look() -> None:
             ended = keeper.look()

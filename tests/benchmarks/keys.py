@@ -6,8 +6,10 @@
 
 - `handshakes`: so many peers connect, 200 at a time, and say hello; the processor time of the scheduler for each, with
   keys and without, and what the keys add.
-- `strangers`: a map, in turn alone and while 50 strangers a second show a key that is on no list; its rate, and the
-  processor time of all processes but that of the strangers, which are on this machine, too.
+- `strangers`: a map, in turn alone, while 50 strangers a second show a key that is on no list, and while the process of
+  these strangers uses as much processor time without knocking: elsewhere they would use none of this machine. The rate
+  of the map, the processor time of all processes but that of the strangers, and what a refusal costs each thread of
+  a scheduler that does nothing else.
 - `values`: the time of a task with 100 MB over sockets, with keys and without in turn.
 
 Ratios are medians of pairs, with their intervals of 95 %.
@@ -23,6 +25,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -37,7 +40,7 @@ from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 from tests.support.keys import OPEN, connect
 from tests.support.processes import Command, command, scheduler
-from tests.support.strangers import knocking
+from tests.support.strangers import knock, knocking
 
 TOGETHER, PER_PROCESS = 200, 2_000
 KNOCKS_PER_SECOND = 50
@@ -110,14 +113,56 @@ def handshakes(counts: Sequence[int], repeats: int) -> None:
 # Strangers
 
 
-def knock(address: str, may: Any, ends: Any, count: Any) -> None:
-    """Run in a process of its own: knock as long as it may."""
+QUIET, LOUD, BUSY = range(3)
+"""what strangers do: nothing, knock, or use as much processor time as if they knocked"""
+
+
+def be_strangers(address: str, mode: Any, ends: Any, count: Any, spent: Any) -> None:
+    """Run in a process of its own: be the strangers."""
     while not ends.is_set():
-        if may.wait(0.1):
+        if mode.value == LOUD:
+            before, began = count.value, time.process_time()
             with knocking(address, KNOCKS_PER_SECOND) as done:
-                while may.is_set():
+                while mode.value == LOUD:
                     time.sleep(0.01)
-            count.value += done()
+            count.value = before + done()
+            spent.value += time.process_time() - began
+        elif mode.value == BUSY:
+            pretend(mode, spent.value / max(1, count.value))
+        else:
+            time.sleep(0.01)
+
+
+def pretend(mode: Any, seconds: float) -> None:
+    """Use so much processor time as often as strangers knock."""
+    due = time.monotonic()
+    while mode.value == BUSY:
+        until = time.process_time() + seconds
+        while time.process_time() < until:
+            pass
+        due += 1 / KNOCKS_PER_SECOND
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def by_thread(running: Command) -> tuple[int, int]:
+    """Return the processor time of the first thread of a process, and of all others, in ns."""
+    times = {}
+    for task in Path(f"/proc/{running.pid}/task").iterdir():
+        times[int(task.name)] = int((task / "schedstat").read_text().split()[0])
+    first = times.pop(running.pid)
+    return first, sum(times.values())
+
+
+def refusals(count: int = 500) -> None:
+    with scheduler() as (address, running), zmq.Context() as context:
+        for _ in range(50):
+            knock(address, context)
+        before = by_thread(running)
+        for _ in range(count):
+            knock(address, context)
+        after = by_thread(running)
+    loop, others = (round((now - then) / count / 1000) for now, then in zip(after, before, strict=True))
+    print(f"a refusal takes {loop} us of the scheduler's loop, and {others} us of the thread of ZeroMQ", flush=True)
 
 
 def used(running: Iterable[Command]) -> float:
@@ -128,35 +173,39 @@ def used(running: Iterable[Command]) -> float:
 
 
 def strangers(pairs: int, tasks: int) -> None:
+    refusals()
     context = multiprocessing.get_context("spawn")
-    may, ends, count = context.Event(), context.Event(), context.Value("i", 0)
-    took: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    mode, ends = context.Value("i", QUIET), context.Event()
+    count, spent = context.Value("i", 0), context.Value("d", 0.0)
+    took: dict[int, list[tuple[float, float]]] = {QUIET: [], LOUD: [], BUSY: []}
     with (
         scheduler() as (address, running),
         command("cluster", address, "-n", "2") as cluster,
         Client(address) as client,
     ):
         client.wait_for_workers(2, 60)
-        stranger = context.Process(target=knock, args=(address, may, ends, count))
+        stranger = context.Process(target=be_strangers, args=(address, mode, ends, count, spent))
         stranger.start()
         rows = [(number,) for number in range(tasks)]
-        client.map(noop, rows)
+        for mode.value in (QUIET, LOUD):  # and how much processor time strangers use
+            client.map(noop, rows)
         for pair in range(pairs):
-            for is_loud in (pair % 2 == 0, pair % 2 == 1):
-                may.set() if is_loud else may.clear()
+            for mode.value in ((QUIET, LOUD, BUSY), (BUSY, LOUD, QUIET))[pair % 2]:
                 time.sleep(0.2)  # until they have begun, or ended
                 before, began = used((running, cluster)), time.perf_counter()
                 client.map(noop, rows)
-                took[is_loud].append((time.perf_counter() - began, used((running, cluster)) - before))
-        may.clear()
+                took[mode.value].append((time.perf_counter() - began, used((running, cluster)) - before))
+        mode.value = QUIET
         ends.set()
         stranger.join()
         assert client.info().clients == 1
-    both = list(zip(took[False], took[True], strict=True))
-    told("rate of a map while strangers knock", [quiet[0] / loud[0] for quiet, loud in both])
-    told("processor time of a task", [loud[1] / quiet[1] for quiet, loud in both])
-    rate = tasks / statistics.median(seconds for seconds, _ in took[False])
-    print(f"{rate:,.0f} tasks/s alone; {count.value:,} wrong handshakes, none let in", flush=True)
+    both = list(zip(took[QUIET], took[LOUD], took[BUSY], strict=True))
+    told("rate of a map while strangers knock", [quiet[0] / loud[0] for quiet, loud, _ in both])
+    told("of that, without the time that they use themselves", [busy[0] / loud[0] for _, loud, busy in both])
+    told("processor time of a task", [loud[1] / quiet[1] for quiet, loud, _ in both])
+    rate = tasks / statistics.median(seconds for seconds, _ in took[QUIET])
+    each_ms = spent.value / count.value * 1000
+    print(f"{rate:,.0f} tasks/s alone; {count.value:,} wrong handshakes of {each_ms:.2f} ms, none let in", flush=True)
 
 
 # Values

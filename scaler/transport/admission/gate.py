@@ -6,15 +6,18 @@ never waited for. Must never: decide itself who is on the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import zmq
 from zmq.utils import z85
 
 _PLACE = "inproc://zeromq.zap.01"
-_EVENTS, _POLLIN, _NOBLOCK = zmq.EVENTS, int(zmq.POLLIN), int(zmq.NOBLOCK)
+_NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 GOOD = 200
+
+# Without pyzmq's checks for other socket types and options, which cost more than the rest of an answer.
+_send_part, _receive_part = zmq.backend.Socket.send, zmq.backend.Socket.recv
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,23 @@ class Gate:
 
     def answer(self) -> None:
         """Answer all that has been asked."""
-        while int(self._socket.getsockopt(_EVENTS)) & _POLLIN:
-            version, number, _domain, address, _identity, mechanism, *credentials = self._socket.recv_multipart(
-                _NOBLOCK
-            )
+        for version, number, _domain, address, _identity, mechanism, *credentials in self._questions():
             public = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" else ""
             code = self._judge(public, address.decode(errors="replace"))
             user = public.encode() if code == GOOD else b""
-            self._socket.send_multipart([version, number, str(code).encode(), b"", user, b""], _NOBLOCK)
+            for part in (version, number, str(code).encode(), b"", user):
+                _send_part(self._socket, part, _NOBLOCK_SNDMORE, True)
+            _send_part(self._socket, b"", _NOBLOCK, True)
+
+    def _questions(self) -> Iterator[list[bytes]]:
+        while True:
+            try:
+                parts = [_receive_part(self._socket, _NOBLOCK, False)]
+            except zmq.Again:
+                return
+            while parts[-1].more:
+                parts.append(_receive_part(self._socket, _NOBLOCK, False))
+            yield [part.bytes for part in parts]
 
     def close(self) -> None:
         """Close. May be called again."""

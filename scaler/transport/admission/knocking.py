@@ -24,8 +24,8 @@ class Knocking:
     """Those of one socket."""
 
     def __init__(self) -> None:
-        self._addresses: dict[int, str] = {}
-        self._counts: Counter[str] = Counter()
+        self._addresses: dict[int, str | None] = {}
+        """by descriptor, the last one at the end; None: nobody has asked for it yet"""
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -33,17 +33,11 @@ class Knocking:
     def open(self, descriptor: int) -> None:
         """A connection has begun."""
         self.close(descriptor)  # the news of its end may come later than a new one with its descriptor
-        address = _address_of(descriptor)
-        self._addresses[descriptor] = address
-        self._counts[address] += 1
+        self._addresses[descriptor] = None
 
     def close(self, descriptor: int) -> None:
         """A connection has ended, or has spoken."""
-        address = self._addresses.pop(descriptor, None)
-        if address is not None:
-            self._counts[address] -= 1
-            if not self._counts[address]:
-                del self._counts[address]
+        self._addresses.pop(descriptor, None)
 
     def over(self, has_spoken: Callable[[int], bool]) -> list[int]:
         """Return the connections that have said too much, and the last ones of an address that has too many.
@@ -53,16 +47,21 @@ class Knocking:
         """
         for descriptor in [each for each in self._addresses if has_spoken(each)]:
             self.close(descriptor)
-        too_much = []
-        if IS_POSSIBLE:
-            too_much = [each for each in self._addresses if (received_bytes(each) or 0) > BYTES_MOST]
-        left = {address: n - FROM_ONE_ADDRESS_MOST for address, n in self._counts.items() if n > FROM_ONE_ADDRESS_MOST}
+        over = [each for each in self._addresses if IS_POSSIBLE and (received_bytes(each) or 0) > BYTES_MOST]
+        if len(self) > FROM_ONE_ADDRESS_MOST:
+            over += self._too_many()
+        return list(dict.fromkeys(over))
+
+    def _too_many(self) -> list[int]:
+        """Return those that have come when others of their address were as many as may be."""
+        counts: Counter[str] = Counter()
         too_many = []
-        for descriptor, address in reversed(self._addresses.items()) if left else ():
-            if left.get(address, 0) > 0:
-                left[address] -= 1
+        for descriptor, known in self._addresses.items():
+            address = self._addresses[descriptor] = known or _address_of(descriptor)
+            counts[address] += 1
+            if counts[address] > FROM_ONE_ADDRESS_MOST:
                 too_many.append(descriptor)
-        return [*too_much, *(each for each in too_many if each not in too_much)]
+        return too_many
 
 
 def _address_of(descriptor: int) -> str:

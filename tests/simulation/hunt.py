@@ -13,6 +13,7 @@ from tests.simulation.mutants_documented import DOCUMENTED
 from tests.simulation.mutants_further import FURTHER
 from tests.simulation.mutants_promised import PROMISED
 from tests.simulation.mutants_rows import ROWS
+from tests.simulation.mutants_values import VALUES
 from tests.simulation.story import Story
 
 SEEDS_MOST = 500
@@ -54,7 +55,7 @@ def hunt_all(names: Sequence[str]) -> int:
     """Hunt the mutants of these names, or all. Print the table, and return how many were not found."""
     print("| mutant | defect | seed | seconds | seen as |\n|---|---|---|---|---|")
     missed = 0
-    for mutant in (*MUTANTS, *FURTHER, *DOCUMENTED, *PROMISED, *ROWS):
+    for mutant in (*MUTANTS, *FURTHER, *DOCUMENTED, *PROMISED, *ROWS, *VALUES):
         if not names or mutant.name in names:
             find = hunt(mutant)
             missed += find.seed is None

@@ -33,6 +33,8 @@ class Kind:
     sizes: tuple[int, ...] = (20_000, 100_000)
     """of large arguments, results and objects"""
     steps: tuple[int, int] = (8, 25)
+    disks: tuple[int, ...] = ()
+    """the bytes that agents may have on disk, with memory for one large value; none: some have memory for all"""
     kept: tuple[int, ...] = ()
     """the bytes that the scheduler keeps for a peer that is away; none: its default"""
     policies: tuple[str, ...] = ()
@@ -274,13 +276,16 @@ VALUES = Kind(
         *("submit_lazy", "submit_lazy", "submit_lazy", "submit_large", "submit_graph", "submit_graph", "submit_after"),
         *("submit_after", "submit", "cancel", "kill_agent", "kill_agent_silently", "agent_joins", "agent_joins"),
         *("agent_leaves", "agent_drains", "kill_processor", "reset", "restart_scheduler", "pause_agent"),
+        *("submit_value_once", "submit_value_once", "drop_result", "objects", "drop_object", "spoil_program"),
+        *("read_result", "read_result", "agent_returns_late"),
     ),
     timeouts=(8.0, 60.0),
     seconds=(0.0, 0.02, 0.3, 2.0),
     sizes=(100_000, 100_000, 1_200_000),
     steps=(10, 30),
+    disks=(0, 1_500_000, 1_500_000, 1 << 40),
 )
-"""Agents go while they have results that were not read."""
+"""Agents with little memory, and little disk, go while they have results that were not read."""
 
 ORDERLY = Kind(
     "orderly",

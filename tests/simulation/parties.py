@@ -29,7 +29,7 @@ from scaler.agent.object_cache import ObjectCache
 from scaler.agent.values import Values
 from scaler.executors.executor import LINK, Node
 from scaler.executors.processes.slot.slot import Slot
-from scaler.ids import Connection, SchedulerId, random_id
+from scaler.ids import Connection, ObjectId, SchedulerId, random_id
 from scaler.keys.allowed import Terms
 from scaler.kit import ActorRef, handles
 from scaler.process.files import Doors, OpenFiles
@@ -253,10 +253,18 @@ class AgentParty(_Shelled):
     directions: ClassVar[dict[str, Direction]] = {"up": AGENT_TO_SCHEDULER, "down": SCHEDULER_TO_AGENT}
 
     def __init__(
-        self, world: World, network: Network, record: Record, name: str, config: ClusterConfig, capabilities: str
+        self,
+        world: World,
+        network: Network,
+        record: Record,
+        name: str,
+        config: ClusterConfig,
+        capabilities: str,
+        disk: int | None = None,
     ) -> None:
         super().__init__(world, name, name)
         self.capabilities = capabilities
+        self._disk = disk
         self.network = network
         self.record = record
         self.config = config
@@ -271,7 +279,7 @@ class AgentParty(_Shelled):
         self.edge = Edge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
         executor, n_workers = cast("Any", ModelledProcesses(self)), len(self.config.worker_names)
-        self.store = _store_of(self.name)
+        self.store = _store_of(self.name, self._disk)
         self.tree = _tree(shell, self.edge, self.node, executor, self.capabilities, n_workers, self.store)
         self._root = shell.dispatcher.spawn(self.tree)
         if self.world.random.random() < 0.5:
@@ -377,6 +385,14 @@ class AgentParty(_Shelled):
             raise ViolationError(f"{self.name} accounts for {self.store.hot_bytes} bytes in memory, and holds {held}")
         if self.store.cold_bytes != sum(value.n_bytes for value in self.store._cold.values()):
             raise ViolationError(f"{self.name} accounts for {self.store.cold_bytes} bytes on disk")
+        if is_read := self.store._readers.keys() & self.store._cold.keys():
+            raise ViolationError(f"{self.name} has {len(is_read)} values on disk that somebody reads")
+
+    def breaks_promise(self, object_id: ObjectId, location: bytes) -> str:
+        """Return what is wrong if the scheduler promises readers this value here; with a location, a result."""
+        if location and not self.values.is_at(object_id, location):
+            return f"{self.name} has no result {object_id.hex()} at the location that the scheduler has"
+        return "" if object_id in self.store else f"{self.name} does not have the object {object_id.hex()}"
 
     def _stopped(self) -> None:
         if not self.may_end:
@@ -415,8 +431,11 @@ class AgentParty(_Shelled):
             left.append(f"{self.name} waits for {len(objects._waiting)} objects")
         if object_ids := objects._store.ids():
             left.append(f"{self.name} has {len(object_ids)} objects left")
-        elif objects._store.hot_bytes:
-            left.append(f"{self.name} has {objects._store.hot_bytes} bytes of objects in memory that it has no more")
+        elif objects._store.hot_bytes or objects._store.cold_bytes:
+            where = f"{objects._store.hot_bytes} bytes in memory and {objects._store.cold_bytes} on disk"
+            left.append(f"{self.name} has {where} of objects that it has no more")
+        if held := self.values.held:
+            left.append(f"{self.name} has {len(held)} workers that begin nothing, though there is room")
         busy = [slot for slot in self.slots if list(slot._queue) or any(each.tasks() for each in slot._processors)]
         if self.values.ids():
             left.append(f"{self.name} has {len(self.values.ids())} values left")
@@ -426,11 +445,14 @@ class AgentParty(_Shelled):
 _disk = tempfile.TemporaryDirectory(prefix="scaler-simulation-")
 
 
-def _store_of(name: str) -> Store:
-    """Every third agent has memory for one large value, and a disk."""
-    if sum(name.encode()) % 3:
+def _store_of(name: str, disk: int | None) -> Store:
+    """Return a store with memory for one large value, and such a disk; without one, every third agent has a disk
+    without end, and the others memory without end.
+    """
+    if disk is None and sum(name.encode()) % 3:
         return Store(HostShare(None), NO_LIMIT)
-    return Store(HostShare(None), SMALL_MEMORY_BYTES, SpillFolder(Path(_disk.name), keeps_free=False), NO_LIMIT)
+    folder = None if disk == 0 else SpillFolder(Path(_disk.name), keeps_free=False)
+    return Store(HostShare(None), SMALL_MEMORY_BYTES, folder, NO_LIMIT if disk is None else disk)
 
 
 def _move_away(values: Values) -> None:

@@ -126,7 +126,7 @@ class Record:
         if one.attempt == other.attempt:  # results of rows that had not left died with their process
             since, until = sorted((one.at, other.at))
             needed = (one.processor, other.processor)
-        if key in self.related and any(name.startswith("agent") and since <= at <= until for at, name in self.losses):
+        if key in self.related and self._is_agent_lost(self._before(key, since), until):
             return True  # it had a result that another one needs
         ended = self.ends.get(key, inf)
         if script.size > INLINE_FRAMES_BYTES and any(ended <= at <= until for at in self.values_lost):
@@ -137,6 +137,16 @@ class Record:
         if losses:
             return True
         return any(name == older.client and ended - 1.0 < at + 1.0 for at, name in self.spoilt)
+
+    def _is_agent_lost(self, since: float, until: float) -> bool:
+        return any(name.startswith("agent") and since <= at <= until for at, name in self.losses)
+
+    def _before(self, key: str, at: float) -> float:
+        """Return when the run before that one was ordered: what was lost of a graph while it was open is made again
+        with the graph's own loss, and once more for who reads it.
+        """
+        earlier = [self._ordered_at(start) for start in self.starts[key]]
+        return max((each for each in earlier if each < at), default=at)
 
     def _ordered_at(self, start: Start) -> float:
         return self.numbered.get(start.attempt, start.at)

@@ -64,7 +64,7 @@ class Story:
             limits = dataclasses.replace(limits, policy=policy, max_number_of_tasks_waiting=waiting)
         check_each = 1 if kind.is_choppy else check_each
         self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
-        self.system.is_choppy = kind.is_choppy
+        self.system.is_choppy, self.system.disks = kind.is_choppy, kind.disks
         self.system.record.is_alone, self.system.record.counts_deaths = kind.is_alone, kind.counts_deaths
         self.system.record.cancel_seconds, self.system.record.is_orderly = kind.cancel_seconds, kind.is_orderly
         self.system.record.is_single = kind.is_single
@@ -173,6 +173,10 @@ class Story:
         script, is_lazy = self.script(once=True), self.random.random() < 0.3
         self._have(lambda user: user.submit(script, is_lazy=is_lazy))
 
+    def submit_value_once(self) -> None:
+        script = self.script(once=True, size=self.random.choice(self.kind.sizes))
+        self._have(lambda user: user.submit(script, is_lazy=True))
+
     def submit_graph_once(self) -> None:
         self.submit_graph(once=True)
 
@@ -278,6 +282,25 @@ class Story:
                 user.cancel(calls[int(place * len(calls))])
 
         self._have(cancel)
+
+    def _have_unread(self, action: Callable[[User, Call], Any]) -> None:
+        """A user does something with one of the results that were to be read at the very end."""
+        place = self.random.random()
+
+        def act(user: User) -> None:
+            unread = [call for call in user.calls if call.is_lazy and not call.is_over]
+            if unread:
+                action(user, unread[int(place * len(unread))])
+
+        self._have(act)
+
+    def read_result(self) -> None:
+        """A user reads a result as soon as it is there."""
+        self._have_unread(lambda _user, call: call.be_read())
+
+    def drop_result(self) -> None:
+        """A user lets go of a future whose result was not read."""
+        self._have_unread(lambda user, call: user.drop(call))
 
     def cancel_graph(self) -> None:
         """A user cancels one future of a graph whose nodes take long."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
+from scaler.actors.sessions.agent_session import AgentSession
 from scaler.settings import ClusterConfig, SchedulerConfig
 from tests.simulation.contact import Contacts
 from tests.simulation.network import Network
@@ -36,6 +37,8 @@ class System:
         self.is_hard = is_hard
         self.capabilities = ""
         """of each agent"""
+        self.disks: tuple[int, ...] = ()
+        """the bytes that an agent may have on disk: one of these"""
         self.is_choppy = False
         """whether the scheduler does little at a time"""
         self.network = Network(world)
@@ -68,7 +71,8 @@ class System:
             death_timeout_seconds=100_000.0,
             hard_processor_suspend=self.is_hard,
         )
-        agent = AgentParty(self.world, self.network, self.record, name, config, self.capabilities)
+        disk = self.world.random.choice(self.disks) if self.disks else None
+        agent = AgentParty(self.world, self.network, self.record, name, config, self.capabilities, disk)
         self.agents.append(agent)
         return agent
 
@@ -106,6 +110,7 @@ class System:
         world = self.world
         if not self._await(lambda: all(program.user.has_all for program in self.living_programs()), "has no result"):
             return
+        self._check_promises()
         for program in self.living_programs():
             program.user.is_at_end = True
             program.act(lambda user: user.look())
@@ -131,6 +136,21 @@ class System:
         world.run(self.limits.object_retention_seconds + 10.0)
         if not world.violations:
             self._check_empty()
+
+    def _check_promises(self) -> None:
+        """No value is promised that its holder does not have."""
+        self.world.run(5.0)
+        inside, table = self.scheduler.inside, self.scheduler.tree.objects
+        names = {each.actor_ref: self.contacts.name_of(each._peer.key[1]) for each in inside.sessions(AgentSession)}
+        agents = {agent.name: agent for agent in self.living_agents() if agent.runs}
+        for object_id, stored in table.objects.items():
+            promised = [(host, b"") for host in table.copies.hosts.get(object_id, ())]
+            if stored.is_with_agent and stored.source is not None and not stored.lost:
+                promised.append((stored.source, stored.location))
+            for host, location in promised:
+                agent = agents.get(names.get(host, ""))
+                if agent is not None and (wrong := agent.breaks_promise(object_id, location)):
+                    self.world.complain(wrong)
 
     def _end_clients(self) -> None:
         for agent in self.living_agents():

@@ -56,7 +56,9 @@ def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_sche
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on() -> None:
-    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "orderly", "steady", "twice")
+    assert "32 seeds, 0 failed" in simulate(
+        *("--seeds", "32", "--first", "1000", "--kinds", "orderly", "steady", "twice", "values")
+    )
 
 
 @pytest.mark.more

@@ -19,7 +19,7 @@ from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, NoWorkerError, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
-from scaler.ids import ClientId, ObjectId, random_id
+from scaler.ids import ClientId, ObjectId, TaskId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from tests.simulation.loop import RESOLUTION_SECONDS
 from tests.simulation.programs import MANY_GPUS, Script, value_of, work
@@ -145,7 +145,7 @@ class Call:
         """its value, or the type of the error that it raises"""
         self.is_lazy = is_lazy
         """a large result is read at the very end"""
-        self.is_canceled = False
+        self.is_canceled = self.is_dropped = False
         self.since = user.party.world.now
         """when it was submitted"""
         self.graph: set[str] = set()
@@ -179,6 +179,10 @@ class Call:
     @property
     def may_be_canceled(self) -> bool:
         return self.is_canceled or any(call.may_be_canceled for call in self.after)
+
+    def be_read(self) -> None:
+        """Let it be read as soon as that does not block."""
+        self.is_lazy = False
 
     def look(self, is_end: bool) -> None:
         """Read the result as soon as that does not block."""
@@ -214,15 +218,21 @@ class Call:
             if value != self.expected:
                 raise ViolationError(f"task {key} returned {value!r:.80}, not {self.expected!r:.80}")
 
+    @property
+    def cannot_repeat(self) -> bool:
+        """Whether it, or what it needs, is not run again when it is lost: it must not, or nobody has its future."""
+        needed = (call.cannot_repeat or call.is_dropped for call in self.after)
+        return self.script.once or any(needed)
+
     def _excuse(self, error: BaseException) -> None:
         record, key, script = self.user.record, self.script.key, self.script
         if isinstance(error, TimeoutError):  # it may end in time nevertheless, while its agent is stopped
             is_wrong = not 0 < script.limit < script.seconds
         else:
-            is_wrong = isinstance(error, TaskNotFoundError) and not script.once
+            is_wrong = isinstance(error, TaskNotFoundError) and not self.cannot_repeat
         if is_wrong:
             raise ViolationError(f"task {key} ended with {error!r}") from error
-        if script.once:
+        if self.cannot_repeat:
             record.excuse_once(key, self.since, error)
         elif isinstance(error, MissingObjects):
             record.excuse_unread(key, self.user.name, error)
@@ -251,6 +261,8 @@ class User:
         self.unread: list[Call | Mapped] = []
         """those of both that are not over, oldest first"""
         self.references: dict[ObjectId, tuple[ObjectReference, Any]] = {}
+        self.dropped: set[TaskId] = set()
+        """the tasks of futures that are gone, and were not read"""
         self.is_leaving = self.is_at_end = False
 
     # What it does
@@ -348,6 +360,13 @@ class User:
                     other.is_canceled = True
                     self.record.canceled |= dict.fromkeys((other.script.key, *other.graph), self.party.world.now)
 
+    def drop(self, call: Call) -> None:
+        """Let go of a future: its task is not cancelled, and nobody reads its result."""
+        call.is_dropped = True
+        self.dropped.add(call.future.task_id)
+        self.calls.remove(call)
+        self.unread.remove(call)
+
     def leave(self) -> None:
         self.is_leaving = True
         self.link.close(0)
@@ -363,8 +382,8 @@ class User:
 
     @property
     def has_all(self) -> bool:
-        """Whether it waits for nothing but what it reads at the very end."""
-        return all(each.is_lazy for each in self.unread)
+        """Whether it waits for nothing but what it reads at the very end, and no task goes on whose future is gone."""
+        return all(each.is_lazy for each in self.unread) and self.dropped.isdisjoint(self.link._work._tasks)
 
     @property
     def is_done(self) -> bool:

@@ -276,6 +276,7 @@ class OpenWork:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             self._dependents.on_dropped(list(graph.sinks))
             graph.fail(CancelledError)
+            self.large.on_graph_over()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
         """Cancel a task if it has not begun, which the scheduler knows unless it does not have the task yet.
@@ -334,6 +335,7 @@ class OpenWork:
         found = self.graphs.pop(task_id)
         if found is not None and found[0] not in self.graphs:  # this was its last wanted node
             self.out.append(GraphTaskCancel(found[0].spec.graph_id))
+            self.large.on_graph_over()
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
@@ -498,6 +500,7 @@ class OpenWork:
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             graph.fail(make_error)
+            self.large.on_graph_over()
 
     def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
         response = responses[0]  # a second one answers nobody

@@ -182,6 +182,19 @@ def test_dropped_value_that_is_read_counts_until_its_reader_is_done(bench: Calla
     assert b.store.hot_bytes == 0
 
 
+def test_newer_value_with_the_id_of_one_that_is_still_read_is_found(bench: Callable[..., Bench]) -> None:
+    b = bench(hot=3 * OWN)
+    b.store.take(name(0), value(1, OWN - 64))
+    _, reader = b.store.find(name(0))
+    assert reader is not None
+    old = b.store.location(name(0))
+    b.store.drop(name(0))
+    b.store.take(name(0), value(2, OWN - 64))
+    assert b.store.location(name(0)) != old
+    assert [bytes(frame) for frame in b.store.frames(name(0))] == value(2, OWN - 64)
+    assert [bytes(frame) for frame in reader.map()] == value(1, OWN - 64)
+
+
 def test_value_that_can_never_fit_is_refused_with_sizes_and_cure(bench: Callable[..., Bench]) -> None:
     b = bench(hot=MIB)
     with pytest.raises(ObjectTooLargeError, match=r"1,048,580 bytes.*at most 1,048,576 bytes.*object_memory_bytes"):

@@ -791,6 +791,23 @@ class TestLostResultsOfGraphs:
         assert made.spec in said(work)
         assert list(made.sinks) == [task_id(101)]
 
+    @pytest.mark.parametrize("gives_up", [False, True])
+    def test_one_that_waits_for_its_graph_is_made_again_however_that_ends(self, work: OpenWork, gives_up: bool) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(101, size=80_000)])
+        reader = Reader(work, 101)
+        work.large.on_objects([ObjectResponse(reader.object_id, LOST, (), reason="its cluster is gone")])
+        said(work)
+        if gives_up:
+            for _ in range(TRIES_MOST):
+                work.on_unreadable(MissingObjects)
+        else:
+            work.cancel(task_id(102))
+        assert said(work) == [GraphTaskCancel(made.spec.graph_id), made.spec, *made.nodes_to_send()]
+        work.on_results([result(101, payload=b"small")])
+        assert reader.ends == [("delivered", b"small")]
+
     def test_one_that_nobody_can_ask_for_any_more_is_not_wanted(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)

@@ -89,9 +89,8 @@ struct Task {
   name @6 :List(Text);         # what the user calls the task; empty: it has the name of its function's object
   options @7 :List(Data);      # RunOptions of common.capnp; empty: all have their defaults
   account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
-  coalesceResult @9 :Data;     # byte column: 1 = its result is of use only with those of others, and may wait a moment for them; 2 = it is to say how long it took; see README.md
-  frames @10 :Data;            # UInt32 column: number of payload frames; they are those of the arguments of kind 4 in the block, see README.md; of rows, each has as many
-  rows @11 :Data;              # UInt32 column: so many calls, see README.md; 0 = one call
+  frames @9 :Data;            # UInt32 column: number of payload frames; they are those of the arguments of kind 4 in the block, see README.md; of rows, each has as many
+  rows @10 :Data;              # UInt32 column: so many calls, see README.md; 0 = one call
 }
 
 struct TaskCancel {

@@ -107,9 +107,8 @@ struct RunTask {
   name @8 :List(Text);         # as in Task, for the log
   options @9 :List(Data);      # as in Task
   account @10 :Data;           # UInt32 column: the account of the client that it is for, for clients inside the task, see README.md
-  coalesceResult @11 :Data;    # byte column: as in Task
-  frames @12 :Data;            # UInt32 column: number of payload frames, as in Task
-  rows @13 :Data;              # UInt32 column: as in Task
+  frames @11 :Data;            # UInt32 column: number of payload frames, as in Task
+  rows @12 :Data;              # UInt32 column: as in Task
 }
 
 struct RunSplit {

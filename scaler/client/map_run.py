@@ -12,23 +12,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import partial
 from itertools import islice, repeat
 from math import inf
 from typing import Any
 
 from scaler import task_context
 from scaler.client.calls.entry import PREFIX_BYTES, Entry, MakeError, index_of
-from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, RUN_OPTIONS, Function, Terms
+from scaler.client.calls.functions import NO_KEYWORDS, RUN_OPTIONS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
 from scaler.client.calls.tolerance import Tolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import Drawn, unreadable
+from scaler.client.ranges import Drawn, TakenRows, take_rows, unreadable
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId, random_id
-from scaler.pickling.serialization import Buffer, Frames, Serializer, size_of
+from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_together, unpack
@@ -44,18 +45,11 @@ WINDOW_BYTES = 256 * 1024 * 1024
 BATCH_TASKS = 64
 """The most tasks that go to the link's thread at a time."""
 
-BATCH_BYTES = 512 * 1024
-"""The most bytes of these, unless one has more."""
-
 LOOK_SECONDS = 0.02
 """While items are submitted, a map with a progress bar or a time-out looks so often at both."""
 
 COUNTED_BYTES = 4096
 """Smaller arguments are not counted: the number of tasks bounds them."""
-
-
-ROW = 1
-"""`coalesce_result` of a row whose result is only wanted with those of all others."""
 
 
 class MapRun:
@@ -69,7 +63,6 @@ class MapRun:
         max_failures: how many tasks may fail, see `Tolerance`.
     """
 
-    _coalesce_result = ROW
     _is_drawing = False
     """whether the link's thread was told of rows that were drawn"""
     _is_urgent = False
@@ -101,6 +94,8 @@ class MapRun:
         self._progress: Progress | None = None
         self._results: list[Any] = []
         self._keep: Callable[[int, Any], object] = self._results.__setitem__
+        self._n_items = -1
+        """how many there are; -1: they come when they come"""
         self._submitted = 0
         self._done = 0
         self._failed = 0
@@ -110,7 +105,7 @@ class MapRun:
         self._open_bytes_sum = 0
         # Between the two threads:
         self._drawn: Drawn = deque()
-        """rows that were drawn from an iterator, and that the link's thread has not taken"""
+        """rows that were drawn, and that the link's thread has not taken"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
         self._error: MakeError | None = None
@@ -157,36 +152,22 @@ class MapRun:
         rest = enumerate(items)
         room = WINDOW_TASKS
         # The items of a list are there. Those of others come when they come, and none waits for the next one.
-        n_items = len(items) if isinstance(items, (list, tuple)) else -1
-        while n_tasks := self._submit_some(rest, room, n_items - self._submitted if n_items >= 0 else -1):
-            self._results.extend(repeat(None, n_tasks))
-            self._submitted += n_tasks
-            room -= n_tasks
+        self._n_items = len(items) if isinstance(items, (list, tuple)) else -1
+        while n_rows := self._draw(rest, self._most_now(room)):
+            self._results.extend(repeat(None, n_rows))
+            self._submitted += n_rows
+            room -= n_rows
             if self._is_urgent or (self._look_at < inf and time.monotonic() >= self._look_at) or self._must_learn():
                 self._collect()
             if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
                 room = self._make_room()
 
-    def _submit_some(self, rest: Iterator[tuple[int, Sequence[Any]]], room: int, left: int) -> int:
-        """Submit the tasks of some of the next items. Return how many; 0: there are no more items.
-
-        Args:
-            room: how many there may be.
-            left: how many there are; -1: they come when they come.
-        """
-        if left < 0 and self._may_be_together():
-            found = next(rest, None)
-            if found is not None:
-                self._draw(*found)
-            return found is not None
-        rows = self._rows_now(room, left)
-        if rows > 1:
-            return self._submit_range(rest, rows)
-        batch = self._make_batch(rest, min(BATCH_TASKS if left >= 0 else 1, room))
-        n_tasks = len(batch)
-        if batch:
-            self._hand_over(batch)
-        return n_tasks
+    def _most_now(self, room: int) -> int:
+        """Return how many of the next items to draw at a time: whole ranges, if they are there."""
+        if self._n_items < 0:
+            return 1
+        rows = self._rows_now(self._n_items - self._submitted)
+        return min(room, rows * max(1, BATCH_TASKS // rows))
 
     def _must_learn(self) -> bool:
         """Return whether results are there that say for the first time how long its rows take."""
@@ -194,107 +175,52 @@ class MapRun:
             return False
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
-    def _may_be_together(self) -> bool:
-        """Return whether rows may travel as one task."""
-        return self._link.rows_most > 1 and self._suits_rows
-
-    def _rows_now(self, room: int, left: int) -> int:
+    def _rows_now(self, left: int) -> int:
         """Return how many of the rows that are left the next task is to have."""
-        if left <= 1 or not self._may_be_together():
+        if left <= 1 or self._link.rows_most <= 1 or not self._suits_rows:
             return 1
         mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
-        return rows_together(min(self._link.rows_most, room), mean_us, left)
+        return rows_together(self._link.rows_most, mean_us, left)
 
-    def _submit_range(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
-        """Submit one task of the next items, at most so many, and a single one behind it if an argument is large."""
-        blocks: list[bytes] = []
-        frames: list[Buffer] = []
-        alone: Entry | None = None
-        first, n_bytes = -1, 0
-        block_of = self._function.block
+    def _draw(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
+        """Have the link's thread send the rows of the next items, at most so many, with those that it has not taken
+        yet. None follows one that brings an object, or when they fill a message. Return how many; 0: there are no more.
+        """
+        drawn: list[tuple[int, bytes | Entry]] = []
+        n_bytes, refers = 0, False
+        block_of, add = self._function.block, drawn.append
         for index, item in islice(rest, most):
             if type(item) is not tuple:
                 check_item(index, item)
             try:
-                block = block_of(item)
-                if block is None or frames:
-                    alone = self._entry_of(index, item)
-                    n_bytes += self._count_bytes(index, alone)
-                    block = _block_beside(alone, len(blocks), frames)
+                row = block_of(item)
+                if row is not None:
+                    add((index, row))
+                    n_bytes += len(row)
+                    continue
+                entry = self._entry_of(index, item)
             except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
-            if first < 0:
-                first = index
-            if block is None:
+            add((index, entry))
+            refers = refers or bool(entry[0].object_ids)
+            n_bytes += self._count_bytes(index, entry)
+            if entry[3] or n_bytes > RANGE_BYTES or self._open_bytes_sum > WINDOW_BYTES:
                 break
-            alone = None
-            blocks.append(block)
-            n_bytes += len(block)
-            if n_bytes > RANGE_BYTES:
-                break
-        if blocks:
-            self._link.submit_range(self._range_entry(first, blocks, frames))
-        if alone is not None:
-            self._link.submit(alone)
-        return len(blocks) + (alone is not None)
-
-    def _draw(self, index: int, item: Sequence[Any]) -> None:
-        """Have the link's thread send a row, with those that are there by then: none waits for a later one."""
-        check_item(index, item)
-        row: bytes | Entry | None
-        try:
-            row = self._function.block(item)
-            if row is None:
-                row = self._entry_of(index, item)
-                self._count_bytes(index, row)
-        except UNFIT as error:
-            raise of_item(error, index) from error.__cause__
-        self._drawn.append((index, row))
-        if not self._is_drawing:
-            self._is_drawing = True
-            self._link.submit_rows(self._take_drawn, self)
-
-    def _range_entry(self, first: int, blocks: Sequence[bytes], frames: Frames) -> Entry:
-        self.deliver = self._deliver_rows
-        together = self._coalesce_result
-        return self._function.range_entry(self._id_of(first), self, blocks, frames, self._terms, together)
+        if drawn:
+            if refers:  # to objects that the link's thread stores before it takes these rows, but not before others
+                self._drawn, self._is_drawing = deque(), False
+            self._drawn.extend(drawn)  # at once: the link's thread sends whole ranges
+            if not self._is_drawing:
+                self._is_drawing = True
+                self._link.submit_rows(partial(self._take_drawn, self._drawn), self)
+        return len(drawn)
 
     def _entry_of(self, index: int, item: Sequence[Any]) -> Entry:
-        pack, together = None if self._repeated is None else self._repeated.pack, self._coalesce_result
-        return self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, together, pack)
+        pack = None if self._repeated is None else self._repeated.pack
+        return self._function.entry(self._id_of(index), self, item, NO_KEYWORDS, self._terms, pack)
 
     def _id_of(self, index: int) -> TaskId:
         return TaskId(self._id_prefix + index.to_bytes(8, "big"))
-
-    def _make_batch(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> list[Entry]:
-        """Make the tasks of the next items ready, at most so many; none follows one that brings an object, or when they
-        fill a message.
-        """
-        batch: list[Entry] = []
-        batch_bytes = 0
-        prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
-        make, terms, add = self._function.entry, self._terms, batch.append
-        pack = None if self._repeated is None else self._repeated.pack
-        for index, item in islice(rest, most):
-            if type(item) is not tuple:
-                check_item(index, item)
-            try:
-                entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1, pack)
-            except UNFIT as error:
-                raise of_item(error, index) from error.__cause__
-            add(entry)
-            if entry[3] is not NO_OBJECTS:  # its arguments are not plain
-                batch_bytes += self._count_bytes(index, entry)
-                if entry[3] or batch_bytes > BATCH_BYTES or self._open_bytes_sum > WINDOW_BYTES:
-                    break
-        return batch
-
-    def _hand_over(self, batch: list[Entry]) -> None:
-        last = batch.pop() if len(batch) == 1 or batch[-1][3] else None
-        if batch:
-            self._link.submit_all(batch, self)
-        if last is not None:
-            self._link.submit(last)
 
     def _count_bytes(self, index: int, entry: Entry) -> int:
         """Count the memory that a task takes until it has ended. Return how many bytes it is."""
@@ -434,28 +360,19 @@ class MapRun:
 
     # For the link's thread
 
-    def _take_drawn(self) -> Iterator[Entry]:
+    def _take_drawn(self, drawn: Drawn) -> Iterator[Entry]:
         """Return the tasks of the rows that were drawn."""
-        self._is_drawing = False
-        drawn = self._drawn
+        if drawn is self._drawn:
+            self._is_drawing = False
+        function = self._function
         while drawn and not self._is_over:
-            first, row = drawn[0]
-            blocks: list[bytes] = []
-            frames: list[Buffer] = []
-            most, n_bytes = self._rows_now(WINDOW_TASKS, len(drawn)), 0
-            while len(blocks) < most and n_bytes <= RANGE_BYTES:
-                row = drawn[0][1]
-                block = row if isinstance(row, bytes) and not frames else _block_beside(row, len(blocks), frames)
-                if block is None:
-                    break
-                blocks.append(block)
-                n_bytes = sum(map(len, blocks)) + size_of(frames) if frames else n_bytes + len(block)
-                drawn.popleft()
-            if blocks:
-                yield self._range_entry(first, blocks, frames)
-            elif not isinstance(row, bytes):
-                drawn.popleft()
-                yield row
+            left = len(drawn) if self._n_items < 0 else self._n_items - drawn[0][0]
+            taken = take_rows(drawn, self._rows_now(left))
+            if isinstance(taken, TakenRows):
+                self.deliver = self._deliver_rows
+                yield function.range_entry(self._id_of(taken.first), self, taken.blocks, taken.frames, self._terms)
+            else:
+                yield taken
 
     def _deliver_rows(self, result: TaskResult) -> None:
         """Take a result while some are those of ranges."""
@@ -484,16 +401,3 @@ class MapRun:
     def notify(self) -> None:
         if self._is_ready():
             self._wake.set()
-
-
-def _block_beside(row: bytes | Entry, n_rows: int, frames: list[Buffer]) -> bytes | None:
-    """Return the block of a row that may be in a task with so many others that have these frames, and add its own;
-    None: it may not.
-    """
-    if isinstance(row, bytes):
-        return None
-    task, _sink, _function, objects, references = row
-    if objects or references or task.object_ids or len(task.frames) * n_rows != len(frames):
-        return None
-    frames += task.frames
-    return task.payload

@@ -12,7 +12,6 @@ from typing import Any
 
 from scaler.client.calls.entry import index_of
 from scaler.client.calls.functions import Function, Terms
-from scaler.client.calls.items import UNFIT, check_item, of_item
 from scaler.client.calls.repeated import Repeated
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
@@ -24,9 +23,6 @@ from scaler.wire.messages.client import TaskResult
 
 __tracebackhide__ = has_ended_a_task
 
-LONE_ROW = 2
-"""`coalesce_result` of a row whose result is wanted at once."""
-
 
 class MapStream(MapRun):
     """The tasks of one map whose results are read as they come, while further items are submitted.
@@ -34,8 +30,6 @@ class MapStream(MapRun):
     Args:
         window: the most tasks that are open or have results that were not read; never more than `WINDOW_TASKS`.
     """
-
-    _coalesce_result = LONE_ROW
 
     def __init__(
         self,
@@ -98,23 +92,8 @@ class MapStream(MapRun):
         return self._submitted - self._done + len(self._ready)
 
     def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
-        may_be_together = self._may_be_together()
-        while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES:
-            found = next(rest, None)
-            if found is None:
-                return
-            index, item = found
-            if may_be_together:
-                self._draw(index, item)
-            else:
-                check_item(index, item)
-                try:
-                    entry = self._entry_of(index, item)
-                except UNFIT as error:
-                    raise of_item(error, index) from error.__cause__
-                self._count_bytes(index, entry)
-                self._link.submit(entry)
-            self._submitted = index + 1
+        while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES and self._draw(rest, 1):
+            self._submitted += 1
 
     def _object_of(self, index: int) -> ObjectId:
         return ObjectId(self._id_prefix + index.to_bytes(8, "big"))

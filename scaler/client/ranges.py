@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from scaler.client.calls.entry import Entry
 from scaler.client.link.window import Window
 from scaler.ids import TaskId
+from scaler.pickling.serialization import Buffer, size_of
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import PREFIX_BYTES, RANGE_BYTES, RowsError, calls_of, results_of, row_ids
 
@@ -108,28 +109,56 @@ class Ranges:
 
 
 Drawn: TypeAlias = deque[tuple[int, bytes | Entry]]
-"""Rows that were drawn from an iterator, by number: arguments that may travel with those of others, or whole tasks."""
+"""Rows that were drawn from the items of a map, by number: blocks of plain arguments, or whole tasks."""
 
 
-def own_block(entry: Entry) -> bytes | None:
-    """Return the block of arguments of a task, if that is all of them."""
-    task, _sink, _function, objects, references = entry
-    return None if objects or references or task.object_ids or task.frames else task.payload
+class TakenRows(NamedTuple):
+    """Rows that travel together."""
+
+    first: int
+    """the number of the first one"""
+    blocks: list[bytes]
+    frames: list[Buffer]
+    """of all of them; each has as many"""
 
 
-def take_range(drawn: Drawn, most: int) -> tuple[int, list[bytes]]:
-    """Take the first rows, as many as may travel together and follow one another. Return their first number too."""
-    first, row = drawn.popleft()
-    assert isinstance(row, bytes)
-    n_bytes, blocks = len(row), [row]
+def take_rows(drawn: Drawn, most: int) -> TakenRows | Entry:
+    """Take the first rows, as many as may travel together and follow one another; or the first one, which must travel
+    alone.
+    """
+    first, row = drawn[0]
+    blocks: list[bytes] = []
+    frames: list[Buffer] = []
+    n_bytes = 0
     while len(blocks) < most and n_bytes <= RANGE_BYTES and drawn:
         index, row = drawn[0]
-        if index != first + len(blocks) or not isinstance(row, bytes):
+        block = row if isinstance(row, bytes) and not frames else _block_beside(row, len(blocks), frames)
+        if block is None or index != first + len(blocks):
             break
-        blocks.append(row)
-        n_bytes += len(row)
+        blocks.append(block)
+        n_bytes += len(block) if isinstance(row, bytes) else len(block) + size_of(row[0].frames)
         drawn.popleft()
-    return first, blocks
+    if blocks:
+        return TakenRows(first, blocks, frames)
+    drawn.popleft()
+    assert not isinstance(row, bytes)
+    return row
+
+
+def _block_beside(row: bytes | Entry, n_rows: int, frames: list[Buffer]) -> bytes | None:
+    """Return the block of a row that may be in a task with so many others that have these frames, and add its own;
+    None: it may not.
+    """
+    if isinstance(row, bytes) or not has_only_frames(row) or len(row[0].frames) * n_rows != len(frames):
+        return None
+    frames += row[0].frames
+    return row[0].payload
+
+
+def has_only_frames(entry: Entry) -> bool:
+    """Return whether all arguments of a task are in its block and its frames."""
+    task, _sink, _function, objects, references = entry
+    return not (objects or references or task.object_ids)
 
 
 def split_entry(entry: Entry) -> list[Entry]:

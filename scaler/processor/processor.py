@@ -213,7 +213,7 @@ class Processor:
                 continue
             number += 1
             if uplink.is_patient:
-                uplink.send_before(task)
+                uplink.send_results()  # this one may take longer
             words[4] = monotonic_ns()
             words[0] = number
             if words[1] < number <= words[2]:
@@ -224,11 +224,7 @@ class Processor:
                 result = self._run(task)
                 waiting.forget_children()
                 after_task()
-            # At once: what may have no other attempt, as options may say, and what another task waits for.
-            if task.coalesce_result and not (task.options or task.priority or result.status):
-                uplink.put_with_others(result, task.function_id, left)
-            else:
-                uplink.put(result, not left)
+            uplink.put(result, not left)
         words[0] = 0
         self._number = number
         uplink.send_hurried()

@@ -216,7 +216,7 @@ class Uplink:
         result = None if rows is None else rows.take()
         if rows is None or result is None:
             return
-        if rows.task.coalesce_result and not (rows.task.priority or result.statuses):
+        if not (rows.task.priority or result.statuses):  # else somebody waits for it
             self.put_with_others(result, rows.task.function_id, left)
         else:
             self.put(result, not left)
@@ -231,8 +231,8 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """A task begins. It may take longer than those whose results wait, if it is of another function."""
-        if task.function_id != self._function_id or not task.coalesce_result:
+        """A range begins. It may take longer than those whose results wait, if it is of another function."""
+        if task.function_id != self._function_id:
             self.send_results()
 
     def put_line(self, line: TaskOutput) -> None:

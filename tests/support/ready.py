@@ -17,7 +17,6 @@ class Work:
     function_id: ObjectId = SHORT
     priority: int = 0
     options: bytes = b""
-    coalesce_result: int = 0
     rows: int = 0
 
 
@@ -49,4 +48,4 @@ def task(
 
 
 def of_map(name: Any, account: int = 0, function_id: ObjectId = SHORT, **others: Any) -> Task:
-    return Task(name, account, Work(function_id, coalesce_result=1, **others))
+    return Task(name, account, Work(function_id, **others))

@@ -611,7 +611,6 @@ class SimulatedClient(SimulatedPeer):
         for_task: bytes = b"",
         priority: int = 0,
         account: int = 0,
-        coalesce_result: int = 0,
     ) -> list[TaskId]:
         """Submit tasks in one batch.
 
@@ -620,7 +619,6 @@ class SimulatedClient(SimulatedPeer):
             for_task: content of one more object that each task brings along, if not empty.
             priority: as `Task` has it.
             account: on whose share they run, as a client inside a task says it.
-            coalesce_result: 1: as a map does.
         """
         batch: list[Any] = []
         task_ids = []
@@ -641,7 +639,6 @@ class SimulatedClient(SimulatedPeer):
                 self.name,
                 self.options,
                 account,
-                coalesce_result,
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)

@@ -21,6 +21,7 @@ from scaler.kit import Dispatcher, VirtualClock
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import (
     RecallRequest,
     RecallResponse,
@@ -82,16 +83,18 @@ class SlotBench:
         self.processor.messages.clear()
         return self
 
-    def task(
-        self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0, coalesce_result: int = 0
-    ) -> RunTask:
-        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority, "", b"", 0, coalesce_result)
+    def task(self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0, rows: int = 0) -> RunTask:
+        return RunTask(
+            TaskId(self.new_id()), 0, 1, function, pack([b""] * rows), object_ids, priority, "", b"", 0, (), rows
+        )
 
     def run(self, *tasks: RunTask) -> None:
         self.tell(Batch[RunTask](tasks))
 
     def finish(self, *tasks: RunTask, microseconds: int = 0, status: TaskStatus = TaskStatus.SUCCESS) -> None:
-        results = Batch[RunResult](RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks)
+        results = Batch[RunResult](
+            RunResult(t.task_id, 0, 1, status, pack([b""] * t.rows), microseconds, (), rows=t.rows) for t in tasks
+        )
         self.tell(TasksFinished(self.number, results))
 
     def hold(self) -> list[RunTask]:

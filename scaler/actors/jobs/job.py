@@ -263,7 +263,7 @@ class JobActor(Actor):
             self._marks[row] = True
         task = Task(
             task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, options,
-            self._context.account, 1, frames,
+            self._context.account, frames,
         )  # fmt: skip
         self._tasks.add(row, self.spawn(TaskActor(task, self._context)))
 
@@ -272,7 +272,7 @@ class JobActor(Actor):
         payload = taken.arguments.cut(taken.at, taken.at + n_rows)
         task = Task(
             TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), payload, b"", terms.priority,
-            terms.task_name, terms.options, self._context.account, 1, (), n_rows,
+            terms.task_name, terms.options, self._context.account, (), n_rows,
         )  # fmt: skip
         self._tasks.add(first, self.spawn(TaskActor(task, self._context)), n_rows)
 

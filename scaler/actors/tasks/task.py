@@ -525,8 +525,6 @@ class TaskActor(Actor):
             context.ended[status] -= 1
             context.ended[other] += 1
         size = bytes_in(frames) if frames else 0
-        if not spec.coalesce_result:
-            duration_us = 0  # only the client of a map must know
         result = TaskResult(spec.task_id, status, payload, size, profile, spec.rows, statuses, duration_us)
         if frames or context.graph_id is not None:
             context.session.send(TaskDone(result, frames, self._worker))

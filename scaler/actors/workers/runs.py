@@ -264,7 +264,6 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         spec.name,
         spec.options,
         account,
-        spec.coalesce_result & 1,
         spec.frames,
         spec.rows,
     )

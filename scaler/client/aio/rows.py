@@ -13,8 +13,7 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, MakeError, index_of
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
-from scaler.client.map_stream import LONE_ROW
-from scaler.client.ranges import Drawn, own_block, take_range, unreadable
+from scaler.client.ranges import Drawn, TakenRows, has_only_frames, take_rows, unreadable
 from scaler.ids import TaskId, random_id
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
@@ -44,14 +43,14 @@ class Rows:
 
     def submit(self, entry: Entry) -> None:
         """Send a row, with those that are there when the link comes for it."""
-        block = own_block(entry) if self._may_be_together and entry[2] is self._function.instruction else None
-        if block is None or self._link.rows_most <= 1 or self._link.closed_because:
+        is_like_others = self._may_be_together and entry[2] is self._function.instruction and has_only_frames(entry)
+        if not is_like_others or self._link.rows_most <= 1 or self._link.closed_because:
             self._link.submit(entry)
             return
-        task_id, future = entry[0].task_id, entry[1]
+        task, future = entry[0], entry[1]
         assert isinstance(future, AsyncFuture)
-        self._futures[task_id] = future
-        self._drawn.append((index_of(task_id), block))
+        self._futures[task.task_id] = future
+        self._drawn.append((index_of(task.task_id), entry if task.frames else task.payload))
         if len(self._drawn) == 1:
             self._link.submit_rows(self._take)
 
@@ -60,10 +59,11 @@ class Rows:
         durations, function = self._link.durations, self._function
         while drawn := self._drawn:
             mean_us = durations.expected_us(function.instruction.object_id)
-            first, row = take_range(drawn, rows_together(self._link.rows_most, mean_us, len(drawn)))
-            future = self._futures.get(self.new_id(first))
+            taken = take_rows(drawn, rows_together(self._link.rows_most, mean_us, len(drawn)))
+            assert isinstance(taken, TakenRows)
+            future = self._futures.get(self.new_id(taken.first))
             if future is not None and not future.done():
-                yield function.range_entry(self.new_id(first), self, row, (), self._terms, LONE_ROW)
+                yield function.range_entry(self.new_id(taken.first), self, taken.blocks, taken.frames, self._terms)
 
     # For the link
 

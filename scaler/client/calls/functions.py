@@ -133,13 +133,11 @@ class Function:
         arguments: Sequence[Any],
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         terms: Terms = NO_TERMS,
-        coalesce_result: int = 0,
         pack: Pack | None = None,
     ) -> Entry:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
 
         Args:
-            coalesce_result: as in `Task`.
             pack: packs arguments that may need a pickler; None: that of the client.
 
         Raises:
@@ -159,15 +157,13 @@ class Function:
                 if apart is None or not apart.is_needed:
                     raise SerializeObjectError(self.about(str(error))) from error.__cause__
                 pack = partial(pack or self._pack_values, labels=apart.labels_sent)
-                return self._gather().entry(task_id, sink, apart.sent, NO_KEYWORDS, terms, coalesce_result, pack)
+                return self._gather().entry(task_id, sink, apart.sent, NO_KEYWORDS, terms, pack)
             except ObjectTooLargeError as error:
                 raise error.said_of(self.about(f"{error.value}:")[:-1]) from None
         else:
             frames, object_ids, objects, references = NO_FRAMES, b"", NO_OBJECTS, ()
         priority, name, options, account = terms
-        task = Task(
-            task_id, self._object_id, block, object_ids, priority, name, options, account, coalesce_result, frames
-        )
+        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, frames)
         return task, sink, self.instruction, objects, references
 
     def block(self, arguments: Sequence[Any]) -> bytes | None:
@@ -180,32 +176,12 @@ class Function:
             self.check(arguments, NO_KEYWORDS)
         return self._plain_block(arguments)
 
-    def range_entry(
-        self,
-        task_id: TaskId,
-        sink: Sink,
-        blocks: Sequence[bytes],
-        frames: Frames,
-        terms: Terms,
-        coalesce_result: int,
-    ) -> Entry:
+    def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
         """Return a task of so many rows, of which each has as many of the frames; of one row, a single task."""
         priority, name, options, account = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
-        own = (
-            task_id,
-            self._object_id,
-            payload,
-            b"",
-            priority,
-            name,
-            options,
-            account,
-            coalesce_result,
-            frames,
-            rows,
-        )
-        return Task(*own), sink, self.instruction, NO_OBJECTS, ()
+        task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows)
+        return task, sink, self.instruction, NO_OBJECTS, ()
 
     def waiting_call(
         self,

@@ -160,12 +160,18 @@ class OpenWork:
             self.window.leave(task.task_id)
 
     def add_rows(self, take: Callable[[], Iterable[Entry]]) -> None:
-        """Add tasks of one map."""
+        """Add tasks of one map, those without objects in a row together."""
+        row: list[Entry] = []
         for entry in take():
-            if entry[0].rows:
-                self.add_range(entry)
-            else:
-                self.add(entry)
+            if not (entry[0].rows or entry[3]):
+                row.append(entry)
+                continue
+            if row:
+                self.add_all(row)
+                row = []
+            (self.add_range if entry[0].rows else self.add)(entry)
+        if row:
+            self.add_all(row)
 
     def _is_refused(self, entry: Entry) -> bool:
         """Fail a task with a value that may not be sent. Return whether it has one."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import TypeVar
@@ -108,33 +108,16 @@ class LinkThread(Link):
                     return
         self._put(entry)
 
-    def submit_all(self, entries: Sequence[Entry], sink: Sink) -> None:
-        """Send tasks none of which has objects; all have this sink."""
+    def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
+        """Send the tasks that `take` gives to whoever has the turn. Inside a task, they end with it."""
         self.check_open()
         if self.is_nested:
-            for entry in entries:
-                task_context.current.submitted(entry[0].task_id, self.cancel)
+            task_context.current.submitted(_NO_TASK, lambda _task_id: self.abandon(sink))
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._has_sent(self._work.add_all, entries):
+                if self._has_sent(self._work.add_rows, take):
                     return
-        self._put(Request(partial(self._work.add_all, entries), sink))
-
-    def submit_range(self, entry: Entry) -> None:
-        """Send a task of many rows."""
-        self._check_map(entry[1], entry[0].task_id)
-        self._put(Request(partial(self._work.add_range, entry), entry[1]))
-
-    def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Send the tasks that `take` gives in the link's thread."""
-        self._check_map(sink)
         self._put(Request(partial(self._work.add_rows, take), sink))
-
-    def _check_map(self, sink: Sink, task_id: TaskId = _NO_TASK) -> None:
-        """Rows of a map are to be sent. Inside a task, they end with it."""
-        self.check_open()
-        if self.is_nested:
-            task_context.current.submitted(task_id, lambda _task_id: self.abandon(sink))
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""

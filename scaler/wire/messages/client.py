@@ -154,7 +154,6 @@ class Task:
     """`RunOptions`; empty: all have their defaults"""
     account: U32 = 0
     """of a client inside a task: the account in that task's `RunTask`; else 0, and the scheduler adds it"""
-    coalesce_result: U8 = 0
     """1: its result is of use only with those of others, and may wait a moment for them; 2: it may not, but is to say
     how long it took, as one of 1 does"""
     frames: FrameColumn = ()

@@ -110,7 +110,6 @@ class RunTask:
     account: U32 = 0
     """the account that it counts for: a number that the scheduler gives each root client. Its nested tasks have the
     same"""
-    coalesce_result: U8 = 0
     """as in `Task`"""
     frames: FrameColumn = ()
     """as in `Task`"""

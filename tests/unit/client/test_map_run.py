@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from scaler.client import Client, large_values
-from scaler.client.link.thread import LinkThread
-from scaler.client.map_run import BATCH_BYTES, WINDOW_TASKS
+from scaler.client.map_run import WINDOW_TASKS, MapRun
 from scaler.config import ConfigError
 from scaler.pickling.serialization import CARRIED_BYTES, size_of
 from scaler.wire.messages.client import (
@@ -17,6 +16,7 @@ from scaler.wire.messages.client import (
     TaskCancel,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
+from scaler.wire.messages.rows import RANGE_BYTES
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -34,27 +34,19 @@ def test_results_come_in_the_order_of_the_items(client: Client) -> None:
     assert client.map(abs, []) == []
 
 
-def test_the_results_of_a_map_are_wanted_together_and_those_of_others_alone(
-    client: Client, scheduler: FakeScheduler
-) -> None:
-    client.map(abs, [(-1,), (-2,)])
-    assert [task.coalesce_result for task in scheduler.wait_for(Task, 2)] == [1, 1]
-    list(client.map_unordered(abs, [(-3,)]))
-    client.submit(abs, -4).result()
-    assert [task.coalesce_result for task in scheduler.wait_for(Task, 4)[2:]] == [2, 0]
-
-
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many calls were handed over at a time, but for those that were alone."""
+    """How many rows were handed over at a time, but for those that were alone."""
     counts: list[int] = []
-    submit_all = LinkThread.submit_all
+    draw = MapRun._draw
 
-    def counted(link: LinkThread, entries: Sequence[Any], sink: Any) -> None:
-        counts.append(len(entries))
-        submit_all(link, entries, sink)
+    def counted(run: MapRun, *arguments: Any) -> int:
+        count = draw(run, *arguments)
+        if count > 1:
+            counts.append(count)
+        return count
 
-    monkeypatch.setattr(LinkThread, "submit_all", counted)
+    monkeypatch.setattr(MapRun, "_draw", counted)
     return counts
 
 
@@ -78,9 +70,24 @@ def test_calls_that_use_stored_objects_travel_together_and_those_that_bring_one_
     together.clear()
     items[3] = b"\1" * (CARRIED_BYTES // 2), 3, b"x" * (CARRIED_BYTES // 2)
     assert client.map(first_and, items[:8]) == list(range(1, 9))
-    assert together == [3, 4]
+    assert together == [4, 4]
     asked = {each.object_id for each in scheduler.of(ObjectInstruction)}
     assert asked.issuperset(task.object_ids for task in scheduler.of(Task))
+
+
+@pytest.mark.parametrize("run", [Client.map, lambda *call: sorted(Client.map_unordered(*call))])
+def test_an_object_that_an_iterator_stores_is_sent_before_the_row_that_uses_it(
+    client: Client, run: Callable[..., list[int]]
+) -> None:
+    may_go_on = threading.Event()
+
+    def items() -> Iterator[tuple[Any, int]]:
+        client._core.link._put(may_go_on.wait)  # type: ignore[arg-type]
+        yield b"\1", 0
+        yield client.send_object(b"\1"), 1
+        may_go_on.set()
+
+    assert run(client, first_and, items()) == [1, 2]
 
 
 @pytest.mark.thorough
@@ -143,7 +150,7 @@ def test_tasks_with_larger_arguments_travel_together_as_far_as_they_fill_a_messa
 ) -> None:
     items = [(bytes([number]) * 60_000, number) for number in range(20)]
     assert client.map(first_and, items) == list(range(0, 40, 2))
-    most = BATCH_BYTES // 60_000 + 1
+    most = RANGE_BYTES // 60_000 + 1
     assert together == [most] * (20 // most) + [20 % most] * (20 % most > 1)
     assert objects_said(scheduler, 50_000) == []
 
@@ -160,9 +167,14 @@ def test_a_map_that_fails_keeps_none_of_its_large_values(client: Client, schedul
 
 @pytest.mark.parametrize("bad", [3, "ab", {1: 2}, None])
 def test_an_item_that_is_no_tuple_leaves_nothing_running(client: Client, scheduler: FakeScheduler, bad: Any) -> None:
+    def items() -> Iterator[Any]:
+        yield (1,)
+        scheduler.wait_for(Task)
+        yield bad
+
     scheduler.answers_tasks = False
     with pytest.raises(TypeError, match="item 1"):
-        client.map(abs, iter([(1,), bad]))
+        client.map(abs, items())
     scheduler.wait_for(TaskCancel)
 
 

@@ -37,7 +37,7 @@ def sink() -> Sink:
 @pytest.fixture
 def work(sink: Sink) -> OpenWork:
     work = OpenWork()
-    task = Task(FIRST, FUNCTION.object_id, pack(BLOCKS), b"", coalesce_result=1, rows=4)
+    task = Task(FIRST, FUNCTION.object_id, pack(BLOCKS), b"", rows=4)
     work.add_range((task, sink, FUNCTION, (), ()))
     work.out.clear()
     return work

@@ -44,6 +44,7 @@ from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruct
 from scaler.wire.messages.directions import PROCESSOR_TO_AGENT
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.processor import CollectGarbage
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import RunResult, RunTask
 from tests.support.processes import alive, wait_until
 from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
@@ -671,27 +672,25 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "said", "waits"),
     [
-        (int, {"coalesce_result": 1}, True),
-        (int, {}, False),
-        (int, {"coalesce_result": 1, "options": MEASURED}, False),
-        (int, {"coalesce_result": 1, "priority": of_child(0)}, False),
-        (partial(int, "x"), {"coalesce_result": 1}, False),
+        (time.sleep, {}, True),
+        (time.sleep, {"rows": 0}, False),
+        (time.sleep, {"priority": of_child(0)}, False),
+        (partial(int, "x"), {}, False),
     ],
-    ids=["waits", "alone", "with options", "of a task that waits", "failed"],
+    ids=["waits", "alone", "of a task that waits", "failed"],
 )
-def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
-    function: Any, said: dict[str, Any], waits: bool
-) -> None:
-    """Options may forbid a second run. No process: which message comes when would be a matter of time."""
+def test_only_the_results_of_ranges_of_which_none_failed_wait(function: Any, said: dict[str, Any], waits: bool) -> None:
+    """No process: which message comes when would be a matter of time."""
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
     progress = Progress(page)
     spec = ProcessorSpec(7, bytes(16), worker="w")
     processor = Processor(Channel(theirs), progress, spec, ClusterConfig("tcp://127.0.0.1:1", 1))
-    frames = function_to_frames(DEFAULT, function)
+    frames = function_to_frames(DEFAULT, partial(function, 0.0))
     function_id = content_id(frames)
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
-    task = RunTask(TaskId(bytes(16)), 0, 1, function_id, b"", b"", **said)
+    rows = said.pop("rows", 2)
+    task = RunTask(TaskId(bytes(16)), 0, 1, function_id, pack([b""] * rows), b"", rows=rows, **said)
     processor._run_tasks(Batch[RunTask]([task]))
     assert agent.has_come() is not waits
     processor._uplink.send_results()
@@ -702,7 +701,7 @@ def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
     os.close(page)
 
 
-def test_a_result_leaves_before_the_last_task_of_those_that_were_handed_begins() -> None:
+def test_a_result_leaves_before_the_last_range_of_those_that_were_handed_begins() -> None:
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
     progress = Progress(page)
@@ -711,9 +710,7 @@ def test_a_result_leaves_before_the_last_task_of_those_that_were_handed_begins()
     frames = function_to_frames(DEFAULT, partial(time.sleep, 0.009))
     function_id = content_id(frames)
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
-    tasks = [
-        RunTask(TaskId(bytes([number]) * 16), 0, 1, function_id, b"", b"", coalesce_result=1) for number in range(2)
-    ]
+    tasks = [RunTask(TaskId(bytes([number]) * 16), 0, 1, function_id, pack([b""]), b"", rows=1) for number in range(2)]
     processor._run_tasks(Batch[RunTask](tasks))
     assert agent.has_come()
     (header, content), *_ = agent.receive()

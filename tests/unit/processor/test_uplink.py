@@ -130,15 +130,12 @@ def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_f
     assert not waiter.is_alive()
 
 
-@pytest.mark.parametrize(
-    ("function", "coalesce_result", "leaves"), [(b"f", 1, False), (b"g", 1, True), (b"f", 0, True)]
-)
-def test_they_leave_before_a_task_of_which_is_not_known_how_long_it_takes(
-    agent: Agent, function: bytes, coalesce_result: int, leaves: bool
+@pytest.mark.parametrize(("function", "leaves"), [(b"f", False), (b"g", True)])
+def test_they_leave_before_a_range_of_which_is_not_known_how_long_it_takes(
+    agent: Agent, function: bytes, leaves: bool
 ) -> None:
     agent.uplink.put_with_others(patient(1), FUNCTION)
-    task = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(function * 16), b"", b"", coalesce_result=coalesce_result)
-    agent.uplink.send_before(task)
+    agent.uplink.send_before(RunTask(TaskId(bytes(16)), 0, 1, ObjectId(function * 16), b"", b"", rows=2))
     assert agent.channel.has_come() is leaves
     assert agent.uplink.is_patient is not leaves
 

@@ -2,8 +2,8 @@
 
 Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
 whose objects it has (see `supplies.py`). A longer task has one other behind it, up to `NEXT_US` each: a processor that
-asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores. Of tasks
-whose results are only wanted together it gets more, so that it can give several at once.
+asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores. Of
+ranges it gets more, so that it can give several results at once.
 
 A task that comes alone, for a processor that has nothing, is handed over at once. Only then is learned from the calls
 before it, and estimated how long it takes (`weigh`): that is done while it travels.
@@ -27,7 +27,7 @@ from scaler.wire.messages.worker import RunTask
 HELD_US = 6_000.0
 """The most work that a processor holds in more than two tasks; refilled when half of it is done."""
 TOGETHER_US = 50_000.0
-"""The same where results are only wanted together: all that the scheduler sends ahead when several clients wait."""
+"""The same of ranges: all that the scheduler sends ahead."""
 NEXT_US = 25_000.0
 """The longest task that a processor holds with another one, be it the first or the next."""
 UNKNOWN_US = 50_000.0
@@ -57,7 +57,7 @@ class Prefetch:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
 
         Args:
-            together_us: the most work that it holds if results are only wanted together.
+            together_us: the most work that it holds in ranges.
         """
         if self.unweighed is not None:
             self.weigh()
@@ -77,20 +77,20 @@ class Prefetch:
     def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
         held, held_us, n_held = processor.held, processor.held_us, processor.n_held
         portion: list[RunTask] = []
-        if not row or (held and not _may_have_more(processor, together_us if row[0].coalesce_result else HELD_US)):
+        if not row or (held and not _may_have_more(processor, together_us if row[0].rows else HELD_US)):
             return portion
         if self.took_us:
             self._count()
         used = (stock := self._supplies.stock(processor)).used
-        function_id, mean_us, together, most_us = b"", 0.0, 0, HELD_US
+        function_id, mean_us, is_range, most_us = b"", 0.0, False, HELD_US
         room_bytes = PORTION_BYTES
         while row:
             task = row[0]
-            if task.function_id != function_id or task.coalesce_result != together:
-                function_id, together = task.function_id, task.coalesce_result
+            if task.function_id != function_id or (task.rows > 0) is not is_range:
+                function_id, is_range = task.function_id, task.rows > 0
                 mean_us = self._durations.expected_us(function_id)
                 is_short = mean_us <= NEXT_US and (n_held != 1 or held_us <= NEXT_US)
-                most_us = together_us if together and is_short else HELD_US
+                most_us = together_us if is_range and is_short else HELD_US
             expected_us = mean_us * task.rows if task.rows else mean_us
             room_bytes -= (n_bytes := len(task.payload) + size_of(task.frames) if task.frames else len(task.payload))
             if held and (

@@ -30,7 +30,7 @@ STUCK_SECONDS = 0.01
 expected to take longer than a few milliseconds (see `prefetch.py`), it is twice the time that it is expected to take.
 """
 TOGETHER_SECONDS = 0.035
-"""And so much longer where results wait for each other in the processor (see `uplink.py`)."""
+"""And so much longer for ranges, whose results wait for each other in the processor (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
@@ -93,7 +93,7 @@ class Recall:
         first = held[0]
         seconds = STUCK_SECONDS
         if first is not None:
-            seconds = max(seconds, 2e-6 * first[1]) + (TOGETHER_SECONDS if first[0].coalesce_result else 0)
+            seconds = max(seconds, 2e-6 * first[1]) + (TOGETHER_SECONDS if first[0].rows else 0)
         executing = max(processor.progress.executing, results_seen + 1)
         self._watched[number] = results_seen, self._schedule(seconds, StuckCheck(number, results_seen, executing))
 

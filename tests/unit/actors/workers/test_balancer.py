@@ -735,7 +735,7 @@ def test_a_single_task_starts_as_soon_when_another_client_has_a_map() -> None:
     simulation = Simulation(audited=False)
     agent = simulation.agent(2, by_payload)
     client, other = simulation.client(), simulation.client()
-    mapped = client.submit(1500, payload=b"0.01", coalesce_result=1)
+    mapped = client.submit(1500, payload=b"0.01")
     for _ in range(3):
         simulation.advance(1.3)
         single_task(simulation, other)
@@ -749,9 +749,9 @@ def test_workers_end_a_map_at_the_same_time() -> None:
     simulation.agent(4, by_payload)
     client = simulation.client()
     simulation.run()
-    first = client.submit(100, payload=b"0.01", coalesce_result=1)
+    first = client.submit(100, payload=b"0.01")
     simulation.advance(0.1)
-    second = client.submit(400, payload=b"0.01", coalesce_result=1)
+    second = client.submit(400, payload=b"0.01")
     simulation.advance(500 * 0.01 / 4 - 0.1 + 0.02)
     assert client.statuses([*first, *second]) == [TaskStatus.SUCCESS] * 500
 

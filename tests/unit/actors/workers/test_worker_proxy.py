@@ -162,7 +162,7 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
 
 
 def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
-    spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", 0, 1, (b"frame",), 2)
+    spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", 0, (b"frame",), 2)
     scene.actor._takes_rows = True
     scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=4), 7)]))
     (run,) = scene.outbox.said_to(scene.peer)

@@ -14,7 +14,7 @@ from scaler.wire.messages.worker import RunResult
 
 BLOCKS = [b"first", b"", b"third"]
 FIRST = TaskId(b"prefix--" + (255).to_bytes(8, "big"))
-RANGE = Task(FIRST, ObjectId(b"f" * 16), pack(BLOCKS), b"", 3, "name", coalesce_result=1, rows=3)
+RANGE = Task(FIRST, ObjectId(b"f" * 16), pack(BLOCKS), b"", 3, "name", rows=3)
 
 
 def test_what_was_packed_is_unpacked() -> None:
@@ -41,7 +41,7 @@ def test_the_rows_of_a_task_are_tasks_with_all_that_it_says() -> None:
     assert [row.task_id for row in rows] == row_ids(FIRST, 3)
     assert [row.payload for row in rows] == BLOCKS
     assert {replace(row, task_id=FIRST, payload=b"").name for row in rows} == {"name"}
-    assert all((row.rows, row.priority, row.coalesce_result) == (0, 3, 1) for row in rows)
+    assert all((row.rows, row.priority) == (0, 3) for row in rows)
 
 
 def test_the_frames_of_a_range_are_those_of_its_rows_each_having_as_many() -> None:

@@ -113,7 +113,7 @@ def test_none_waits_behind_a_longer_one_and_a_longer_one_does_not_wait(bench: Sl
 
 def test_of_tasks_that_are_only_wanted_together_the_processor_holds_more(bench: SlotBench) -> None:
     bench.know(microseconds=10_000)
-    tasks = [bench.task(coalesce_result=1) for _ in range(8)]
+    tasks = [bench.task(rows=1) for _ in range(8)]
     bench.run(*tasks)
     assert bench.handed() == tasks[:4]
     bench.finish(tasks[0], microseconds=10_000)
@@ -131,14 +131,14 @@ def test_it_holds_no_more_than_of_others_while_a_task_of_the_worker_waits_for_ot
     bench.tell(TaskBlocks(bench.number, 2, True))
     bench.processor_up(is_extra=True)
     bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
-    tasks = [bench.task(coalesce_result=1) for _ in range(8)]
+    tasks = [bench.task(rows=1) for _ in range(8)]
     bench.run(*tasks)
     assert bench.handed() == tasks[:2]
 
 
 def test_no_other_task_waits_behind_several_that_are_wanted_together(bench: SlotBench) -> None:
     bench.know(microseconds=10_000)
-    tasks, alone = [bench.task(coalesce_result=1) for _ in range(3)], bench.task()
+    tasks, alone = [bench.task(rows=1) for _ in range(3)], bench.task()
     bench.run(*tasks, alone)
     assert bench.handed() == tasks
     bench.finish(*tasks[:2], microseconds=10_000)
@@ -149,11 +149,11 @@ def test_nothing_waits_behind_a_long_one_even_if_all_are_wanted_together() -> No
     bench = SlotBench().with_function(FUNCTION, OTHER)
     bench.know(microseconds=int(NEXT_US) + 1)
     bench.know(microseconds=10_000, function=OTHER)
-    long, short = bench.task(coalesce_result=1), [bench.task(OTHER, coalesce_result=1) for _ in range(2)]
+    long, short = bench.task(rows=1), [bench.task(OTHER, rows=1) for _ in range(2)]
     bench.run(long, *short)
     assert bench.handed() == [long]
     bench.finish(long, microseconds=int(NEXT_US) + 1)
-    bench.run(bench.task(coalesce_result=1))
+    bench.run(bench.task(rows=1))
     assert bench.handed() == short, "and a long one does not wait"
 
 

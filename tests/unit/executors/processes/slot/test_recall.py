@@ -193,7 +193,7 @@ def test_one_whose_results_wait_for_others_goes_on_if_the_page_says_so() -> None
 
 def test_tasks_that_are_wanted_together_have_time_for_their_results_to_wait(bench: SlotBench) -> None:
     bench.know()
-    tasks = [bench.task(coalesce_result=1) for _ in range(3)]
+    tasks = [bench.task(rows=1) for _ in range(3)]
     bench.run(*tasks)
     bench.execute(2)
     bench.wait(STUCK_SECONDS + TOGETHER_SECONDS - 0.001)

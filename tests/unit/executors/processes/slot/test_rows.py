@@ -28,7 +28,7 @@ class Ranges(SlotBench):
     def range(self, rows: int = 4) -> RunTask:
         first = TaskId(self.new_id()[:8] + (5).to_bytes(8, "big"))
         payload = pack([b"x"] * rows)
-        return RunTask(first, 0, 1, FUNCTION, payload, b"", coalesce_result=1, rows=rows)
+        return RunTask(first, 0, 1, FUNCTION, payload, b"", rows=rows)
 
     def ended(self, task: RunTask, first: int, count: int, statuses: bytes = b"") -> None:
         """The processor says the results of some rows."""

@@ -39,10 +39,10 @@ from tests.simulation.users import WatchedFuture
 from tests.simulation.world import ViolationError, World
 
 
-def _rows_now(run: MapRun, room: int, left: int) -> int:
+def _rows_now(run: MapRun, left: int) -> int:
     """Return how many rows the next task of a map has: now more, now fewer, whatever is known of its function."""
     most = run._link.rows_most
-    return max(1, min(room, left, 1 + (run._submitted * 7 // 5 + most - 1) % most))
+    return max(1, min(left, 1 + (left * 7 // 5 + most - 1) % most))
 
 
 class _NoThread:

@@ -63,6 +63,8 @@ class MapRun:
         max_failures: how many tasks may fail, see `Tolerance`.
     """
 
+    _n_items = -1
+    """how many there are; -1: they come when they come"""
     _is_drawing = False
     """whether the link's thread was told of rows that were drawn"""
     _is_urgent = False
@@ -94,8 +96,6 @@ class MapRun:
         self._progress: Progress | None = None
         self._results: list[Any] = []
         self._keep: Callable[[int, Any], object] = self._results.__setitem__
-        self._n_items = -1
-        """how many there are; -1: they come when they come"""
         self._submitted = 0
         self._done = 0
         self._failed = 0

@@ -94,13 +94,15 @@ def test_a_new_task_is_ready_at_once(scene: Scene) -> None:
 
 def test_a_task_that_finishes_tells_its_session_and_ends(scene: Scene) -> None:
     scene.run_and(1, result(1))
-    assert scene.end() == TaskResult(TASK_ID, TaskStatus.SUCCESS, b"42", 0)
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.SUCCESS, b"42", 0, duration_us=1000)
 
 
 def test_a_large_result_is_announced_by_its_size(scene: Scene) -> None:
     scene.run_and(1, result(1, payload=b"", frames=[b"123", b"4567"]))
     (done,) = scene.session.take()
-    assert done == TaskDone(TaskResult(TASK_ID, TaskStatus.SUCCESS, b"", 7), [b"123", b"4567"], scene.worker_ref)
+    assert done == TaskDone(
+        TaskResult(TASK_ID, TaskStatus.SUCCESS, b"", 7, duration_us=1000), [b"123", b"4567"], scene.worker_ref
+    )
 
 
 def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> None:
@@ -111,7 +113,8 @@ def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> 
 @pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.FAILED])
 def test_what_a_task_took_goes_with_its_end(scene: Scene, status: TaskStatus) -> None:
     scene.run_and(1, RunResult(TASK_ID, 0, 1, status, b"42", 1000, (), b"profile"))
-    assert scene.end() == TaskResult(TASK_ID, status, b"42", 0, b"profile")
+    duration_us = 0 if status else 1000
+    assert scene.end() == TaskResult(TASK_ID, status, b"42", 0, b"profile", duration_us=duration_us)
 
 
 def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:

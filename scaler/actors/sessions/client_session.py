@@ -310,6 +310,8 @@ class ClientSession(Session):
 
     def _cancel_held(self, task_id: TaskId) -> None:
         spec = self._held.drop(task_id)
+        if not self._held:
+            self._owner.leave(self.actor_ref)
         result = TaskResult(task_id, TaskStatus.CANCELED, b"", 0)
         if spec is not None and spec.object_ids:  # nobody has used them
             self._object_store.send(UseObjects(spec.object_ids))

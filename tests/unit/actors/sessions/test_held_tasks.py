@@ -111,6 +111,7 @@ def test_what_waits_can_be_cancelled_and_takes_its_arguments_along(simulation: S
     simulation.run()
     assert client.statuses() == [None, TaskStatus.CANCELED]
     assert (owner.held, owner.n_bytes) == (0, len(b"argument") + 0)
+    assert not owner._waiting, "others have their part of what becomes free"
     client.leave()
     simulation.run()
     simulation.check_empty()

@@ -13,7 +13,7 @@ import struct
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +57,7 @@ class JobTerms:
     prefix: bytes
     """the ids of its tasks begin with it"""
     function_id: bytes
+    """of the program that has made it, until its first object is there: that is its function"""
     function: str
     """its name, for people"""
     program: str = ""
@@ -238,12 +239,15 @@ class JobRecord:
         self._read_ranges()
         self._read_marks()
         self.first_failures = self._read_first_failures()
-        """of the rows that had failed when it was opened"""
-        known = dict(self._connection.execute("SELECT key, value FROM job WHERE key IN ('state','reason','is_sealed')"))
+        known = dict(self._connection.execute("SELECT key, value FROM job WHERE key != 'marked'"))
         self.state, self.reason, self.is_sealed = known["state"], known["reason"], bool(known["is_sealed"])
+        self.terms = replace(self.terms, function_id=known["function_id"])
 
     def add_object(self, new: Object) -> None:
-        """Keep a function or a value of rows."""
+        """Keep a function or a value of rows. The first one is the function of them all, whoever has sent it."""
+        if not self._connection.execute("SELECT 1 FROM objects LIMIT 1").fetchone():
+            self._set("function_id", new.object_id)
+            self.terms = replace(self.terms, function_id=new.object_id)
         sizes, value = self._place(f"object-{new.object_id.hex()}", new.frames)
         self._connection.execute(
             "INSERT OR IGNORE INTO objects VALUES (?, ?, ?, ?, ?)", (new.object_id, new.kind, new.name, sizes, value)
@@ -410,8 +414,10 @@ class JobRecord:
         found = self._connection.execute(query, {"first": first, "end": end})
         return list(self._read_results(found, most_bytes, first, end))
 
-    def results_of(self, rows: Sequence[int], most_bytes: int) -> list[Result]:
-        """Return how these rows have ended, neighbours together; the first ones if they are too many bytes."""
+    def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[Result], int]:
+        """Return how these rows have ended, those that have, neighbours together; the first ones if they are too many
+        bytes. And how many of them were looked at.
+        """
         found: list[Result] = []
         n_read = at = 0
         while at < len(rows) and n_read < most_bytes:
@@ -421,8 +427,8 @@ class JobRecord:
             some = self.results(rows[at], end - at, most_bytes - n_read)
             n_read += n_bytes(some)
             found += some
-            at = end
-        return found
+            at = end if n_read < most_bytes else at + some[-1].row + some[-1].n_rows - rows[at]
+        return found, at
 
     def failures(self, first: int = 0, most: int = 1000) -> list[Result]:
         """Return the failed rows from `first` on."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from scaler.actors.jobs.answers import info_of, refused, said_max_failures
 from scaler.actors.jobs.open_rows import NextRows, OpenRows
@@ -31,7 +32,18 @@ from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
-from scaler.jobs.record import CANCELED, DONE, FAILURES_SHOWN, OPEN, STOPPED, JobRecord, Object, Result, Summary
+from scaler.jobs.record import (
+    CANCELED,
+    DONE,
+    FAILURES_SHOWN,
+    OPEN,
+    STOPPED,
+    JobRecord,
+    JobTerms,
+    Object,
+    Result,
+    Summary,
+)
 from scaler.jobs.values import Arguments, Row
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import JobResponse, JobVerb, Task, TaskResult
@@ -39,6 +51,8 @@ from scaler.wire.messages.common import ObjectResponse, TaskStatus
 from scaler.wire.messages.rows import PREFIX_BYTES, ROWS_MOST, calls_of
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 WINDOW_ROWS = 8192
 """The most rows that are said at once: their actors take memory, and their agents must be known to a new scheduler."""
@@ -92,6 +106,8 @@ class JobActor(Actor):
         self._tasks = RowTasks()
         self._marks = dict.fromkeys(record.marked, True)
         """for `at_most_once`: rows that are marked on disk, and whether they may have begun"""
+        self._afresh: set[int] = set()
+        """rows that have failed and are to run again: what agents may have of them is how they have failed"""
         self._results: list[Result] = []
         """of rows that have ended, and that the clerk does not have"""
         self._is_writing = False
@@ -101,6 +117,8 @@ class JobActor(Actor):
         self._trouble = ""
         """why nothing can be written at the moment"""
         self._is_loading = self._is_going_on = False
+        self._is_closing = False
+        """whether its record is being closed, to be removed or given away"""
         self._orders = self._asked_until_now = 0
         """how many orders the clerk has, and questions that came since it was last seen whether there are any"""
         self._verbs: dict[int, Callable[[JobAsked], None]] = {
@@ -127,6 +145,8 @@ class JobActor(Actor):
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption)
         self._large = LargeResults(self.actor_ref, client_id, services.object_store)
         self._context.open_rows = self._open_rows
+        self._context_afresh = copy(self._context)
+        self._context_afresh.adoption = None
         options = services.read_options(terms.options)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
         self._is_at_most_once, self._options_again = options.at_most_once, options.said_again()
@@ -173,6 +193,8 @@ class JobActor(Actor):
     def _objects_are_here(self, objects: list[Object] | None, error: BaseException | None) -> None:
         if objects is None:
             self._stop_for(f"its functions cannot be read: {error}")
+            return
+        if self._state != OPEN:
             return
         store_objects(objects, self._client_id, self.actor_ref, self._services.object_store)
         self._has_objects = True
@@ -265,7 +287,11 @@ class JobActor(Actor):
             task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, options,
             self._context.account, frames,
         )  # fmt: skip
-        self._tasks.add(row, self.spawn(TaskActor(task, self._context)))
+        context = self._context
+        if row in self._afresh:
+            self._afresh.discard(row)
+            context = self._context_afresh
+        self._tasks.add(row, self.spawn(TaskActor(task, context)))
 
     def _say_together(self, taken: NextRows) -> None:
         terms, first, n_rows = self.terms, taken.first, taken.n_rows
@@ -364,7 +390,7 @@ class JobActor(Actor):
         self._go_on_soon()
 
     def _write_results(self) -> None:
-        if not self._results or self._trouble or self._is_writing:
+        if not self._results or self._trouble or self._is_writing or self._is_closing:
             return
         self._is_writing = True
         results, self._results = self._results, []
@@ -473,7 +499,8 @@ class JobActor(Actor):
     @handles(JobAsked)
     def _asked(self, asked: JobAsked) -> None:
         self._asked_until_now += 1
-        self._verbs[asked.request.verb](asked)
+        if not self._is_closing:  # else the job keeper asks it again
+            self._verbs[asked.request.verb](asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
         self._shelf.unanswered.pop((asked.session, asked.request.number), None)
@@ -506,11 +533,8 @@ class JobActor(Actor):
         if rows is None:
             self._tell(asked, refused(asked.request, f"its failed rows cannot be opened: {error}"))
             return
-        self._open_again(rows)
-        if asked.request.amount and (rows or self._state in (CANCELED, STOPPED)):
-            self._move(OPEN)
-        self._look_at_end()
-        self._go_on_soon()
+        if asked.request.amount:
+            self._open_again(rows)
 
         def read() -> tuple[Any, set[bytes]]:
             return list(self._record.ranges.values()), self._record.object_ids()
@@ -518,9 +542,15 @@ class JobActor(Actor):
         self._order(read, partial(self._told_all, asked))
 
     def _open_again(self, rows: list[int]) -> None:
+        """These rows have failed, and the job goes on, if it may."""
         self._rows.reopen(rows)
+        self._afresh.update(rows)
         self._failures.clear()
+        if rows or self._state in (CANCELED, STOPPED):
+            self._move(OPEN)
         self._show_on_screens()
+        self._look_at_end()
+        self._go_on_soon()
 
     def _told_all(self, asked: JobAsked, known: tuple[Any, set[bytes]] | None, error: BaseException | None) -> None:
         if known is None:
@@ -575,12 +605,17 @@ class JobActor(Actor):
         request = asked.request
         new = Object(request.body, request.amount, "", tuple(request.frames))
 
-        def then(value: Any, error: BaseException | None) -> None:
-            if error is None:
-                store_objects([new], self._client_id, self.actor_ref, self._services.object_store)
-            self._written_for(asked, value, error)
+        def write() -> JobTerms:
+            self._record.add_object(new)
+            return self._record.terms
 
-        self._order(lambda: self._record.add_object(new), then)
+        def then(terms: JobTerms | None, error: BaseException | None) -> None:
+            if terms is not None:
+                self.terms = terms
+                store_objects([new], self._client_id, self.actor_ref, self._services.object_store)
+            self._written_for(asked, None, error)
+
+        self._order(write, then)
 
     def _seal(self, asked: JobAsked) -> None:
         def then(value: Any, error: BaseException | None) -> None:
@@ -611,8 +646,6 @@ class JobActor(Actor):
         def then(rows: list[int] | None, error: BaseException | None) -> None:
             if rows is not None:
                 self._open_again(rows)
-                if self._state != OPEN:
-                    self._move(OPEN)
             self._written_for(asked, None, error)
 
         self._order(self._record.reopen_failed, then)
@@ -626,15 +659,12 @@ class JobActor(Actor):
         self._state = CANCELED
         self._tasks.tell(CancelTask())
         self._answer_parked()
+        folder, record = self._shelf.folder, self._record
 
-        def then(_value: Any, error: BaseException | None) -> None:
-            self._shelf.seen.pop(self._record.folder, None)
-            self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
-            self.stop_now()
+        def is_gone(_nothing: None) -> None:
+            self._shelf.seen.pop(record.folder, None)
 
-        self._orders += 1
-        shelf, record, me = self._shelf, self._record, self.actor_ref
-        shelf.order(me, None, lambda: shelf.folder.remove(record), then)
+        self._close(asked, lambda: folder.remove(record), is_gone)
 
     def _give(self, asked: JobAsked) -> None:
         """It belongs to somebody else, who opens it anew."""
@@ -642,17 +672,27 @@ class JobActor(Actor):
             self._tell(asked, refused(asked.request, "the job goes on: cancel it, give it, and have it go on (retry)"))
             return
 
-        def then(given: Summary | None, error: BaseException | None) -> None:
-            seen, folder = self._shelf.seen, self._shelf.folder
-            if given is not None:
-                seen.pop(self._record.folder, None)
-                seen[folder.place_of(given.terms.owner, given.terms.name)] = given
+        folder, record, owner = self._shelf.folder, self._record, asked.request.body.decode(errors="replace")
+
+        def is_given(given: Summary) -> None:
+            seen = self._shelf.seen
+            seen.pop(record.folder, None)
+            seen[folder.place_of(given.terms.owner, given.terms.name)] = given
+
+        self._close(asked, lambda: folder.give(record, owner), is_given)
+
+    def _close(self, asked: JobAsked, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
+        """Have the record closed, after all that was ordered before. Nothing else is written or answered."""
+        self._is_closing = True
+
+        def then(value: T, error: BaseException | None) -> None:
+            if error is None:
+                is_done(value)
             self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
             self.stop_now()
 
         self._orders += 1
-        shelf, record, owner = self._shelf, self._record, asked.request.body.decode(errors="replace")
-        shelf.order(self.actor_ref, None, lambda: shelf.folder.give(record, owner), then)
+        self._shelf.order(self.actor_ref, None, order, then)
 
     def _leave_job(self, asked: JobAsked) -> None:
         self._detach(asked.session)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from scaler.actors.jobs.answers import failures_of, refused, results_of
@@ -89,10 +88,19 @@ class Reading:
             if not count and (end is None or first < end):
                 self.park(asked)
                 return
-        read = partial(self._record.results, first, count, 2**62 if is_scan else READ_BYTES)
-        self._order(
-            lambda: read() if count else [], partial(self._have_read, asked, first + count if is_scan else first)
-        )
+
+        def read() -> list[Result]:
+            return self._record.results(first, count, 2**62 if is_scan else READ_BYTES) if count else []
+
+        def then(results: list[Result] | None, error: BaseException | None) -> None:
+            if results is not None and not is_scan:
+                results = _without_gaps(results, first)
+                if count and not results:  # the first row was to run again before it was read
+                    self.park(asked)
+                    return
+            self._have_read(asked, first + count if is_scan else first, results, error)
+
+        self._order(read, then)
 
     def read_new(self, asked: JobAsked, *, is_open: bool) -> None:
         """Answer with rows in the order in which they came to be on disk."""
@@ -104,7 +112,12 @@ class Reading:
         if not rows and is_open:
             self.park(asked)
             return
-        self._order(lambda: self._record.results_of(rows, READ_BYTES), partial(self._have_read, asked, request.first))
+
+        def then(found: tuple[list[Result], int] | None, error: BaseException | None) -> None:
+            results, n_rows = found or (None, 0)
+            self._have_read(asked, request.first + n_rows, results, error)
+
+        self._order(lambda: self._record.results_of(rows, READ_BYTES), then)
 
     def _have_read(self, asked: JobAsked, at: int, results: list[Result] | None, error: BaseException | None) -> None:
         lost = f"results cannot be read: {error}"
@@ -123,3 +136,12 @@ class Reading:
             self._tell(asked, refused(request, lost) if found is None else failures_of(request, found))
 
         self._order(read, then)
+
+
+def _without_gaps(results: list[Result], first: int) -> list[Result]:
+    """Return the results of the rows from `first` on up to one that has none: it was to run again."""
+    for at, each in enumerate(results):
+        if each.row != first:
+            return results[:at]
+        first += each.n_rows
+    return results

@@ -221,9 +221,9 @@ class Job:
                     n_seen += 1
                     yield self._value_of(end)
             response = self._read_log(at, log, deadline)
-            while response is not None and response.amount:
+            while response is not None and response.first > at:
+                at = response.first
                 for end in read_rows(response):
-                    at += 1
                     if _is_new(seen, end.row):
                         n_seen += 1
                         yield self._value_of(end)

@@ -126,8 +126,6 @@ class Opening:
         """
         work = self._work
         info = self._ask_open()
-        if info["rows"] == 0 and not info["objects"] and info["fingerprint"] == self._said["fingerprint"]:
-            info = self._begin_anew(info)  # its program has ended before it had begun
         items = work.items if work.on_change == RAISE or isinstance(work.items, Sequence) else list(work.items)
         rest = iter(items)
         conflict, n_unknown = self._compare(info, rest)
@@ -150,12 +148,6 @@ class Opening:
     def _ask_open(self, wish: int = 0) -> Info:
         info: Info = read_info(ask(self._link, Question(JobVerb.OPEN, self._work.name, 0, wish, self._body)))
         return info
-
-    def _begin_anew(self, info: Info) -> Info:
-        if info["created"] == self._said["created"]:
-            return info  # it is ours
-        ask(self._link, Question(JobVerb.FORGET, self._work.name))
-        return self._ask_open()
 
     def _compare(self, info: Info, items: Iterator[Sequence[Any]]) -> tuple[str, int]:
         """Return what differs from the job that is there, and how many rows could not be compared."""

@@ -460,7 +460,7 @@ class JobResponse:
     """of the request"""
     status: JobStatusColumn
     first: U64 = 0
-    """of rows in the order in which they came to be on disk: the place of the first one there"""
+    """of rows: the first one; to a `READ_NEW` or a `READ` of whichever have ended: where to go on"""
     amount: U32 = 0
     """of rows: how many"""
     body: Bytes = b""

@@ -71,7 +71,7 @@ def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
     assert [again.rows_of(3).one(at).payload for at in range(2)] == [b"3", b"4"]
     assert again.ended_rows(0) == bytes((ENDED_WELL, FAILED, 0))
     assert again.results(0, 5, 100) == [Result(0, 0, (b"a", b"bc")), Result(1, 1, (b"no",)), Result(4, 0, (b"four",))]
-    assert again.results_of([4, 3, 1], 100) == [Result(4, 0, (b"four",)), Result(1, 1, (b"no",))]
+    assert again.results_of([4, 3, 1], 100) == ([Result(4, 0, (b"four",)), Result(1, 1, (b"no",))], 3)
     assert again.failures() == [Result(1, 1, (b"no",))]
     assert again.arguments_of(4) == Row(b"4")
     assert again.problems() == []
@@ -105,7 +105,7 @@ def test_results_of_neighbours_are_kept_and_read_together(record: JobRecord) -> 
     assert record.results(0, 10, 1) == [Result(1, 0, (pack(blocks[1:6]),), 5)]
     assert record.results(3, 2, 100) == [Result(3, 0, (pack(blocks[3:5]),), 2)]
     assert record.results(5, 3, 100) == [Result(5, 0, (blocks[5],)), Result(6, 1, (b"no",)), Result(7, 0, (b"7",))]
-    assert record.results_of([7, 2, 3, 6], 100) == [
+    assert record.results_of([7, 2, 3, 6], 100)[0] == [
         Result(7, 0, (b"7",)), Result(2, 0, (pack(blocks[2:4]),), 2), Result(6, 1, (b"no",))
     ]  # fmt: skip
     assert add_results(record, Result(1, 0, (pack(blocks[1:6]),), 5), Result(8, 0, (b"8",))) == 1
@@ -303,3 +303,26 @@ def test_a_record_is_a_dictionary_of_results(
     assert (record.rows, record.done, record.failed) == (rows, len(truth) - failed, failed)
     assert record.problems() == []
     record.close()
+
+
+def test_the_first_object_is_the_function_of_all_rows_whoever_has_sent_it(record: JobRecord) -> None:
+    first, second = (Object(letter * 16, 0, "price", (letter,)) for letter in (b"a", b"b"))
+    record.begin()
+    record.add_object(first)
+    record.roll_back()
+    assert record.terms.function_id == TERMS.function_id
+    for each in (second, first):
+        record.begin()
+        record.add_object(each)
+        record.commit()
+    assert JobRecord.open(record.folder, writing=False).terms.function_id == second.object_id
+
+
+def test_rows_that_are_looked_at_are_counted_if_they_run_again_and_if_they_are_many_bytes(record: JobRecord) -> None:
+    record.begin()
+    record.add_range(0, 4, b"", pack_rows([Row(b"")] * 4))
+    record.add_results([Result(row, 0, (b"12345678",)) for row in (0, 1, 3)])
+    record.commit()
+    assert record.results_of([2], 100) == ([], 1)
+    assert record.results_of([0, 1, 2, 3], 8) == ([Result(0, 0, (b"12345678",))], 1)
+    assert record.results_of([3, 2, 0], 100)[1] == 3

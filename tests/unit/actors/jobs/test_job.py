@@ -268,6 +268,55 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         scene.folder.close()
 
 
+@pytest.fixture
+def repeatable(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=4)
+    scene.go_on()
+    for row, ready in scene.said().items():
+        status = TaskStatus.FAILED if row == 1 else TaskStatus.SUCCESS
+        result = RunResult(ready.spec.task_id, 0, ready.attempt, status, b"%d" % row, 1, ())
+        bench.tell(ready.task, TaskAssigned(scene.worker_ref, {ready.task: ready.attempt}), result)
+    for _ in range(2):
+        scene.go_on()
+        bench.advance(WRITE_SECONDS)
+    assert scene.actor._state == DONE
+    yield scene
+    scene.folder.close()
+
+
+def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_of_another(repeatable: Scene) -> None:
+    session = repeatable.bench.recorder()[1]
+    for verb in (JobVerb.RETRY, JobVerb.READ):
+        request = JobRequest(int(verb), verb, "orders", 0, 100)
+        repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.go_on()
+    [answer] = [each for each in repeatable.answers if each.status == JobStatus.ROWS]
+    assert [(row, bytes(frames[0])) for row, _, frames in read_rows(answer)] == [(0, b"0")]
+
+
+def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeatable: Scene) -> None:
+    repeatable.restart()
+    request = JobRequest(1, JobVerb.RETRY, "orders")
+    session = repeatable.bench.recorder()[1]
+    repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.go_on()
+    assert repeatable.adoption.take(AskForRun) == []
+    assert list(repeatable.said()) == [1]
+
+
+def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene) -> None:
+    repeatable.record.begin()
+    repeatable.record.reopen_failed()
+    repeatable.record.add_results([Result(1, 0, (b"1",))])
+    repeatable.record.commit()
+    repeatable.restart()
+    session = repeatable.bench.recorder()[1]
+    request = JobRequest(1, JobVerb.RETRY, "orders")
+    repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.go_on()
+    assert repeatable.actor._state == DONE
+
+
 class Life:
     """A job whose scheduler ends at any moment, and clients that hear of it.
 

@@ -102,3 +102,14 @@ def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: S
     scene.go_on()
     assert scene.keeper._jobs == {}
     assert len(open_memory(scene.folder.path)) < len(before)
+
+
+def test_what_is_asked_of_a_job_that_is_being_forgotten_is_asked_of_the_next_one(scene: Scene) -> None:
+    for number, verb in ((2, JobVerb.FORGET), (3, JobVerb.SHOW)):
+        request = JobRequest(number, verb, "orders")
+        scene.ref.send(JobAsked(scene.session, cast("Any", None), request, "tester"))
+    assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [
+        (2, JobStatus.KNOWN),
+        (3, JobStatus.NOT_FOUND),
+        (4, JobStatus.KNOWN),
+    ]

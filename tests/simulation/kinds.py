@@ -55,6 +55,8 @@ class Kind:
     """how long agents that leave wait for their tasks"""
     is_orderly: bool = False
     """nothing is ever lost: no task runs again, and those of a high priority go first"""
+    keeps_jobs: bool = False
+    """the scheduler has a folder of jobs"""
     is_choppy: bool = False
     """the scheduler does little at a time, and is checked after each turn"""
 
@@ -359,7 +361,35 @@ SHARED = Kind(
 )
 """Clients have maps of short rows at the same time, and take turns."""
 
+KEPT = Kind(
+    "kept",
+    (
+        *("new_job", "new_job", "new_job", "same_job", "same_job", "same_job", "same_job", "read_job", "read_job"),
+        *(
+            "retry_job",
+            "cancel_job",
+            "submit",
+            "map",
+            "program_joins",
+            "program_joins",
+            "program_joins",
+            "kill_program",
+        ),
+        *("kill_program", "kill_program", "restart_scheduler", "restart_scheduler", "restart_scheduler"),
+        *("restart_scheduler", "kill_processor", "kill_agent", "agent_joins", "agent_joins", "agent_drains", "reset"),
+        *("spoil_program", "pause_scheduler", "pause_agent", "hole"),
+    ),
+    timeouts=(8.0, 60.0),
+    pauses=(0.0, 0.05, 0.3, 2.0),
+    seconds=(0.001, 0.02, 0.3, 2.0),
+    resisting=0.0,
+    steps=(10, 30),
+    keeps_jobs=True,
+)
+"""Jobs that outlive programs, agents and schedulers."""
+
 OF_24 = {
+    13: KEPT,
     5: ONCE,
     17: OPTIONS,
     20: MAPS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -14,6 +15,7 @@ from scaler.actors.insight.events import (
     CUT,
     EVERY_TASK,
     SILENT,
+    ObjectStored,
     PeerWent,
     TaskMoved,
 )
@@ -48,6 +50,8 @@ from scaler.wire.messages.worker import RunTask
 from scaler.wire.session import streamed
 from scaler.wire.session.pipe import Pipe
 from scaler.wire.session.too_large import NO_LIMIT
+from tests.simulation.disk import DiskModel
+from tests.simulation.kept import Routine
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import ListenerModel, Network, TransportModel
 from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of
@@ -90,8 +94,10 @@ class SchedulerParty(_Shelled):
         contacts: Contacts,
         limits: SchedulerConfig,
         is_choppy: bool,
+        disk: DiskModel | None,
     ) -> None:
         super().__init__(world, SCHEDULER, SCHEDULER)
+        self._disk = disk
         self.is_choppy = is_choppy
         self.failures = 0
         """of its parts, which were made to fail"""
@@ -124,6 +130,7 @@ class SchedulerParty(_Shelled):
             RunOptions.decode,
             Pipe,
             clock.paused_since,
+            shelf=None if self._disk is None else self._disk.shelf(self),
         )
         may_refuse = limits.max_number_of_tasks_waiting >= 0  # as a graph is that is over the quota
         for owner, share in SHARES.items():
@@ -219,6 +226,8 @@ class SchedulerParty(_Shelled):
     def die(self) -> None:
         """As by SIGKILL."""
         super().die()
+        if self._disk is not None:
+            self._disk.crash()
         self.listener.close()
         self.record.lose(SCHEDULER)
 
@@ -234,6 +243,11 @@ class Listener(Audit):
     def _moved(self, moved: TaskMoved) -> None:
         if self._party.is_choppy:  # else it hears of some moves only
             super()._moved(moved)
+
+    @handles(ObjectStored)
+    def _stored(self, stored: ObjectStored) -> None:
+        of_jobs = [job._client_id for job in self._party.inside.jobs()]
+        super()._stored(replace(stored, owner=None) if stored.owner in of_jobs else stored)
 
     @handles(PeerWent)
     def _went(self, went: PeerWent) -> None:
@@ -481,10 +495,17 @@ class ProgramParty(Party):
         self.record = record
         self.user: User
         self._beat = beat
+        self.routines: list[Routine] = []
+        """its threads that wait for jobs"""
         self.soon(self._start)
 
     def _start(self) -> None:
         self.user = User(self, self.name, ADDRESS, self.record, beat=self._beat)
+
+    def end_routines(self) -> None:
+        """Nothing of it goes on."""
+        for routine in self.routines:
+            routine.end()
 
     def act(self, action: Callable[[User], Any]) -> None:
         """Have the program do something."""

@@ -10,11 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from math import inf
+from typing import TYPE_CHECKING
 
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import INLINE_FRAMES_BYTES
 from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
+
+if TYPE_CHECKING:
+    from scaler.client.jobs.questions import RowEnd
+    from tests.simulation.kept import NamedJob
 
 SCHEDULER = "scheduler"
 HEARD_SECONDS = 3.0
@@ -101,6 +106,14 @@ class Record:
     """of a task: the name of its user"""
     clients: dict[bytes, str] = field(default_factory=dict)
     """id -> name of the user"""
+    jobs: dict[tuple[str, str], NamedJob] = field(default_factory=dict)
+    """by owner and name"""
+    acknowledged: set[str] = field(default_factory=set)
+    """rows of jobs of which a program has heard that they have ended well"""
+    asked_again: Counter[str] = field(default_factory=Counter)
+    """how often a program asked that a row of a job runs again if it has failed"""
+    needless: set[str] = field(default_factory=set)
+    """rows of jobs that have failed because they might have begun, and had not"""
 
     def lose(self, name: str) -> None:
         """A process has ended, or a session was lost."""
@@ -158,6 +171,8 @@ class Record:
             ViolationError: if there was one before, and nothing was lost between their orders, or there must be one.
         """
         self.keys[task_id] = script.key
+        if script.key in self.acknowledged:
+            raise ViolationError(f"row {script.key} of a job begins on {processor}, and was acknowledged")
         if (task_id, attempt) in self.unwanted:
             raise ViolationError(f"task {script.key} begins on {processor}, which has heard that nobody wants it")
         starts = self.starts.setdefault(script.key, [])
@@ -172,7 +187,8 @@ class Record:
                 raise ViolationError(f"task {script.key} runs again after {self.deaths[script.key]} deaths")
             if script.once:
                 raise ViolationError(f"task {script.key} begins a second time on {processor}, and must not")
-            if not self._is_a_retry(script, last) and not self._needs_another(script, last, start):
+            may_run = self._is_a_retry(script, last) or self._is_asked_again(script.key)
+            if not may_run and not self._needs_another(script, last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
                     f"{start.at - last.at:.3f} s before, and nothing was lost since"
@@ -199,6 +215,22 @@ class Record:
         raised = self.raised.get(script.key, ())
         counted = sum(began <= at and self._is_heard(script.key, at) for at in raised)
         return any(last.at <= at for at in raised) and counted <= script.raises
+
+    def _is_asked_again(self, key: str) -> bool:
+        """Return whether somebody asked at least as often that this row of a job runs again as it has failed."""
+        n_failed, was_canceled = len(self.raised.get(key, ())), any(each == key for each, _ in self.canceled_runs)
+        return 0 < n_failed <= self.asked_again[key] or (was_canceled and self.asked_again[key] > 0)
+
+    def acknowledge(self, owner: str, name: str, ends: Iterable[RowEnd]) -> None:
+        """A program has heard how rows of a job have ended."""
+        job = self.jobs[owner, name]
+        for row, status, _frames in ends:
+            key = job.scripts[row].key
+            n_runs = len(self.starts.get(key, ()))
+            if not status:
+                self.acknowledged.add(key)
+            elif n_runs == len(self.raised.get(key, ())):  # else it runs again already
+                job.failed[key] = n_runs
 
     def _is_heard(self, key: str, raised_at: float) -> bool:
         """Return whether what a run raised was not lost with its agent before the next run began."""

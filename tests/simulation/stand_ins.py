@@ -17,11 +17,14 @@ from unittest.mock import patch
 
 import scaler.agent.garbage_collector
 import scaler.client.core
+import scaler.client.jobs.opening
 import scaler.client.link.connection
 import scaler.client.link.inbox
 import scaler.client.link.protocol
 import scaler.client.link.thread
 import scaler.ids
+import scaler.jobs.folder
+import scaler.jobs.record
 import scaler.process.shell
 from scaler import task_context
 from scaler.actors.policy import placement
@@ -33,6 +36,7 @@ from scaler.ids import ObjectId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import RunCancel
+from tests.simulation.kept import jobs_installed
 from tests.simulation.loop import LoopModel, PipeEnd, PollModel
 from tests.simulation.network import Network, TransportModel
 from tests.simulation.users import WatchedFuture
@@ -75,11 +79,15 @@ def installed(world: World, network: Network) -> Iterator[None]:
     clock = SimpleNamespace(monotonic=world.monotonic, monotonic_ns=world.monotonic_ns)
     poll = SimpleNamespace(poll=lambda: PollModel(party().is_readable), POLLIN=1)
     link = scaler.client.link
+    wall_clock = {"time": SimpleNamespace(time=world.monotonic)}
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (scaler.ids, {"os": SimpleNamespace(urandom=world.urandom)}),
         (scaler.process.shell, {"time": clock, "new_event_loop": lambda _name: LoopModel(party())}),
         (scaler.agent.garbage_collector, {"give_back_memory": lambda _above: False}),
         (scaler.client.core, {"ScalerFuture": WatchedFuture}),
+        (scaler.client.jobs.opening, wall_clock),
+        (scaler.jobs.folder, wall_clock),
+        (scaler.jobs.record, wall_clock),
         (link.connection, {"select": poll}),
         (link.protocol, {"time": clock}),
         (link.inbox, {"socket": SimpleNamespace(socketpair=socketpair)}),
@@ -100,6 +108,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
         if (world.seed // 24 + world.seed) % 3:  # else ranges of long tasks are split before they are assigned
             stack.enter_context(patch.object(placement, "RANGE_MOST_US", inf))
         stack.enter_context(_cancels_noted(party))
+        stack.enter_context(jobs_installed(party, 1 + world.seed % 9))
         stack.enter_context(patch.object(FairShare, "_take_turns", _with_even_turns(FairShare._take_turns)))
         stack.enter_context(_errors_logged(world))
         yield

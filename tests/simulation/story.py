@@ -16,6 +16,8 @@ from typing import Any
 from unittest.mock import patch
 
 from scaler.pickling.serialization import CARRIED_BYTES
+from tests.simulation.disk import DiskModel
+from tests.simulation.kept import Kept, NamedJob
 from tests.simulation.kinds import OPTIONS, kind_of
 from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
@@ -31,6 +33,8 @@ SPOILT_MOST = 3
 LONE_SECONDS = 12.0
 """A task of a second is done after this time, whatever others have submitted before."""
 
+
+JOBS_MOST = 4
 
 ROWS = 6
 """In three of four runs, so many rows of a map are one task at most."""
@@ -70,6 +74,8 @@ class Story:
         self.system.record.is_single = kind.is_single
         if kind is OPTIONS or kind.is_choppy:
             self.system.capabilities = f"gpu={MANY_GPUS if kind.is_choppy else GPUS}"
+        if kind.keeps_jobs:
+            self.system.job_disk = DiskModel()
         self._tokens = 0
         self._garbled: Counter[str] = Counter()
         self.world.log(f"{kind.name}: {limits}")
@@ -252,6 +258,50 @@ class Story:
         if self.random.random() < 0.3:
             scripts.append(self.script(kind=RAISE))
         self._have(lambda user: user.map(scripts))
+
+    def new_job(self) -> None:
+        """A program names its map, or leaves work at the scheduler."""
+        draw, program = self.random, self._some_program()
+        if program is None or len(self.system.record.jobs) >= JOBS_MOST:
+            return
+        once = draw.random() < 0.25
+        scripts = [self.script(once=once) for _ in range(draw.randint(1, 30))]
+        job = NamedJob(program.owner, f"job-{self._tokens}", scripts, is_attended=draw.random() < 0.5, once=once)
+        self.system.record.jobs[job.owner, job.name] = job
+        self._do_with(job, draw.choice((Kept.map, Kept.map_unordered)) if job.is_attended else Kept.start)
+
+    def same_job(self) -> None:
+        """The same program is run again, whether the first one goes on or not."""
+        job = self._some_job()
+        if job is not None:
+            self._do_with(job, self.random.choice((Kept.map, Kept.map_unordered)) if job.is_attended else Kept.start)
+
+    def read_job(self) -> None:
+        """Another program reads a job."""
+        job = self._some_job()
+        if job is not None and job.is_kept:
+            self._do_with(job, self.random.choice((Kept.read, Kept.read_as_completed)))
+
+    def retry_job(self) -> None:
+        job = self._some_job()
+        if job is not None and job.is_kept and not job.once:
+            self._do_with(job, Kept.retry)
+
+    def cancel_job(self) -> None:
+        job = self._some_job()
+        if job is not None and job.is_kept and not job.once:
+            self._do_with(job, Kept.cancel)
+
+    def _some_job(self) -> NamedJob | None:
+        jobs = list(self.system.record.jobs.values())
+        return self.random.choice(jobs) if jobs else None
+
+    def _do_with(self, job: NamedJob, act: Callable[[Kept], None]) -> None:
+        programs = [program for program in self.system.living_programs() if program.owner == job.owner]
+        if programs:
+            program = self.random.choice(programs)
+            self.world.log(f"{program.name} has {job.name} do {act.__name__}")
+            program.act(lambda user: user.keep(job, act))
 
     def objects(self) -> None:
         scripts = [self.script() for _ in range(self.random.randint(1, 4))]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from functools import partial
 
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.settings import ClusterConfig, SchedulerConfig
 from tests.simulation.contact import Contacts
+from tests.simulation.disk import DiskModel
+from tests.simulation.kept import Kept
 from tests.simulation.network import Network
-from tests.simulation.parties import ADDRESS, AgentParty, ProgramParty, SchedulerParty
+from tests.simulation.parties import ADDRESS, AgentParty, ProgramParty, SchedulerParty, owner_of
 from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.strangers import StrangerParty
+from tests.simulation.users import User
 from tests.simulation.world import World
 
 HANG_SECONDS = 1_500.0
@@ -41,6 +45,8 @@ class System:
         """the bytes that an agent may have on disk: one of these"""
         self.is_choppy = False
         """whether the scheduler does little at a time"""
+        self.job_disk: DiskModel | None = None
+        """where the scheduler keeps jobs, if it does"""
         self.network = Network(world)
         may_refuse = limits.max_number_of_tasks_waiting >= 0
         self.record = Record(world, limits.crash_limit, may_refuse, check_each=check_each)
@@ -58,7 +64,9 @@ class System:
     # Parties
 
     def start_scheduler(self) -> None:
-        party = SchedulerParty(self.world, self.network, self.record, self.contacts, self.limits, self.is_choppy)
+        party = SchedulerParty(
+            self.world, self.network, self.record, self.contacts, self.limits, self.is_choppy, self.job_disk
+        )
         self.scheduler = party
 
     def start_agent(self, workers: int) -> AgentParty:
@@ -76,8 +84,11 @@ class System:
         self.agents.append(agent)
         return agent
 
-    def start_program(self) -> ProgramParty:
-        program = ProgramParty(self.world, self.network, self.record, self.new_name("client"), self.beat)
+    def start_program(self, owner: str = "") -> ProgramParty:
+        name = self.new_name("client")
+        while owner and owner_of(name) != owner:
+            name = self.new_name("client")
+        program = ProgramParty(self.world, self.network, self.record, name, self.beat)
         self.programs.append(program)
         return program
 
@@ -108,6 +119,7 @@ class System:
         """From now on nothing bad happens: everything must end well."""
         self._be_well()
         world = self.world
+        self._have_jobs(Kept.finish)
         if not self._await(lambda: all(program.user.has_all for program in self.living_programs()), "has no result"):
             return
         self._check_promises()
@@ -115,6 +127,11 @@ class System:
             program.user.is_at_end = True
             program.act(lambda user: user.look())
         if not self._await(lambda: all(program.user.is_done for program in self.living_programs()), "was not read"):
+            return
+        self._have_jobs(Kept.forget)
+        if not self._await(
+            lambda: all(program.user.is_done for program in self.living_programs()), "was not forgotten"
+        ):
             return
         for program in self.living_programs():
             program.act(lambda user: user.forget())
@@ -151,6 +168,20 @@ class System:
                 agent = agents.get(names.get(host, ""))
                 if agent is not None and (wrong := agent.breaks_promise(object_id, location)):
                     self.world.complain(wrong)
+
+    def _have_jobs(self, act: Callable[[Kept], None]) -> None:
+        """Have somebody do this with each job."""
+        for job in self.record.jobs.values():
+            self.program_of(job.owner).act(partial(User.keep, job=job, act=act))
+
+    def program_of(self, owner: str) -> ProgramParty:
+        """Return a program of this owner, which may have to be started."""
+        known = [program for program in self.living_programs() if program.owner == owner]
+        if known:
+            return known[0]
+        program = self.start_program(owner)
+        self.world.run(0.01)
+        return program
 
     def _end_clients(self) -> None:
         for agent in self.living_agents():
@@ -198,9 +229,15 @@ class System:
         for agent in self.living_agents():
             for left in agent.left():
                 self.world.complain(left)
+        for problem in self.job_disk.problems() if self.job_disk is not None else ():
+            self.world.complain(problem)
 
     def close(self) -> None:
         """Let go of all that the parties hold."""
         for party in (*self.agents, *self.programs):
             party.is_alive = False
+        for program in self.programs:
+            program.end_routines()
+        if self.job_disk is not None:
+            self.job_disk.close()
         self.network.contacts = None

@@ -49,7 +49,7 @@ def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_scheduler() -> None:
-    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "spared", "anew")
+    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "spared", "anew", "kept")
 
 
 @pytest.mark.processes

@@ -6,7 +6,7 @@ User --Client, futures, maps--> LinkThread <-- Driver, in place of its thread
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import MissingObjects, NoWorkerError, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
+from tests.simulation.kept import Kept, NamedJob
 from tests.simulation.loop import RESOLUTION_SECONDS
 from tests.simulation.programs import MANY_GPUS, Script, value_of, work
 from tests.simulation.record import Record
@@ -258,8 +259,8 @@ class User:
         self.driver = Driver(party, self.link)
         self.calls: list[Call] = []
         self.maps: list[Mapped] = []
-        self.unread: list[Call | Mapped] = []
-        """those of both that are not over, oldest first"""
+        self.unread: list[Call | Mapped | Kept] = []
+        """those of both that are not over, oldest first, and what it does with jobs"""
         self.references: dict[ObjectId, tuple[ObjectReference, Any]] = {}
         self.dropped: set[TaskId] = set()
         """the tasks of futures that are gone, and were not read"""
@@ -342,6 +343,10 @@ class User:
         mapped = Mapped(self, scripts, is_tolerant)
         self.maps.append(mapped)
         self.unread.append(mapped)
+
+    def keep(self, job: NamedJob, act: Callable[[Kept], None]) -> None:
+        """Do something with a job."""
+        self.unread.append(Kept(self, job, act))
 
     def send_object(self, value: bytes) -> ObjectReference:
         reference = self.client.send_object(value)

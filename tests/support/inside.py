@@ -19,7 +19,7 @@ from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
-from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
+from scaler.actors.tree import ACCEPTOR, BALANCER, JOBS, OBJECT_STORE, SchedulerTree
 from scaler.actors.workers.balancer import Balancer
 from scaler.actors.workers.worker_proxy import WorkerPhase, WorkerProxy
 from scaler.ids import NO_CONNECTION, NO_ID, ClientId, ObjectId, TaskId, split_ids
@@ -55,6 +55,19 @@ class Inside:
     def proxies(self) -> list[WorkerProxy]:
         refs = (ref for session in self.sessions(AgentSession) for ref in session._workers)
         return [cast("WorkerProxy", ref._actor) for ref in refs if ref._actor is not None]
+
+    def jobs(self) -> list[Any]:
+        """The jobs that are in memory."""
+        keeper = self.actor(JOBS) if JOBS in self.tree.supervisor.children else None
+        found = [ref._actor for ref in keeper._jobs.values()] if keeper is not None else []
+        return [job for job in found if job is not None]
+
+    def _rows_of(self, job: Any) -> Iterator[tuple[TaskId, ActorRef]]:
+        """The tasks of the rows of a job, but for those whose large results are on their way from their agents."""
+        for row, task in job._tasks._tasks.items():
+            task_id = TaskId(job.terms.prefix + row.to_bytes(8, "big"))
+            if task_id not in job._large._awaited:
+                yield task_id, task
 
     def graphs(self) -> list[GraphActor]:
         """The graphs of clients that are there."""
@@ -172,24 +185,28 @@ class Inside:
             for run in proxy._runs.values():
                 owners[run.task, run.attempt] = owners.get((run.task, run.attempt), 0) + 1
         tasks: dict[ActorRef, TaskActor] = {}
-        for session in self.sessions(ClientSession):
-            for task_id, ref in (*session._tasks.items(), *self._running_nodes(session)):
-                task = ref._actor
-                assert task is not None, f"{session} waits for a task that has ended: {task_id!r}"
-                tasks[ref] = task
-                at_workers = owners.get((ref, task._attempt), 0)
-                in_queue = queued is not None and (ref, task._attempt) in queued
-                where = f"{task_id!r} is {task.state}; in the queue: {in_queue}; at workers: {at_workers}"
-                if task.state in (RETURNING, LEAVING, DELAYED):
-                    assert at_workers == 0, where
-                    assert not in_queue, where
-                elif task.state is READY:
-                    assert at_workers == 0, where
-                    assert in_queue or queued is None, where
-                else:
-                    assert task.state in (RUNNING, CANCELING) or queued is None, where
-                    assert at_workers == 1 or queued is None, where
-                    assert not in_queue, where
+        sessions = self.sessions(ClientSession)
+        of_sessions = (
+            each for session in sessions for each in (*session._tasks.items(), *self._running_nodes(session))
+        )
+        of_jobs = (each for job in self.jobs() for each in self._rows_of(job))
+        for task_id, ref in (*of_sessions, *of_jobs):
+            task = ref._actor
+            assert task is not None, f"a task has ended that is waited for: {task_id!r}"
+            tasks[ref] = task
+            at_workers = owners.get((ref, task._attempt), 0)
+            in_queue = queued is not None and (ref, task._attempt) in queued
+            where = f"{task_id!r} is {task.state}; in the queue: {in_queue}; at workers: {at_workers}"
+            if task.state in (RETURNING, LEAVING, DELAYED):
+                assert at_workers == 0, where
+                assert not in_queue, where
+            elif task.state is READY:
+                assert at_workers == 0, where
+                assert in_queue or queued is None, where
+            else:
+                assert task.state in (RUNNING, CANCELING) or queued is None, where
+                assert at_workers == 1 or queued is None, where
+                assert not in_queue, where
         for ref, attempt in queued or ():
             actor = cast("TaskActor | None", ref._actor)
             assert actor is not None, "a task that has ended waits in the queue"

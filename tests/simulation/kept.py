@@ -1,0 +1,243 @@
+"""Kept: jobs that simulated users name, and programs that wait for them with the real client.
+
+What waits in a client is a thread of its own here, which has its turn when its answer has come: either it runs, or the
+world does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from scaler.actors.jobs.row_sizes import RowSizes
+from scaler.client.jobs.questions import Question, read_rows
+from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
+from scaler.wire.messages.client import JobStatus
+from tests.simulation.programs import RAISE, Script, value_of, work
+from tests.simulation.world import ViolationError
+
+if TYPE_CHECKING:
+    from tests.simulation.users import User
+
+
+@dataclass
+class NamedJob:
+    """A job, and what is known of it."""
+
+    owner: str
+    name: str
+    scripts: Sequence[Script]
+    is_attended: bool
+    once: bool = False
+    is_kept: bool = False
+    """whether all of it was said to be on disk"""
+    was_canceled: bool = False
+    failed: dict[str, int] = field(default_factory=dict)
+    """rows that were said to have failed, and after how many runs"""
+
+
+class _EndedError(BaseException):
+    """The program of a thread is gone."""
+
+
+class Routine:
+    """A thread of a program that may wait for answers."""
+
+    here = threading.local()
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._awaited: Future[Any] | None = None
+        self._is_ended = False
+        self.is_over = False
+        self.error: BaseException | None = None
+        threading.Thread(target=self._run, daemon=True).start()
+        self._turn()
+
+    def _run(self) -> None:
+        Routine.here.routine = self
+        self._go.acquire()
+        try:
+            self._act()
+        except _EndedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - whoever has made the thread looks at it
+            self.error = error
+        self.is_over = True
+        self._back.release()
+
+    def _turn(self) -> None:
+        self._go.release()
+        self._back.acquire()
+
+    def look(self) -> None:
+        """Let it run as long as what it waits for is there."""
+        while not self.is_over and (self._awaited is None or self._awaited.done()):
+            self._turn()
+
+    def wait(self, awaited: Future[Any]) -> None:
+        """Called by the thread itself."""
+        self._awaited = awaited
+        while not awaited.done():
+            self._back.release()
+            self._go.acquire()
+            if self._is_ended:
+                raise _EndedError
+        self._awaited = None
+
+    def end(self) -> None:
+        """Its program is gone: the thread does nothing any more."""
+        self._is_ended = True
+        while not self.is_over:
+            self._turn()
+
+
+class Kept:
+    """What one program does with a job."""
+
+    is_lazy = False
+
+    def __init__(self, user: User, job: NamedJob, act: Callable[[Kept], None]) -> None:
+        self.user, self.job, self._record = user, job, user.record
+        self.client = user.client.options(at_most_once=True) if job.once else user.client
+        self.is_over = False
+        self._since = user.party.world.now
+        self._begun: dict[str, int] = {}
+        self._routine = Routine(lambda: act(self))
+        user.party.routines.append(self._routine)  # type: ignore[attr-defined] - jobs are of programs
+
+    def look(self, _is_end: bool) -> None:
+        self._routine.look()
+        self.is_over = self._routine.is_over
+        error = self._routine.error
+        if error is None or self.user.is_leaving:
+            return
+        if isinstance(error, ViolationError):
+            raise error
+        if not (isinstance(error, CancelledError) and self.job.was_canceled):
+            raise ViolationError(f"the job {self.job.name} of {self.job.owner} ended with {error!r}") from error
+
+    # What users do
+
+    def map(self) -> None:
+        """Run the program, perhaps again."""
+        values = self.client.map(work, self._rows(), job=self.job.name, return_exceptions=True)
+        self._check_all(values)
+        self._check_again()
+
+    def map_unordered(self) -> None:
+        stream = self.client.map_unordered(work, self._rows(), job=self.job.name, return_exceptions=True)
+        values = {repr(value) for value in stream if not isinstance(value, BaseException)}
+        expected = {repr(value_of(script)) for script in self.job.scripts if script.kind != RAISE}
+        if not values <= expected:
+            raise ViolationError(f"the job {self.job.name} returned {values - expected}")
+        self._check_again()
+
+    def start(self) -> None:
+        self.client.start(work, self._rows(), name=self.job.name)
+        self.job.is_kept = True
+
+    def read(self) -> None:
+        """As another program does that knows nothing but the name."""
+        self._check_all(list(self.client.job(self.job.name).results(return_exceptions=True)))
+
+    def read_as_completed(self) -> None:
+        rows = dict(self.client.job(self.job.name).as_completed(return_exceptions=True))
+        self._check_all([rows[row] for row in sorted(rows)])
+
+    def retry(self) -> None:
+        self._ask_again()
+        self.client.job(self.job.name).retry()
+
+    def cancel(self) -> None:
+        self.job.was_canceled = True
+        self.client.job(self.job.name).cancel()
+
+    def finish(self) -> None:
+        """Have it end, however far it is, and read all."""
+        if self.job.is_attended:
+            self.map()
+            return
+        self.start()
+        if self.job.was_canceled:
+            self.retry()
+        self.client.job(self.job.name).wait()
+        self.read()
+
+    def forget(self) -> None:
+        self.client.job(self.job.name).forget()
+
+    # What it checks
+
+    def _rows(self) -> list[tuple[Script]]:
+        if self.job.is_attended:
+            self._ask_again()
+        return [(script,) for script in self.job.scripts]
+
+    def _ask_again(self) -> None:
+        """Rows that have failed are to run again."""
+        record = self._record
+        self._begun = {} if self.job.once else self.job.failed.copy()
+        for script in self.job.scripts:
+            record.asked_again[script.key] += 1
+
+    def _check_again(self) -> None:
+        for key, n_runs in self._begun.items():
+            if len(self._record.starts[key]) <= n_runs:
+                raise ViolationError(f"row {key} had failed, and was not run again")
+
+    def _check_all(self, values: Sequence[Any]) -> None:
+        scripts = self.job.scripts
+        if len(values) != len(scripts):
+            raise ViolationError(f"the job {self.job.name} has {len(scripts)} rows, and returned {len(values)}")
+        for script, value in zip(scripts, values, strict=True):
+            self._check(script, value)
+
+    def _check(self, script: Script, value: Any) -> None:
+        record, key = self._record, script.key
+        if isinstance(value, (TaskNotFoundError, MissingObjects)) and script.once:
+            record.excuse_once(key, self._since, value)
+            record.needless.update([key] * (key not in record.starts))
+        elif isinstance(value, (ProcessorDiedError, WorkerDiedError)):
+            record.excuse_once(key, self._since, value) if script.once else record.excuse(key, (), value)
+        elif script.kind == RAISE and isinstance(value, ValueError):
+            return
+        elif script.kind == RAISE or value != value_of(script):
+            raise ViolationError(f"row {key} of the job {self.job.name} returned {value!r:.80}")
+
+
+@contextmanager
+def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
+    """Have threads of programs take turns with the world, and each row noted of which a program hears."""
+    hear = Question.hear
+
+    def note(question: Question, response: Any, rows: object) -> bool:
+        if response.status == JobStatus.ROWS:
+            _, name, *_ = question._said
+            party().record.acknowledge(party().owner, name, read_rows(response))
+        return hear(question, response, rows)
+
+    def result(question: Question, _seconds: float | None = None) -> Any:
+        Routine.here.routine.wait(question)
+        return Future.result(question, 0)
+
+    def size(sizes: RowSizes, n_open: int) -> int:
+        """Now more rows travel together, now fewer, however long they take."""
+        return max(1, min(sizes._most, 1 + n_open * 5 % rows_most))
+
+    patches: list[AbstractContextManager[Any]] = [
+        patch.object(Question, "hear", note),
+        patch.object(Question, "result", result),
+        patch.object(RowSizes, "size", size),
+        patch("scaler.client.jobs.row_ranges.ROWS", 7),
+    ]
+    with ExitStack() as stack:
+        for each in patches:
+            stack.enter_context(each)
+        yield

@@ -32,6 +32,7 @@ struct AgentToScheduler {
       objectResponse @16 :Common.ObjectResponse;
       runSplit @17 :RunSplit;
       objectPart @18 :ObjectPart;
+      workersHeld @19 :WorkersHeld;
     }
   }
 }
@@ -92,6 +93,13 @@ struct WorkersClosed {
   # and give back those that wait. The others take tasks. Said first in a session that begins anew.
   count @0 :UInt32;        # number of items
   closed @1 :Data;         # UInt32 column: how many
+}
+
+struct WorkersHeld {
+  # So many workers begin nothing from now on, because memory and disk for values are full on their host. Said when the number
+  # changes, and first in a session that begins anew if there are any.
+  count @0 :UInt32;        # number of items
+  held @1 :Data;           # UInt32 column: how many
 }
 
 struct RunTask {

@@ -26,6 +26,7 @@ from scaler.agent.devices import devices_of
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
+    HeldChanged,
     KeepObject,
     Leave,
     LinkCut,
@@ -83,6 +84,7 @@ from scaler.wire.messages.worker import (
     WatchRequest,
     WorkerHeartbeatEcho,
     WorkersClosed,
+    WorkersHeld,
 )
 
 logger = logging.getLogger(__name__)
@@ -186,6 +188,10 @@ class Link(Actor):
         self._watch.shown = n_open
         self._session_state.closed = len(self._names) - n_open
         self._say([WorkersClosed(self._session_state.closed)])
+
+    @handles(HeldChanged)
+    def _held_changed(self, changed: HeldChanged) -> None:
+        self._say([WorkersHeld(changed.held)])
 
     # For those who watch
 

@@ -78,6 +78,13 @@ class SayWhatIsKept:
 
 
 @message
+class HeldChanged:
+    """Object cache to link: so many workers begin nothing now, because there is no room for results."""
+
+    held: int
+
+
+@message
 class ValuesKept:
     """The link to the cache: there is more in the store, with results of these workers."""
 

@@ -19,6 +19,7 @@ import math
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
+    HeldChanged,
     KeepObject,
     ObjectsHere,
     ObjectsSupplied,
@@ -233,9 +234,11 @@ class ObjectCache(Actor):
         self._make_room()
         if not self._store.is_over() or not self._can_hold or len(self._values) < 2:
             return
+        before = len(self._values.held)
         for worker in set(kept.workers) - self._values.held:
             self._values.held.add(worker)
             self._workers[worker].send(HoldTasks(self._values.are_used_by))
+        self._say_held(before)
         self._stalls_at = min(self._stalls_at, self.now() + self._stall_seconds)
 
     def _go_on_if_there_is_room(self) -> None:
@@ -247,10 +250,16 @@ class ObjectCache(Actor):
             self._is_full = False
             logger.info("objects: there is room again, and all workers go on")
 
+    def _say_held(self, before: int) -> None:
+        if len(self._values.held) != before:
+            self._link.send(HeldChanged(len(self._values.held)))
+
     def _let_go_on(self) -> None:
-        held, self._values.held = self._values.held, set()
-        for worker in sorted(held):
+        before = len(self._values.held)
+        for worker in sorted(self._values.held):
             self._workers[worker].send(HoldTasks(None))
+        self._values.held.clear()
+        self._say_held(before)
 
     def _go_on_if_nothing_moves(self) -> None:
         if self._values.held and self.now() >= self._stalls_at:

@@ -7,7 +7,7 @@ workers and the object cache for what is to be said. Must never: forget a result
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from scaler.agent.ledger import Ledger
@@ -18,7 +18,7 @@ from scaler.executors.messages import SplitAll
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed
+from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersHeld
 
 PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
@@ -51,6 +51,7 @@ class SessionState:
         self.ledger = Ledger("the scheduler" if endpoint is None else f"the scheduler at {endpoint}", values)
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
+        self._held: Collection[int] = () if values is None else values.held
         self.drain: DrainRequest | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
@@ -65,6 +66,7 @@ class SessionState:
         """Return what a session begins with."""
         return [
             *([] if self.closed is None else [WorkersClosed(self.closed)]),
+            *([WorkersHeld(len(self._held))] if self._held else []),
             *self.ledger.results(),
             *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),
             *self.gone,

@@ -114,6 +114,12 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
     if found.with_room:
         return TURN, "a worker has room for it, and gets it in a moment"
     are = "the one worker is" if found.workers == 1 else f"all {found.workers:,} workers are"
+    if found.held:
+        begin = "and begins" if found.workers == 1 else f"and {found.held:,} of them begin{'s' * (found.held == 1)}"
+        return NO_ROOM, (
+            f"{are} full, {begin} nothing, because memory and disk for values are full there; it starts when results "
+            "are read, or their futures dropped, and earlier with more object_memory_bytes or spill_bytes"
+        )
     return NO_ROOM, (
         f"{are} full, with {found.tasks:,} task{'s' * (found.tasks != 1)}; it starts when some of these have ended, "
         "and earlier with more workers"

@@ -364,6 +364,14 @@ class WorkerForgotten:
 
 
 @message
+class WorkersHeldAt:
+    """agent session -> balancer: so many workers of this agent begin nothing, because there is no room for results."""
+
+    host: ActorRef
+    held: int
+
+
+@message
 class WorkerFailed:
     """worker proxy -> balancer: I am dead, and what you assigned to me last may be lost."""
 

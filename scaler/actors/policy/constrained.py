@@ -308,7 +308,9 @@ class ConstrainedQueue(Generic[W, T]):
         free = [node for node in able if node.can_take(needs)]
         with_room = sum(self._loads_of(node).has_room(worker) for node in free for worker in node.workers())
         workers, tasks = sum(map(len, both)), sum(loads.tasks for loads in both)
-        return Capacity(workers, with_room, tasks, str(needs), sum(map(len, able)), bool(free), missing)
+        return Capacity(
+            workers, with_room, tasks, str(needs), sum(map(len, able)), bool(free), missing, self._loads.held_workers
+        )
 
     def _what_is_missing(self, needs: Needs) -> str:
         called = [name.removeprefix(CALL) for name, _ in needs.amounts if name.startswith(CALL)]

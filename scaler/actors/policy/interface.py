@@ -188,6 +188,8 @@ class Capacity:
     """whether what it asks for is free somewhere"""
     missing: str = ""
     """what nobody has, as a sentence"""
+    held: int = 0
+    """how many workers begin nothing, because there is no room for results on their hosts"""
 
 
 class Policy(Protocol[W, T]):
@@ -198,6 +200,9 @@ class Policy(Protocol[W, T]):
 
     def ready_constrained(self, tasks: Iterable[tuple[T, Needs]]) -> None:
         """Add ready tasks that ask for something. The same holds for them."""
+
+    def held(self, host: Hashable, workers: int) -> None:
+        """So many workers of a host begin nothing, because there is no room for results there."""
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
         """Withdraw a task. Return whether it waited."""

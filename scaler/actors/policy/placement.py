@@ -98,6 +98,9 @@ class Placement(Generic[W, T]):
             elif self._admission is not None:
                 self._admission.add(task, task.is_new and not depth_of(task.spec.priority))
 
+    def held(self, host: Hashable, workers: int) -> None:
+        self._loads.hold_at(host, workers)
+
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
         if self._admission is not None:
             self._admission.remove(task, account)
@@ -297,7 +300,9 @@ class Placement(Generic[W, T]):
     def capacity(self, needs: Needs | None) -> Capacity:
         loads = self._loads
         return (
-            Capacity(len(loads), loads.with_room, loads.tasks) if needs is None else self._constrained.capacity(needs)
+            Capacity(len(loads), loads.with_room, loads.tasks, held=loads.held_workers)
+            if needs is None
+            else self._constrained.capacity(needs)
         )
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:

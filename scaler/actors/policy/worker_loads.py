@@ -71,6 +71,8 @@ class WorkerLoads(Generic[W]):
         """how many tasks all workers have"""
         self._queue_sizes = 0
         """how many they may have, all queues together"""
+        self._held: dict[Hashable, int] = {}
+        """how many workers of which host begin nothing, because there is no room for results"""
         self._overflow = 0
         """how many tasks are more than their worker's queue may have: those that waited and go on"""
 
@@ -98,6 +100,18 @@ class WorkerLoads(Generic[W]):
             del beside[worker]
             if not beside:
                 del self._hosts[load.host]
+
+    def hold_at(self, host: Hashable, workers: int) -> None:
+        """Note how many workers of a host, which may be away, begin nothing. They get tasks as before."""
+        if workers:
+            self._held[host] = workers
+        else:
+            self._held.pop(host, None)
+
+    @property
+    def held_workers(self) -> int:
+        """How many workers begin nothing, because there is no room for results."""
+        return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._held.items())
 
     def free(self, worker: W, tasks: int, work_us: int) -> None:
         """Subtract ended tasks of a worker, with the work that they counted for."""

@@ -43,7 +43,7 @@ from scaler.actors.messages.peers import (
     StopWorker,
     WorkersChanged,
 )
-from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.messages.tasks import BalancerRestarted, WorkersHeldAt
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.hellos import listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.peers.peer import Peer
@@ -87,6 +87,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkersClosed,
+    WorkersHeld,
 )
 from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 
@@ -137,6 +138,8 @@ class AgentSession(Session):
         super().__init__(identity, title, peer, services, services.config.worker_timeout_seconds, COME_BACK_SECONDS)
         self._names = names
         self._n_open = len(identity.worker_names)
+        self._n_held = 0
+        """how many workers begin nothing, because there is no room for results"""
         """how many of the workers, the first ones, take tasks"""
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
@@ -357,6 +360,15 @@ class AgentSession(Session):
         self._tell_watcher(None)
         self._open_later()
 
+    @handles(Batch[WorkersHeld])
+    def _workers_held(self, batch: Batch[WorkersHeld]) -> None:
+        """There is no room for results at its host, or there is again."""
+        self._n_held = batch[-1].held
+        self._tell_held()
+
+    def _tell_held(self) -> None:
+        self._services.balancer.send(WorkersHeldAt(self.actor_ref, self._n_held))
+
     def _tell_changed(self, known: int) -> None:
         """Tell the listener how many workers take tasks, and which workers it does not know."""
         listener = self._services.events.listener
@@ -423,6 +435,7 @@ class AgentSession(Session):
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
         self._tell_all(self._workers, lambda _number: restarted)
+        self._tell_held()
 
     @handles(StopAgent)
     def _stop_agent(self, stop: StopAgent) -> None:
@@ -473,6 +486,7 @@ class AgentSession(Session):
         super()._leave()
 
     def _lose_values(self) -> None:
+        self._services.balancer.send(WorkersHeldAt(self.actor_ref, 0))
         reason = f"it was lost with the cluster of {listed(self._identity.worker_names)}"
         for reference in self._values.values():
             frames = reference()

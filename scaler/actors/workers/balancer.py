@@ -45,6 +45,7 @@ from scaler.actors.messages.tasks import (
     WorkerForgotten,
     WorkerJoined,
     WorkerLeft,
+    WorkersHeldAt,
 )
 from scaler.actors.policy import Needs, Policy
 from scaler.actors.tasks.task_states import READY
@@ -163,6 +164,10 @@ class Balancer(Actor):
     @handles(LoadResumed)
     def _load_resumed(self, taken: LoadResumed) -> None:
         self._policy.resumed(taken.worker, taken.count, taken.expected_us)
+
+    @handles(WorkersHeldAt)
+    def _workers_held(self, news: WorkersHeldAt) -> None:
+        self._policy.held(news.host, news.held)
 
     @handles(AmountsChanged)
     def _amounts_changed(self, changed: AmountsChanged) -> None:

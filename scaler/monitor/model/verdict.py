@@ -6,15 +6,16 @@ anything about it here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.remaining import never
 from scaler.wire.messages import vocabulary
-from scaler.wire.messages.monitor import StateWaiting
+from scaler.wire.messages.monitor import StateAgent, StateWaiting
 
-NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, STARTS = (
+NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, STARTS, VALUES = (
     "no news",
     "idle",
     "no workers",
@@ -25,6 +26,7 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "clients",
     "round trips",
     "starts",
+    "values",
 )
 """The words of verdicts; another one is what tasks ask for, such as `gpu=1`, and wait for."""
 _OVERLOAD_MOMENTS = 5
@@ -81,15 +83,18 @@ def _with_work(model: Model) -> Verdict:
     if model.busy_share >= _FULL:
         usual = "the workers have all that they can take: more workers would help"
         return Verdict(WORKERS, _why(longest) if longest else usual)
-    return _with_idle_workers(longest, sum(each.waiting for each in able if each.waits_for == vocabulary.INPUTS))
+    nodes = sum(each.waiting for each in able if each.waits_for == vocabulary.INPUTS)
+    return _with_idle_workers(longest, nodes, model.agents.values())
 
 
-def _with_idle_workers(waiting: StateWaiting | None, nodes: int) -> Verdict:
+def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
     """Return why not all workers execute tasks that ask for nothing; so many nodes wait for others."""
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of others")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
         return Verdict(CLIENTS, "there are free workers and nothing waits for one: the clients submit no faster")
+    if any(agent.held_workers for agent in agents):
+        return Verdict(VALUES, _why(waiting))
     measured = waiting.waiting + waiting.running - waiting.unmeasured
     if measured and waiting.work_us < measured * _SHORT_US:
         return Verdict(TRIPS, "tasks are so short that workers wait for the next ones: larger tasks would help")

@@ -89,6 +89,13 @@ class WorkersClosed:
     closed: U32
 
 
+@travels(AGENT_TO_SCHEDULER)
+class WorkersHeld:
+    """So many workers begin nothing, because memory and disk for values are full on their host."""
+
+    held: U32
+
+
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunTask:
     """Run a task on one of the agent's workers."""

@@ -9,6 +9,7 @@ import pytest
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
+    HeldChanged,
     KeepObject,
     Leave,
     LinkCut,
@@ -62,6 +63,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
     WorkersClosed,
+    WorkersHeld,
 )
 from tests.support.link_bench import FUNCTION, NEST_ID, NEXT_SCHEDULER, SCHEDULER, Bench, held
 
@@ -494,6 +496,18 @@ def test_another_capacity_is_another_number_of_workers_that_take_tasks(caplog: p
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("0 workers take tasks now")
     assert bench.reconnect().closed == 2
+
+
+def test_workers_that_find_no_room_for_results_are_said_when_their_number_changes() -> None:
+    values = Values(Store(HostShare(None), 1 << 20))
+    bench = Bench(values=values)
+    bench.up()
+    bench.tell(HeldChanged(2), HeldChanged(0))
+    assert bench.door.take() == [WorkersHeld(2), WorkersHeld(0)]
+    values.held.add(1)
+    bench.reconnect()
+    bench.welcome()
+    assert bench.door.take()[-1] == WorkersHeld(1)
 
 
 def test_where_the_number_of_workers_is_given_the_capacity_changes_nothing(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from scaler.agent import object_cache
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
+    HeldChanged,
     KeepObject,
     ObjectsHere,
     ObjectsSupplied,
@@ -484,10 +485,12 @@ def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(
     keep(small, 3, 1, content)
     keep(small, 4, 1, content)
     assert (held(small), small.values.held) == ([[], [True]], {1})
+    assert small.link.take(HeldChanged) == [HeldChanged(1)]
     delete(small, 1)
     assert held(small) == [[], []]
     delete(small, 2)
     assert (held(small), small.values.held) == ([[], [False]], set())
+    assert small.link.take(HeldChanged) == [HeldChanged(0)]
 
 
 def test_one_result_is_always_let_in(small: Bench) -> None:

@@ -25,7 +25,7 @@ from scaler.wire.messages.vocabulary import (
     UNKNOWN,
     WORKER,
 )
-from scaler.wire.messages.worker import RunTask
+from scaler.wire.messages.worker import RunTask, WorkersHeld
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 
@@ -66,6 +66,20 @@ def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulat
     answer = ask(simulation, client, task_ids[-1])
     assert (answer.state, answer.waits_for) == ("inactive", NO_ROOM)
     assert "all 3 workers are full, with 3 tasks" in answer.sentence
+
+
+def test_a_task_waits_for_room_for_values_where_workers_begin_nothing(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(3, slow)
+    task_ids = client.submit(5)
+    simulation.run()
+    agent.say(WorkersHeld(2))
+    simulation.run()
+    says = "all 3 workers are full, and 2 of them begin nothing, because memory and disk for values are full there"
+    assert says in ask(simulation, client, task_ids[-1]).sentence
+    agent.say(WorkersHeld(0))
+    simulation.run()
+    assert "values" not in ask(simulation, client, task_ids[-1]).sentence
 
 
 def test_a_task_of_a_low_priority_says_that_others_go_first(simulation: Simulation) -> None:

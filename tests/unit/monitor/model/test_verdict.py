@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,13 +19,15 @@ NEVER = waiting(2, "no worker can take it", "tpu=1", places=0)
 GPU = waiting(50, "taken", "gpu=1", running=1, mean_us=1_000_000)
 
 
-def model_of(rows: tuple[bytes, ...] = (), *groups: StateWaiting, seconds: int = 1, **fields: Any) -> Model:
+def model_of(
+    rows: tuple[bytes, ...] = (), *groups: StateWaiting, seconds: int = 1, held_workers: int = 0, **fields: Any
+) -> Model:
     model = Model()
     open_tasks = {name: sum(getattr(each, name) for each in groups) for name in ("waiting", "running")}
     for second in range(seconds):
         state = scheduler(**({"workers": len(rows), **open_tasks} | fields))
         model.take(news("scheduler", state, *groups, time_us=NOON_US + second * 1_000_000), 0)
-    model.take(news("workers", agent(*rows)), 0)
+    model.take(news("workers", replace(agent(*rows), held_workers=held_workers)), 0)
     return model
 
 
@@ -50,6 +53,7 @@ def model_of(rows: tuple[bytes, ...] = (), *groups: StateWaiting, seconds: int =
         (model_of((row(), IDLE_ROW), waiting(0, "", running=1), NEVER), "clients"),
         (model_of((row(), IDLE_ROW, IDLE_ROW), SHORT), "round trips"),
         (model_of((row(), IDLE_ROW, IDLE_ROW), FIVE), "starts"),
+        (model_of((row(), IDLE_ROW, IDLE_ROW), FIVE, held_workers=2), "values"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

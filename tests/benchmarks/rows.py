@@ -5,7 +5,7 @@
     python tests/benchmarks/rows.py --waiting            bytes of a row that waits, in the scheduler and in the client
     python tests/benchmarks/rows.py --uneven             how long maps take whose rows are not equally long
     python tests/benchmarks/rows.py --waiting --count 10000000 --rows 4096      ten million of them: some minutes
-    python tests/benchmarks/rows.py --beside             rows/s of maps of several kinds beside Pool.map and joblib
+    python tests/benchmarks/rows.py --beside             beside Pool.map, joblib, Ray and Dask, where they are installed
 
 One cluster for each length of ranges, all at the same time; blocks take turns, so that the load of the machine meets
 all of them. The smallest block counts: noise only ever adds.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from importlib.util import find_spec
 from multiprocessing import Pool
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import psutil
@@ -139,41 +139,90 @@ def size_of(argument: bytes) -> int:
     return len(argument)
 
 
-def _joblib_map(function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> object:
-    from joblib import Parallel, delayed  # of the extra that `make test-more` installs
+Map: TypeAlias = Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]
 
-    return Parallel(n_jobs=WORKERS, backend="loky")(delayed(function)(*item) for item in items)
+
+def _pool(stack: contextlib.ExitStack) -> Map:
+    pool = stack.enter_context(Pool(WORKERS))
+    return lambda function, items: pool.starmap(function, items, chunksize=64)
+
+
+def _here(stack: contextlib.ExitStack) -> Map:
+    return stack.enter_context(Client(stack.enter_context(SchedulerClusterCombo(n_workers=WORKERS)).get_address())).map
+
+
+def _joblib(_stack: contextlib.ExitStack) -> Map:
+    from joblib import Parallel, delayed
+
+    return lambda function, items: Parallel(n_jobs=WORKERS, backend="loky")(delayed(function)(*row) for row in items)
+
+
+def _ray(stack: contextlib.ExitStack) -> Map:
+    import ray
+
+    ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    stack.callback(ray.shutdown)
+    return lambda function, items: ray.get([remote.remote(*row) for remote in (ray.remote(function),) for row in items])
+
+
+def _dask(stack: contextlib.ExitStack) -> Map:
+    import distributed
+
+    client = distributed.Client(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None)
+    stack.callback(client.shutdown)
+    return lambda function, items: client.gather(client.map(function, *zip(*items, strict=True), pure=False))
+
+
+PEERS: dict[str, tuple[str, Callable[[contextlib.ExitStack], Map], int]] = {
+    "here": ("scaler", _here, 1),
+    "Pool, chunksize 64": ("multiprocessing", _pool, 1),
+    "joblib": ("joblib", _joblib, 1),
+    "Ray": ("ray", _ray, 10),
+    "Dask": ("distributed", _dask, 20),
+}
+"""what each is called, its module, which need not be there, what starts it, and of how many rows it gets one"""
+
+
+def _used_seconds() -> float:
+    """Return the processor time of this process and of all below it; one that ends meanwhile counts as nothing."""
+    used = time.process_time()
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            used += sum(each.cpu_times()[:2])
+    return used
 
 
 def beside(blocks: int) -> None:
-    """Run the same maps here and elsewhere, in turn. The best rate of each counts."""
-    cases: list[tuple[str, Callable[..., Any], list[tuple[Any, ...]]]] = [
-        (f"{ms:g} ms", work, [(number, ms / 1000) for number in range(int(20_000 / (1 + 20 * ms)))])
+    """Run the same maps here and elsewhere, one system after the other. The best block of each counts.
+
+    Rows take time of the clock: while others use the cores, their processor time is less, and what is beside it may
+    seem to be less than nothing.
+    """
+    cases: list[tuple[str, float, Callable[..., Any], list[tuple[Any, ...]]]] = [
+        (f"{ms:g} ms", ms, work, [(number, ms / 1000) for number in range(int(10_000 / (1 + 20 * ms)))])
         for ms in (0.0, 0.1, 1.0, 10.0)
     ]
-    cases.append(("2 ms once in 100", uneven_row, [(number,) for number in range(10_000)]))
+    cases.append(("2 ms once in 100", 0.02, uneven_row, [(number,) for number in range(5_000)]))
     for kilobytes in (1, 16, 64):
         data = [(bytes([number % 256]) * (1024 * kilobytes),) for number in range(8_000 // kilobytes)]
-        cases.append((f"nothing, {kilobytes} kB each", size_of, data))
-    with contextlib.ExitStack() as stack:
-        combo = stack.enter_context(SchedulerClusterCombo(n_workers=WORKERS))
-        client = stack.enter_context(Client(combo.get_address()))
-        pool = stack.enter_context(Pool(WORKERS))
-        systems: dict[str, Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]] = {
-            "here": client.starmap,
-            "Pool, chunksize 64": lambda function, items: pool.starmap(function, items, chunksize=64),
-        }
-        if find_spec("joblib"):
-            systems["joblib"] = _joblib_map
-        print("| a row | " + " | ".join(systems) + " |\n|---" + "|---:" * len(systems) + "|")
-        for name, function, items in cases:
-            best = dict.fromkeys(systems, 0.0)
-            for _ in range(blocks):
-                for system, map_ in systems.items():
-                    began = time.perf_counter()
+        cases.append((f"nothing, {kilobytes} kB each", 0.0, size_of, data))
+    print("| a row | system | rows/s | processor time beside it, us |\n|---|---|---:|---:|")
+    for system, (module, start, part) in PEERS.items():
+        if find_spec(module) is None:
+            print(f"{system} is not installed", flush=True)
+            continue
+        with contextlib.ExitStack() as stack:
+            map_ = start(stack)
+            map_(size_of, [(b"",)] * 100)
+            for name, ms, function, all_items in cases:
+                items = all_items[: max(50, len(all_items) // part)]
+                best, least = 0.0, float("inf")
+                for _ in range(blocks):
+                    used, began = _used_seconds(), time.perf_counter()
                     map_(function, items)
-                    best[system] = max(best[system], len(items) / (time.perf_counter() - began))
-            print(f"| {name} | " + " | ".join(f"{rate:,.0f}" for rate in best.values()) + " |", flush=True)
+                    best = max(best, len(items) / (time.perf_counter() - began))
+                    least = min(least, 1e6 * (_used_seconds() - used) / len(items) - 1000 * ms)
+                print(f"| {name} | {system} | {best:,.0f} | {least:.1f} |", flush=True)
 
 
 def waiting(lengths: Sequence[int], count: int) -> None:
@@ -218,7 +267,7 @@ def main() -> None:
     parser.add_argument("--waiting", action="store_true", help="measure memory instead")
     parser.add_argument("--uneven", action="store_true", help="time maps of uneven rows instead")
     parser.add_argument("--count", type=int, default=WAITING, help="how many rows wait (default: %(default)s)")
-    parser.add_argument("--beside", action="store_true", help="compare rates with Pool.map and joblib")
+    parser.add_argument("--beside", action="store_true", help="compare with Pool.map, joblib, Ray and Dask")
     options = parser.parse_args()
     if options.uneven:
         uneven(options.rows, options.blocks)

@@ -222,6 +222,7 @@ struct InfoRequest {
   workers @3 :Data;      # UInt32 column: answer again whenever workers come, until so many are connected; 0 = answer once
   restart @4 :Data;      # byte column: 1 = before the answer, tell all agents to go on with fresh worker processes
   leave @5 :List(Text);  # names of workers, separated by commas: before the answer, tell their agents to leave; empty: none
+  cancel @6 :List(Text); # short ids of tasks of anybody, in hex, separated by commas: before the answer, cancel them
 }
 
 struct InfoResponse {

@@ -27,7 +27,7 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core, shared_core
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import dashboard as page
-from scaler.client.insight import task_log
+from scaler.client.insight import presence, task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, checked_task_id, tell
 from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
@@ -259,6 +259,23 @@ class Client(Caller):
         task_id = _task_id(task)
         self._core.link.check_open()
         return tell(self._core.link, task_id, "", None, ANSWER_SECONDS)
+
+    def cancel_tasks(self, *tasks: bytes | str) -> None:
+        """Cancel tasks of anybody, as an admin. Their futures end as if their own clients had cancelled them.
+
+        A row of a map may take those with it that travel together with it, and a node its graph. Tasks that are not
+        open are passed over.
+
+        Args:
+            tasks: their ids (`future.task_id`), or the short ones that `scaler_top` and the page show.
+
+        Raises:
+            ValueError: if one is neither.
+            NotAllowedError: if the key of the client is not that of an admin, or this is a task.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+        """
+        presence.wait(self._core.link, presence.cancel(tasks))
 
     def logs(self, task: ScalerFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, as `ScalerFuture.logs` does. An admin may also name the id of

@@ -7,13 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from scaler import AuthenticationError, Client, JobError, MissingObjects
+from scaler import AuthenticationError, Client, JobError, MissingObjects, NotAllowedError
 from scaler.client.object_reference import ObjectReference
+from scaler.ids import public_id
 from scaler.keys.folder import Pair
 from tests.integration.test_keys import Site
 from tests.support.processes import wait_until
@@ -155,6 +157,30 @@ def test_what_one_owner_has_stored_is_no_argument_of_another(site: Site) -> None
         assert of_bob.submit(len, b"own").result(PATIENCE_SECONDS) == 3
 
 
+def test_an_admin_cancels_tasks_of_others_and_nobody_else_does(site: Site) -> None:
+    alices, bobs, gate = site.allow("alice"), site.allow("bob"), site.elsewhere / "open"
+    site.cluster()
+    with Client(alices) as alice, Client(bobs) as bob, Client(site.address) as admin:
+        running, waiting, stays = (alice.submit(wait_for_file, str(gate)) for _ in range(3))
+        graph = {"path": str(gate), "a": (wait_for_file, "path"), "b": (len, "a")}
+        node = alice.get(graph, ["a", "b"], block=False)["b"]
+        wait_until(lambda: node.story().state, "all are at the scheduler")
+        wait_until(lambda: admin.story(running.task_id).state == "running", "one runs, as the admin hears")
+        with pytest.raises(NotAllowedError, match="the key of bob is that of a client: only an admin may cancel tasks"):
+            bob.cancel_tasks(running.task_id)
+        assert admin.story(running.task_id).state == "running"
+        with pytest.raises(ValueError, match="has 16 hex digits; not 'abc'"):
+            admin.cancel_tasks("abc")
+        admin.cancel_tasks(running.task_id, *(public_id(each.task_id).hex() for each in (waiting, node)), bytes(16))
+        for future in (running, waiting, node):
+            with pytest.raises(CancelledError):
+                future.result(PATIENCE_SECONDS)
+        gate.touch()
+        assert stays.result(PATIENCE_SECONDS) == "done"
+    found = [line["why"] for line in audited(site) if line["event"] == "cancelled"]
+    assert found == ["admin has cancelled 2 of its tasks"]
+
+
 def jobs(site: Site, *arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "scaler.cli.jobs", site.address, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -184,7 +210,7 @@ def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
         alice.job("bob/powers")
     code, text = jobs(site, "give", "bob/waits", "alice")
     assert (code, "the job goes on: cancel it" in text) == (1, True)
-    for arguments in (["cancel", "bob/waits"], ["give", "bob/waits", "alice"], ["give", "bob/powers", "alice"]):
+    for arguments in (["cancel", "bob/waits"], ["give", "bob/waits", "alice"], *[["give", "bob/powers", "alice"]] * 2):
         assert jobs(site, *arguments) == (0, "")
     assert "there is no job 'bob/powers'" in jobs(site, "show", "bob/powers")[1]
     file.touch()

@@ -30,6 +30,7 @@ from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
     CancelGraph,
+    CancelOfAny,
     CancelTask,
     ExplainNode,
     GraphEnded,
@@ -41,7 +42,7 @@ from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task import TaskActor
 from scaler.graph.readiness import FAILED, READY, Readiness, positions
-from scaler.ids import NO_ID, TaskId
+from scaler.ids import NO_ID, TaskId, public_id
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
@@ -216,6 +217,12 @@ class GraphActor(Actor):
         self._lost = ""
         self._give_up(TaskStatus.CANCELED, b"")
         self._end_if_over()
+
+    @handles(CancelOfAny)
+    def _cancel_if_named(self, cancel: CancelOfAny) -> None:
+        """A client would cancel the whole graph, too, if it wants the value of a node no more."""
+        if any(node.status is None and public_id(node.task_id) in cancel.short_ids for node in self._nodes):
+            self._cancel(CancelGraph())
 
     @handles(ObjectLost)
     def _value_lost(self, lost: ObjectLost) -> None:

@@ -9,6 +9,7 @@ way of a task.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,18 +17,19 @@ from heapq import nlargest
 from itertools import islice
 
 from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
+from scaler.actors.messages.tasks import CancelOfAny
 from scaler.actors.objects.object_store import ObjectTable
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerPipe
-from scaler.ids import ClientId, ObjectId
+from scaler.ids import PUBLIC_ID_BYTES, ClientId, ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.messages.capabilities import as_text
 from scaler.wire.messages.client import OBJECTS, WORKERS, InfoRequest, InfoResponse, ObjectInfo, WorkerInfo
-from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
@@ -46,6 +48,7 @@ OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
+_SHORT_ID = re.compile(f"[0-9a-f]{{{2 * PUBLIC_ID_BYTES}}}")
 
 
 @message
@@ -95,11 +98,9 @@ class Census(Actor):
 
     def _take(self, peer: Peer, request: InfoRequest) -> None:
         """Answer a request, or put it off until its client has heard the answers before."""
-        if not (request.detailed or request.restart or request.leave) or self._may_describe(peer):
-            if request.restart and not _why_not(peer, request):
-                self._restart_workers()
-            if request.leave and not _why_not(peer, request):
-                self._send_away(frozenset(request.leave.split(",")))
+        if not (request.detailed or _is_order(request)) or self._may_describe(peer):
+            if not _why_not(peer, request):
+                self._obey(peer, request)
             self._answer_soon(peer, request)
             return
         self._look_later()
@@ -107,6 +108,21 @@ class Census(Actor):
         put_off[request.number] = request
         if len(put_off) > PUT_OFF_MOST:
             del put_off[next(iter(put_off))]
+
+    def _obey(self, peer: Peer, request: InfoRequest) -> None:
+        """Do what an admin asks for."""
+        if request.restart:
+            self._restart_workers()
+        if request.leave:
+            self._send_away(frozenset(request.leave.split(",")))
+        if request.cancel:
+            self._cancel(frozenset(request.cancel.split(",")), peer.owner.name or "an admin")
+
+    def _cancel(self, short_ids: frozenset[str], admin: str) -> None:
+        ids = frozenset(bytes.fromhex(each) for each in short_ids if _SHORT_ID.fullmatch(each))
+        for peer in self._directory.peers.values():
+            if peer.outgoing is SCHEDULER_TO_CLIENT:
+                peer.session.send(CancelOfAny(ids, admin))
 
     def _restart_workers(self) -> None:
         for peer in self._agents():
@@ -153,7 +169,7 @@ class Census(Actor):
     def _workers_came(self, _came: WorkersCame) -> None:
         for peer, waiting in list(self._waiting.items()):
             for request in list(waiting.values()):
-                self._answer_soon(peer, replace(request, detailed=0, restart=0, leave=""))
+                self._answer_soon(peer, replace(request, detailed=0, restart=0, leave="", cancel=""))
                 if request.workers <= self._directory.workers:
                     del waiting[request.number]
             if not waiting:
@@ -213,12 +229,14 @@ class Census(Actor):
 
 
 def _why_not(peer: Peer, request: InfoRequest) -> str:
-    """Return why what a request asks of agents is not done; empty if it is, or asks nothing of them."""
-    return (
-        why_not_admin(peer, "replace worker processes, or have clusters leave")
-        if request.restart or request.leave
-        else ""
-    )
+    """Return why what a request asks for is not done; empty if it is, or asks only who is there."""
+    what = "cancel tasks of others" if request.cancel else "replace worker processes, or have clusters leave"
+    return why_not_admin(peer, what) if _is_order(request) else ""
+
+
+def _is_order(request: InfoRequest) -> bool:
+    """Return whether a request is more than a question."""
+    return bool(request.restart or request.leave or request.cancel)
 
 
 def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[ObjectInfo]:

@@ -668,6 +668,9 @@ class JobActor(Actor):
 
     def _give(self, asked: JobAsked) -> None:
         """It belongs to somebody else, who opens it anew."""
+        if asked.request.body.decode(errors="replace") == self.terms.owner:
+            self._tell(asked, info_of(asked.request, self._info()))
+            return
         if self._state == OPEN:
             self._tell(asked, refused(asked.request, "the job goes on: cancel it, give it, and have it go on (retry)"))
             return

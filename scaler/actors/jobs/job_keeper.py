@@ -136,7 +136,10 @@ class JobKeeper(Actor):
         owner, _, name = request.name.partition("/")
         is_new = request.verb == JobVerb.OPEN and request.body
         if owner and name and asked.peer.is_admin and not is_new and not place.is_dir():
-            return folder.place_of(owner, name)
+            place = folder.place_of(owner, name)
+        if request.verb == JobVerb.GIVE and not place.is_dir():  # it was given before, if the answer was lost
+            given = folder.place_of(request.body.decode(errors="replace"), name or request.name)
+            return given if given.is_dir() else place
         return place
 
     def _make(self, place: Path, asked: JobAsked) -> None:

@@ -234,6 +234,15 @@ class ExplainOfAny:
 
 
 @message
+class CancelOfAny:
+    """census -> all client sessions -> their graphs: an admin has tasks cancelled, by the short ids of monitors."""
+
+    short_ids: frozenset[bytes]
+    admin: str
+    """who it is"""
+
+
+@message
 class ExplainNode:
     """client session -> graph: the same of a node."""
 

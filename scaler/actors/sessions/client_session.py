@@ -41,6 +41,7 @@ from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
     CancelGraph,
+    CancelOfAny,
     CancelTask,
     ExplainInput,
     ExplainNode,
@@ -307,6 +308,20 @@ class ClientSession(Session):
                     task.send(CancelTask(bool(cancel.waiting)))
                 elif task_id in self._held:  # else its result is on the way
                     self._cancel_held(task_id)
+
+    @handles(CancelOfAny)
+    def _cancel_as_admin(self, wish: CancelOfAny) -> None:
+        """An admin has some tasks cancelled, and maybe these are among them."""
+        found = [
+            TaskCancel(task_id, rows=self._rows.get(task_id, 0))
+            for task_id in chain(self._tasks, self._held)
+            if any(public_id(row) in wish.short_ids for row in row_ids(task_id, self._rows.get(task_id, 0)))
+        ]
+        if found:
+            self._say("cancelled", f"{wish.admin} has cancelled {len(found):,} of its tasks")
+            self._cancel(Batch[TaskCancel](found))
+        for graph in self._graphs.values():
+            graph.send(wish)
 
     def _cancel_held(self, task_id: TaskId) -> None:
         spec = self._held.drop(task_id)

@@ -24,6 +24,7 @@ from scaler.client.calls.client_pickling import address_from_settings
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.options import TaskOptions
 from scaler.client.insight import dashboard as page
+from scaler.client.insight import presence
 from scaler.client.insight.explanation import Story, checked_task_id
 from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, ask_log
@@ -200,6 +201,10 @@ class AsyncClient(AsyncCaller):
         if isinstance(task, AsyncFuture):
             return await task.story()
         return await asking.story(self._connected().link, checked_task_id(task), "", None)
+
+    async def cancel_tasks(self, *tasks: bytes | str) -> None:
+        """Cancel tasks of anybody, as `Client.cancel_tasks` does for an admin."""
+        await asking.presence(self._connected().link, presence.cancel(tasks))
 
     async def logs(self, task: AsyncFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, by its future or its id, as `Client.logs` does."""

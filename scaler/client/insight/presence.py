@@ -7,6 +7,7 @@ when there are enough workers.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -17,9 +18,11 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client.insight import markup
 from scaler.client.insight.answer import Answer, AskedLink
+from scaler.client.insight.explanation import checked_task_id
 from scaler.client.link.waiting import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.errors import NotAllowedError
+from scaler.ids import PUBLIC_ID_BYTES, public_id
 from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import OBJECTS, WORKERS, InfoResponse
 from scaler.wire.messages.client import ObjectInfo as SentObject
@@ -28,6 +31,7 @@ from scaler.wire.messages.client import WorkerInfo as SentWorker
 T = TypeVar("T")
 
 _MOST = 2**32 - 1
+_SHORT_ID = re.compile(f"[0-9a-f]{{{2 * PUBLIC_ID_BYTES}}}")
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class Asked(Answer[T]):
         workers: how many to wait for.
         restart: whether all workers are to go on with fresh processes.
         leave: names of workers whose clusters are to leave, separated by commas.
+        cancel: short ids of tasks that are to be cancelled, in hex, separated by commas.
     """
 
     def __init__(
@@ -138,12 +143,14 @@ class Asked(Answer[T]):
         workers: int = 0,
         restart: bool = False,
         leave: str = "",
+        cancel: str = "",
     ) -> None:
         super().__init__(read)
         self.detailed = detailed
         self.workers = workers
         self.restart = restart
         self.leave = leave
+        self.cancel_tasks = cancel
         self._found: int | None = None
 
     def hear(self, response: InfoResponse, described: list[Any]) -> bool:
@@ -189,6 +196,26 @@ def restart() -> Asked[None]:
 def leave(names: Iterable[str]) -> Asked[None]:
     """Ask the clusters of these workers to leave. Their agents report what comes of it."""
     return Asked(lambda _response, _workers: None, leave=",".join(names))
+
+
+def cancel(tasks: Iterable[bytes | str]) -> Asked[None]:
+    """Ask to cancel tasks of anybody.
+
+    Args:
+        tasks: their ids, or the short ones in hex that screens show.
+
+    Raises:
+        ValueError: if one is neither.
+    """
+    return Asked(lambda _response, _workers: None, cancel=",".join(map(_short_id, tasks)))
+
+
+def _short_id(task: bytes | str) -> str:
+    if isinstance(task, bytes):
+        return public_id(checked_task_id(task)).hex()
+    if not _SHORT_ID.fullmatch(task):
+        raise ValueError(f"a short id of a task, as on screens, has {2 * PUBLIC_ID_BYTES} hex digits; not {task!r}")
+    return task
 
 
 def enough(address: str, n_workers: int, timeout: float | None) -> Asked[SchedulerInfo]:

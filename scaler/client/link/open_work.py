@@ -365,7 +365,7 @@ class OpenWork:
 
     def inquire(self, inquiry: Inquiry) -> None:
         """Ask who is there."""
-        wish = (inquiry.detailed, inquiry.workers, inquiry.restart, inquiry.leave)
+        wish = (inquiry.detailed, inquiry.workers, inquiry.restart, inquiry.leave, inquiry.cancel_tasks)
         self.inquiries.add(inquiry, lambda number: InfoRequest(number, *wish))
 
     def withdraw(self, inquiry: Inquiry) -> None:

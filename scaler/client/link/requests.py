@@ -48,6 +48,7 @@ class Inquiry(Asker[Described, InfoResponse], Protocol):
     workers: int
     restart: bool
     leave: str
+    cancel_tasks: str
 
 
 class JobQuestion(Asker[Described, JobResponse], Protocol):

@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 from scaler.client.link.open_work import Lane, OpenWork
 from scaler.endpoint import Endpoint
-from scaler.ids import TaskId
+from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.transport.lookup import Lookup, listens
-from scaler.wire.messages.client import ExplainResponse
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, WINDOW, Reason
 
 logger = logging.getLogger("scaler.client")
@@ -93,6 +93,8 @@ class Questions:
         self._address = endpoint.address
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
+        self._not_ours: set[TaskId] = set()
+        """those that were not open here when somebody asked: an admin may ask about tasks of others"""
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_come: bool = False) -> None:
         """Answer a question, or ask the scheduler.
@@ -102,23 +104,26 @@ class Questions:
             may_come: whether a scheduler is likely to answer soon if there is none; then the question waits for it.
         """
         request = self._work.request_about(task_id)
-        if request is None:
-            on_answer(_answer(task_id, ENDED, "it has ended"))
-        elif lane is None and may_come:
+        if request is None and (lane is not None or may_come):
+            self._not_ours.add(task_id)
+        if lane is None and may_come:
             self._open.setdefault(task_id, []).append(on_answer)
+        elif lane is None and request is None:
+            on_answer(_answer(task_id, ENDED, "it has ended"))
         elif lane is None:
             on_answer(_answer(task_id, NO_SCHEDULER, self._no_scheduler()))
         elif task_id in self._work.window:
             on_answer(_answer(task_id, WINDOW, self._work.window.sentence()))
-        elif n_bytes := lane.bytes_before(request):
+        elif request is not None and (n_bytes := lane.bytes_before(request)):
             on_answer(_answer(task_id, TRANSFER, _transfer(n_bytes)))
         else:
             self._open.setdefault(task_id, []).append(on_answer)
-            self._work.out.append(request)
+            self._work.out.append(request or ExplainRequest(task_id, GraphId(NO_ID)))
 
     def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
         for answer in answers:
             sentence = answer.sentence.replace("ADDRESS", self._address)
+            self._not_ours.discard(answer.task_id)
             for on_answer in self._open.pop(answer.task_id, ()):
                 on_answer(replace(answer, sentence=sentence))
 
@@ -127,6 +132,8 @@ class Questions:
         asked, self._open = self._open, {}
         for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)
+            if request is None and task_id in self._not_ours:
+                request = ExplainRequest(task_id, GraphId(NO_ID))
             if request is not None and task_id not in self._work.window:
                 self._open[task_id] = callbacks
                 self._work.out.append(request)

@@ -343,6 +343,8 @@ class InfoRequest:
     """whether all agents are to go on with fresh worker processes, before the answer"""
     leave: Names = ""
     """the agents of these workers are to leave when their tasks have ended"""
+    cancel: Names = ""
+    """the short ids of tasks of any client that are to be cancelled, in hex"""
 
 
 @travels(SCHEDULER_TO_CLIENT)

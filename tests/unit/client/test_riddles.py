@@ -289,6 +289,7 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
 
     of_client, of_future = asyncio.run(shown())
     both = {
+        "cancel_tasks",
         *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "job", "jobs", "logs", "map"),
         *("map_unordered", "objects", "options", "restart_workers", "run_on_all", "send_object", "shutdown"),
         *("starmap", "start", "story", "submit", "trace", "upload", "wait_for_workers", "workers"),

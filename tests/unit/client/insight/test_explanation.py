@@ -13,7 +13,7 @@ from scaler.client.insight.explanation import ANSWER_SECONDS, Story
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
-from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NO_WORKER, UNKNOWN
+from scaler.wire.messages.vocabulary import NO_SCHEDULER, NO_WORKER, UNKNOWN
 from tests.support.fake_scheduler import FakeScheduler
 
 SENTENCE = "no worker is connected to the scheduler"
@@ -71,8 +71,13 @@ def test_what_has_ended_is_told_without_the_scheduler(client: Client, scheduler:
     gone = client.submit(abs, -1)
     gone.cancel()
     assert gone.story().state == "canceled"
-    assert client.story(TaskId(b"x" * 16)).waits_for == ENDED
     assert scheduler.of(ExplainRequest) == []
+
+
+def test_the_scheduler_is_asked_about_a_task_of_somebody_else(client: Client, scheduler: FakeScheduler) -> None:
+    theirs = TaskId(b"x" * 16)
+    scheduler.begun.add(theirs)
+    assert client.story(theirs).sentence == "it runs at worker w"
 
 
 @pytest.mark.thorough

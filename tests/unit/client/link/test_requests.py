@@ -13,6 +13,7 @@ from scaler.wire.messages.common import OutputStream
 class Asked:
     def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
         self.detailed, self.workers, self.restart, self.leave = detailed, workers, restart, ""
+        self.cancel_tasks = ""
         self.heard: list[tuple[int, list[str]]] = []
         self.errors: list[BaseException] = []
 

@@ -96,10 +96,12 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_a_task_that_is_not_open_has_ended(scene: Scene) -> None:
-    scene.ask(TaskId(b"x" * 16), Lane())
+def test_of_a_task_that_is_not_open_the_scheduler_knows_more_if_there_is_one(scene: Scene) -> None:
+    scene.ask(TaskId(b"x" * 16), None)
     assert scene.reasons() == [ENDED]
     assert scene.asked() == []
+    scene.ask(TaskId(b"x" * 16), Lane())
+    assert [item.task_id for item in scene.asked()] == [b"x" * 16]
 
 
 def test_without_a_scheduler_the_client_says_so_itself(scene: Scene) -> None:

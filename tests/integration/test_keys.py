@@ -218,14 +218,14 @@ def test_revocation_ends_sessions_within_a_second_and_leaves_others_alone(site: 
         """Return how long her session goes on."""
         name = next(names)
         with Client(site.address) as ours, Client(site.allow(name)) as hers:
-            her_task, our_task = hers.submit(wait_here, 60), ours.submit(wait_here, 0.1)
+            her_task, our_tasks = hers.submit(wait_here, 60), [ours.submit(wait_here, 0.001) for _ in range(300)]
             wait_until(lambda: hers.story(her_task).state == "running", "her task to run")
             KeyFolder(site.folder).revoke(name, date.today())  # noqa: DTZ011 - as the command does
             began = time.monotonic()
             with pytest.raises(AuthenticationError, match="it was revoked"):
                 her_task.result(timeout=30)
             taken = time.monotonic() - began
-            assert our_task.result(timeout=30) == "done"  # her task was cancelled, and gave up the only worker
+            assert {each.result(timeout=30) for each in our_tasks} == {"done"}  # her task gave up the only worker
             with pytest.raises(AuthenticationError, match="it was revoked"):
                 hers.submit(pow, 2, 10)
         site.scheduler.wait_for(f"the key of {name} is good no more")

@@ -11,6 +11,7 @@ import contextlib
 import socket
 import struct
 import threading
+import weakref
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 from urllib.parse import urlparse
@@ -21,6 +22,8 @@ READ_BYTES = 1 << 16
 CHUNKS_MOST = 256
 """The most chunks that are on their way in one direction of one connection: the rest waits in its sender."""
 RATE_STEP_SECONDS = 0.02
+ACCEPTING_TURNS = 3
+"""As many turns of the loop after asyncio has accepted a connection, its protocol knows it."""
 
 Returned = TypeVar("Returned")
 
@@ -53,6 +56,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._up, self._down = _Direction(rate, delay), _Direction(rate, delay)
         self._pairs: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, ...]] = {}
+        self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._server = self._call(asyncio.start_server(self._accept, sock=listener))
@@ -90,6 +94,7 @@ class Proxy:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = self._loop.create_task(self._serve(reader, writer))
         self._pairs[task] = (writer,)
+        self._transports.add(writer.transport)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -98,6 +103,7 @@ class Proxy:
             await self._up.is_open.wait()
             far_reader, far_writer = await asyncio.open_connection(*self._target)
             self._pairs[task] = (writer, far_writer)
+            self._transports.add(far_writer.transport)
             await _together(_forward(reader, far_writer, self._up), _forward(far_reader, writer, self._down))
         except OSError:
             pass  # the target is not there
@@ -112,12 +118,18 @@ class Proxy:
         self._loop.close()
 
     async def _close(self) -> None:
+        for listener in self._server.sockets:
+            self._loop.remove_reader(listener.fileno())  # asyncio's server loses what it accepts as it is closed
+        for _ in range(ACCEPTING_TURNS):
+            await asyncio.sleep(0)
         self._server.close()
-        tasks = list(self._pairs)
+        tasks, transports = list(self._pairs), list(self._transports)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # transports that were closed end in the next turn
+        for transport in transports:
+            transport.abort()  # what is only closed waits until its peer has read everything
+        await asyncio.sleep(0)  # they end in the next turn
 
     def __enter__(self) -> Proxy:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self

@@ -27,6 +27,8 @@ GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
 """A connection that has not made a whole request in this time is closed, after twice this at the latest. aiohttp sees
 to later requests of a connection, after 75 s."""
+ACCEPTING_TURNS = 3
+"""As many turns of the loop after asyncio has accepted a connection, aiohttp knows it."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
 
 
@@ -136,8 +138,23 @@ async def _serve(config: UiConfig, site: Site, feed: Feed, ready: Callable[[Site
         await end.wait()
         silence.cancel()
     finally:
-        await runner.cleanup()
+        await _close(runner, site.listener)
     return 0
+
+
+async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
+    """End all connections, also those that asyncio loses as its server closes, and aiohttp if they do not read."""
+    asyncio.get_running_loop().remove_reader(listener)
+    for _ in range(ACCEPTING_TURNS):
+        await asyncio.sleep(0)
+    connections = runner.server.connections if runner.server is not None else []
+    transports = [connection.transport for connection in connections]
+    try:
+        await runner.cleanup()
+    finally:
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, spoken: set[Any]) -> None:

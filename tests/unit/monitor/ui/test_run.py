@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,26 +108,65 @@ def test_a_connection_that_makes_half_a_request_is_closed_and_one_that_was_answe
     asyncio.run(half_and_whole_requests())
 
 
-async def half_and_whole_requests() -> None:
+@contextlib.asynccontextmanager
+async def served() -> AsyncIterator[tuple[Site, socket.socket]]:
+    """Where it is, and what ends it when it is closed."""
     config = UiConfig(SOMEWHERE, port=0)
     site = open_site(config)
     is_ready, (ours, theirs) = asyncio.Event(), socket.socketpair()
     feed = Feed(Subscriber(SOMEWHERE))
-    serving = asyncio.create_task(run._serve(config, site, feed, lambda _place: is_ready.set(), theirs.fileno()))
-    await is_ready.wait()
-    at = site.listener.getsockname()
-    connections = [await asyncio.open_connection(*at) for _ in range(3)]
-    (silent, _), (half, begins), (whole, asks) = connections
-    begins.write(b"GET / HTTP/1.1\r\nHost: localhost")
-    for _ in range(2):
-        asks.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        answer = await whole.readuntil(b"\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 200 OK")
-        await whole.readexactly(int(answer.partition(b"Content-Length: ")[2].split()[0]))
-        assert [await asyncio.wait_for(each.read(), 60) for each in (silent, half)] == [b"", b""]
-    for _, writer in connections:
-        writer.close()
-    ours.close()
-    assert await serving == 0
-    theirs.close()
-    site.listener.close()
+    with site.listener, ours, theirs:
+        serving = asyncio.create_task(run._serve(config, site, feed, lambda _place: is_ready.set(), theirs.fileno()))
+        await is_ready.wait()
+        yield site, ours
+        ours.close()
+        assert await serving == 0
+
+
+async def half_and_whole_requests() -> None:
+    async with served() as (site, _):
+        connections = [await asyncio.open_connection(*site.listener.getsockname()) for _ in range(3)]
+        (silent, _), (half, begins), (whole, asks) = connections
+        begins.write(b"GET / HTTP/1.1\r\nHost: localhost")
+        for _ in range(2):
+            asks.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = await whole.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+            await whole.readexactly(int(answer.partition(b"Content-Length: ")[2].split()[0]))
+            assert [await asyncio.wait_for(each.read(), 60) for each in (silent, half)] == [b"", b""]
+        for _, writer in connections:
+            writer.close()
+
+
+async def come_as_it_ends() -> socket.socket:
+    """Connect when the server has not yet heard that it ends."""
+    late = socket.socket()
+    late.setblocking(False)
+    async with served() as (site, lifeline):
+        lifeline.close()
+        late.connect_ex(site.listener.getsockname())
+    return late
+
+
+async def ask_and_never_read() -> socket.socket:
+    """Ask for more than fits into the buffers of the system, until the server takes no more questions."""
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    deaf.setblocking(False)
+    async with served() as (site, _):
+        site.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
+        site.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        await asyncio.get_running_loop().sock_connect(deaf, site.listener.getsockname())
+        request = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {site.token}\r\n\r\n".encode()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(deaf, request * 100_000), 1)
+    return deaf
+
+
+@pytest.mark.parametrize("peer", [come_as_it_ends, ask_and_never_read])
+def test_no_connection_is_left_open_whatever_its_peer_does(
+    peer: Callable[[], Coroutine[Any, Any, socket.socket]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "GOODBYE_SECONDS", 0.1)
+    asyncio.run(peer()).close()
+    gc.collect()  # pytest fails the test for a connection that is found open

@@ -7,7 +7,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -306,9 +306,14 @@ class TestLostResults:
         graph = {"a": (bytes, self.LARGE), "b": (bytes.upper, "a"), "c": (len, "b")}
         futures = new_client(first.address).get(graph, ["a", "b", "c"], block=False)
         assert not wait(futures.values(), 10).not_done
-        first.close()
-        with FakeScheduler(first.address) as second:
-            assert [len(futures[key].result(10)) for key in "ab"] == [self.LARGE, self.LARGE]
+        first.answers_requests = False
+        with ThreadPoolExecutor(1) as readers:
+            read = readers.submit(futures["a"].result, 10)
+            first.wait_for(ObjectRequest)  # asked before the next scheduler: else an agent may still have "b"
+            first.close()
+            second = FakeScheduler(first.address)
+        with second:
+            assert [len(read.result()), len(futures["b"].result(10))] == [self.LARGE, self.LARGE]
             assert futures["c"].result() == self.LARGE
             assert [node.wanted for node in second.of(GraphNode)] == [1, 1, 0]
 

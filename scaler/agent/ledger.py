@@ -70,6 +70,8 @@ class Ledger:
         """those of them that wait for other tasks"""
         self._former: set[TaskId] = set()
         """open tasks with an attempt that an earlier scheduler has numbered"""
+        self._sent_again: dict[TaskId, int] = {}
+        """the attempts of open tasks that went back to their workers, which had given them back"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in their order"""
         self.tally: Tally | None = None
@@ -240,6 +242,29 @@ class Ledger:
         """An open task has not begun, and goes back to the scheduler."""
         del self._open[response.task_id]
         self._former.discard(response.task_id)
+        self._sent_again.pop(response.task_id, None)
+
+    def send_again(self, task: RunTask) -> None:
+        """Its worker gets an open task again that it has given back. What it said before may still be on its way."""
+        self._sent_again[task.task_id] = task.attempt
+
+    def missed(
+        self, runs: Iterable[RunCancel | RecallRequest]
+    ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
+        """Their worker did not have these runs. Return the cancels that it is to hear again, since it has got the task
+        meanwhile, and those of the others that are open: they are lost.
+        """
+        again: list[RunCancel] = []
+        lost: list[RunCancel | RecallRequest] = []
+        for run in runs:
+            if self.find(run.task_id, run.attempt) is None:
+                continue
+            if self._sent_again.get(run.task_id) != run.attempt:
+                lost.append(run)
+            elif isinstance(run, RunCancel):
+                del self._sent_again[run.task_id]  # heard again once: it is there, or lost
+                again.append(run)
+        return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
         """Some tasks wait for others now. Returns those that are open."""
@@ -281,6 +306,8 @@ class Ledger:
                     continue
             if former:
                 former.discard(task_id)
+            if self._sent_again:
+                self._sent_again.pop(task_id, None)
         return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])
 
     def _as_said(self, result: RunResult) -> RunResult:

@@ -266,7 +266,9 @@ class Link(Actor):
     @handles(RunsNotHere)
     def _runs_not_here(self, news: RunsNotHere) -> None:
         """Answer for those that are still open. What became of the others was said before this."""
-        lost = [run for run in news.runs if self._ledger.find(run.task_id, run.attempt) is not None]
+        again, lost = self._ledger.missed(news.runs)
+        for cancel in again:
+            self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
         if lost:
             self._refuse(lost, "the worker does not have the task any more")
 
@@ -339,6 +341,7 @@ class Link(Actor):
                 self._ledger.give_back(response)
                 given.append(response)
             else:
+                self._ledger.send_again(task)
                 again = Batch[RunTask]([task])
                 self._workers[task.worker].send(again if self._devices is None else self._devices.number(again))
         if self._devices is not None:

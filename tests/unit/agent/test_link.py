@@ -314,6 +314,24 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     assert bench.door.take() == []
 
 
+def test_a_task_that_went_back_to_its_worker_is_not_lost_because_the_worker_missed_it_before(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(0)
+    bench.tell(Batch[RunTask]([task]))
+    bench.tell(LinkCut("cut"))
+    bench.wait(PAUSE_MOST_SECONDS)
+    bench.door.take()
+    recall, cancel = RecallRequest(task.task_id, 0, 1), RunCancel(task.task_id, 0, 1)
+    bench.tell(Batch[RecallResponse]([RecallResponse(task.task_id, 0, 1)]))  # to the first of several requests
+    bench.tell(RunsNotHere([recall]), RunsNotHere([recall]))
+    bench.welcome(SCHEDULER)
+    assert bench.door.take() == []
+    bench.tell(RunsNotHere([cancel]))
+    assert bench.workers[0].messages == [[task], [task], [cancel]]
+    bench.tell(RunsNotHere([cancel]))  # it was told that after it had got the task: so this is lost
+    assert [result.status for result in bench.door.take()] == [TaskStatus.NOT_FOUND]
+
+
 def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_wait(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task() for _ in range(3)]

@@ -18,7 +18,7 @@ from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.transport.lookup import Lookup, listens
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
-from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, WINDOW, Reason
+from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, UNKNOWN, WINDOW, Reason
 
 logger = logging.getLogger("scaler.client")
 
@@ -109,7 +109,7 @@ class Questions:
         if lane is None and may_come:
             self._open.setdefault(task_id, []).append(on_answer)
         elif lane is None and request is None:
-            on_answer(_answer(task_id, ENDED, "it has ended"))
+            on_answer(_ended(task_id))
         elif lane is None:
             on_answer(_answer(task_id, NO_SCHEDULER, self._no_scheduler()))
         elif task_id in self._work.window:
@@ -122,10 +122,12 @@ class Questions:
 
     def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
         for answer in answers:
-            sentence = answer.sentence.replace("ADDRESS", self._address)
-            self._not_ours.discard(answer.task_id)
-            for on_answer in self._open.pop(answer.task_id, ()):
-                on_answer(replace(answer, sentence=sentence))
+            task_id, heard = answer.task_id, replace(answer, sentence=answer.sentence.replace("ADDRESS", self._address))
+            if task_id in self._not_ours:
+                self._not_ours.discard(task_id)
+                heard = _ended(task_id) if answer.waits_for == UNKNOWN else heard  # it is open nowhere
+            for on_answer in self._open.pop(task_id, ()):
+                on_answer(heard)
 
     def resend(self) -> None:
         """Ask on a new connection: what was asked may be lost, or was not asked yet."""
@@ -141,6 +143,10 @@ class Questions:
 
 def _answer(task_id: TaskId, reason: Reason, sentence: str) -> ExplainResponse:
     return ExplainResponse(task_id, "", reason, sentence)
+
+
+def _ended(task_id: TaskId) -> ExplainResponse:
+    return _answer(task_id, ENDED, "it has ended")
 
 
 def _transfer(n_bytes: int) -> str:

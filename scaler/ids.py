@@ -77,6 +77,14 @@ def public_id(secret: bytes) -> bytes:
     return hashlib.blake2b(secret, digest_size=PUBLIC_ID_BYTES).digest() if any(secret) else b""
 
 
+_HEX_DIGITS = frozenset("0123456789abcdef")
+
+
+def is_public_id(text: str) -> bool:
+    """Return whether a text is a short id in hex, as screens show it."""
+    return len(text) == 2 * PUBLIC_ID_BYTES and _HEX_DIGITS.issuperset(text)
+
+
 ATTEMPTS = 1 << 32
 """Attempts travel as 32 bits, and begin at 0 again: hours pass before a number comes twice."""
 

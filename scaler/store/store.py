@@ -205,10 +205,8 @@ class Store:
         if block.memory in self._memories:
             self._memories[block.memory] = self._memories.pop(block.memory)  # the last one to go cold
         reader = self._readers.get(object_id)
-        if reader is None or (reader.memory, reader.offset) != (
-            block.memory,
-            block.offset,
-        ):  # of a value that was before
+        place = block.memory, block.offset
+        if reader is None or (reader.memory, reader.offset) != place:  # that is of a value that was before
             reader = self._readers[object_id] = SharedBlock(block.memory, block.sizes, block.offset)
         return (), reader
 

@@ -9,7 +9,6 @@ way of a task.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +22,7 @@ from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerPipe
-from scaler.ids import PUBLIC_ID_BYTES, ClientId, ObjectId
+from scaler.ids import ClientId, ObjectId, is_public_id
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.process.report import Report
@@ -48,7 +47,6 @@ OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
-_SHORT_ID = re.compile(f"[0-9a-f]{{{2 * PUBLIC_ID_BYTES}}}")
 
 
 @message
@@ -119,7 +117,7 @@ class Census(Actor):
             self._cancel(frozenset(request.cancel.split(",")), peer.owner.name or "an admin")
 
     def _cancel(self, short_ids: frozenset[str], admin: str) -> None:
-        ids = frozenset(bytes.fromhex(each) for each in short_ids if _SHORT_ID.fullmatch(each))
+        ids = frozenset(bytes.fromhex(each) for each in filter(is_public_id, short_ids))
         for peer in self._directory.peers.values():
             if peer.outgoing is SCHEDULER_TO_CLIENT:
                 peer.session.send(CancelOfAny(ids, admin))

@@ -668,14 +668,13 @@ class JobActor(Actor):
 
     def _give(self, asked: JobAsked) -> None:
         """It belongs to somebody else, who opens it anew."""
-        if asked.request.body.decode(errors="replace") == self.terms.owner:
+        folder, record, owner = self._shelf.folder, self._record, asked.request.body.decode(errors="replace")
+        if owner == self.terms.owner:  # it was given before, and the answer was lost
             self._tell(asked, info_of(asked.request, self._info()))
             return
         if self._state == OPEN:
             self._tell(asked, refused(asked.request, "the job goes on: cancel it, give it, and have it go on (retry)"))
             return
-
-        folder, record, owner = self._shelf.folder, self._record, asked.request.body.decode(errors="replace")
 
         def is_given(given: Summary) -> None:
             seen = self._shelf.seen

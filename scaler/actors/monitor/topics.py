@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scaler.ids import PUBLIC_ID_BYTES
+from scaler.ids import is_public_id
 from scaler.wire.messages.worker import Part
 
 SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "processors"
@@ -13,8 +13,6 @@ FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
 GRAPHS, OBJECTS, EVENTS, JOBS = "graphs", "objects", "events", "jobs"
 TASK, GRAPH = "task/", "graph/"
 """Before the short id of a task or a graph, in hexadecimal digits."""
-
-_DIGITS = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
@@ -79,5 +77,5 @@ def _short_ids(prefixes: Iterable[str], kind: str) -> Iterator[bytes]:
     """Go through the short ids in the topics of single things."""
     for prefix in prefixes:
         digits = prefix.removeprefix(kind)
-        if len(digits) == 2 * PUBLIC_ID_BYTES and digits != prefix and set(digits) <= _DIGITS:
+        if digits != prefix and is_public_id(digits):
             yield bytes.fromhex(digits)

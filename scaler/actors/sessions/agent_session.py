@@ -138,9 +138,9 @@ class AgentSession(Session):
         super().__init__(identity, title, peer, services, services.config.worker_timeout_seconds, COME_BACK_SECONDS)
         self._names = names
         self._n_open = len(identity.worker_names)
+        """how many of the workers, the first ones, take tasks"""
         self._n_held = 0
         """how many workers begin nothing, because there is no room for results"""
-        """how many of the workers, the first ones, take tasks"""
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._to_begin: deque[list[tuple[TaskId, int]]] = deque()

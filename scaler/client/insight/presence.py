@@ -7,7 +7,6 @@ when there are enough workers.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -22,7 +21,7 @@ from scaler.client.insight.explanation import checked_task_id
 from scaler.client.link.waiting import Advice
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.errors import NotAllowedError
-from scaler.ids import PUBLIC_ID_BYTES, public_id
+from scaler.ids import PUBLIC_ID_BYTES, is_public_id, public_id
 from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import OBJECTS, WORKERS, InfoResponse
 from scaler.wire.messages.client import ObjectInfo as SentObject
@@ -31,7 +30,6 @@ from scaler.wire.messages.client import WorkerInfo as SentWorker
 T = TypeVar("T")
 
 _MOST = 2**32 - 1
-_SHORT_ID = re.compile(f"[0-9a-f]{{{2 * PUBLIC_ID_BYTES}}}")
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,7 @@ def cancel(tasks: Iterable[bytes | str]) -> Asked[None]:
 def _short_id(task: bytes | str) -> str:
     if isinstance(task, bytes):
         return public_id(checked_task_id(task)).hex()
-    if not _SHORT_ID.fullmatch(task):
+    if not is_public_id(task):
         raise ValueError(f"a short id of a task, as on screens, has {2 * PUBLIC_ID_BYTES} hex digits; not {task!r}")
     return task
 

@@ -551,6 +551,8 @@ class ClientSession(Session):
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
+        if self._resubmission is not None:
+            self._resubmission.lose(lost.object_id)
         self._outbox.put(self._peer, ObjectResponse(lost.object_id, LOST, (), reason=lost.reason))
 
     @handles(Batch[ObjectRequest])

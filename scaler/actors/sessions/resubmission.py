@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from scaler.ids import GraphId, TaskId
+from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import LOST, ObjectResponse
 from scaler.wire.messages.rows import row_ids
 
 
@@ -33,9 +34,15 @@ class Resubmission:
     """
 
     def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
-        ended = [item for item in said if type(item) is TaskResult]
-        self._told = {task_id for item in ended for task_id in row_ids(item.task_id, item.rows)}
-        self._tasks = self._told.union(open_tasks)
+        self._told: set[TaskId] = set()
+        self._tasks = set(open_tasks)
+        for item in said:
+            if type(item) is TaskResult:
+                ended = row_ids(item.task_id, item.rows)
+                self._told.update(ended)
+                self._tasks.update(ended)
+            elif type(item) is ObjectResponse and item.found == LOST:
+                self.lose(item.object_id)
         self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
         """unknown ones: when all nodes are there, it is known whether their results are on their way"""
 
@@ -55,6 +62,11 @@ class Resubmission:
     def knows_any(self, task_ids: Iterable[TaskId]) -> bool:
         """Return whether any of these tasks was open, or has ended, when the session began anew."""
         return not self._tasks.isdisjoint(task_ids)
+
+    def lose(self, object_id: ObjectId) -> None:
+        """The client is told that a large result is lost, and may want it made again."""
+        self._told.discard(TaskId(object_id))
+        self._tasks.discard(TaskId(object_id))
 
     def tell(self, task_id: TaskId) -> None:
         """Note that the client is told the result of a node."""

@@ -23,6 +23,7 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
+    LOST,
     HelloReply,
     HelloRequest,
     InstructionKind,
@@ -574,6 +575,14 @@ def test_what_was_open_and_is_not_any_more_has_ended() -> None:
     again = Resubmission([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"])
     batch = [task(number) for number in (1, 2, 3, 4)]
     assert again.still_to_run(batch, {task_id(2)}) == [task(2), task(4)]
+
+
+def test_what_made_a_result_that_was_lost_is_said_again_to_run() -> None:
+    said = [TaskResult(task_id(number), 0, b"", 100_000) for number in range(3)]
+    again = Resubmission((), [*said, ObjectResponse(ObjectId(task_id(0)), LOST, (), reason="its agent is gone")])
+    again.lose(ObjectId(task_id(1)))
+    tasks = [task(number) for number in range(3)]
+    assert again.still_to_run(tasks, ()) == tasks[:2]
 
 
 @pytest.mark.parametrize(("told", "runs"), [((1, 2), False), ((1,), True), ((), True)])

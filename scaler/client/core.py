@@ -15,10 +15,9 @@ from scaler import task_context
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
-from scaler.client.calls.graph import explain_lists, pack_graph
+from scaler.client.calls.graph import explained_lists, pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.maker import CallMaker
-from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.repeated import Repeated
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
@@ -29,7 +28,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number
 from scaler.errors import has_ended_a_task
 from scaler.ids import TaskId
-from scaler.pickling.serialization import JSON_SERIALIZER, DefaultSerializer, Serializer
+from scaler.pickling.serialization import DefaultSerializer, Serializer
 from scaler.pickling.shipped import Shipped
 
 __tracebackhide__ = has_ended_a_task
@@ -37,7 +36,7 @@ __tracebackhide__ = has_ended_a_task
 T = TypeVar("T")
 
 
-class Core(CallMaker[LinkThread]):
+class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     """One connection with one serializer. Safe to use from several threads.
 
     Args:
@@ -46,6 +45,8 @@ class Core(CallMaker[LinkThread]):
         is_shared: whether clients that were unpickled here share it, so that none of them may end it.
         shipped: the modules that travel with its functions.
     """
+
+    new_future = ScalerFuture
 
     def __init__(
         self,
@@ -79,19 +80,6 @@ class Core(CallMaker[LinkThread]):
             link.submit_graph(graph)
         else:
             link.submit(entry)
-        return future
-
-    def call(
-        self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
-    ) -> ScalerFuture[Any]:
-        """Call a function by its name."""
-        link = self.link
-        link.check_open()
-        function = self.functions.named(name)
-        terms = self.terms_of_call(options, name)
-        task_id = TaskId(self.new_id())
-        future: ScalerFuture[Any] = ScalerFuture(task_id, link, JSON_SERIALIZER, owner, terms[NAME] or name)
-        link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 
     def map(
@@ -150,25 +138,14 @@ class Core(CallMaker[LinkThread]):
         self.link.check_open()
         self.functions.look()
         entry, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
-        futures: dict[str, ScalerFuture[Any]] = {}
-        for key, task_id in tasks.items():
-            future = futures[key] = ScalerFuture(
-                task_id or TaskId(self.new_id()), self.link, self.serializer, owner, key
-            )
-            if task_id is None:
-                future.settle(graph[key])
-            else:
-                entry.sinks[task_id], future.keys = future, entry.keys
+        futures = self.futures_of(owner, graph, entry, tasks)
         try:
             if entry.sinks:
                 self.link.submit_graph(entry)
             if not block:
                 return futures
-            with task_context.current.wait(self.link, partial(_all_done, futures)):
+            with explained_lists(graph), task_context.current.wait(self.link, partial(_all_done, futures)):
                 return {key: future.result() for key, future in futures.items()}
-        except Exception as error:
-            explain_lists(graph, error)
-            raise
         except (KeyboardInterrupt, SystemExit):  # the futures are lost, so their results are too
             for future in futures.values():
                 future.cancel()

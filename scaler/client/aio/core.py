@@ -18,15 +18,13 @@ from scaler.client.aio.link import AsyncLink
 from scaler.client.aio.rows import Rows
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.functions import NAME, Terms
-from scaler.client.calls.graph import explain_lists, pack_graph
+from scaler.client.calls.graph import explained_lists, pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.maker import CallMaker
-from scaler.client.calls.options import TaskOptions
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import has_ended_a_task
 from scaler.graph.gathering import all_inside
 from scaler.ids import TaskId
-from scaler.pickling.serialization import JSON_SERIALIZER
 
 __tracebackhide__ = has_ended_a_task
 
@@ -38,8 +36,10 @@ LARGE_GRAPH = 100
 """A graph of so many keys is made ready in a thread of the loop's executor."""
 
 
-class AsyncCore(CallMaker[AsyncLink]):
+class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
     """One connection with one serializer, in one event loop."""
+
+    new_future = AsyncFuture
 
     def submit(
         self,
@@ -73,16 +73,6 @@ class AsyncCore(CallMaker[AsyncLink]):
         packing.add_done_callback(partial(_packed, link, future, call, values))
         return future
 
-    def call(
-        self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
-    ) -> AsyncFuture[Any]:
-        """Call a function by its name."""
-        function, terms = self.functions.named(name), self.terms_of_call(options, name)
-        task_id = TaskId(self.new_id())
-        future: AsyncFuture[Any] = AsyncFuture(task_id, self.link, JSON_SERIALIZER, owner, terms[NAME] or name)
-        self.link.submit(function.entry(task_id, future, args, kwargs, terms))
-        return future
-
     async def get(self, owner: object, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
         """Run the part of a graph that the keys need. Return their values."""
         link = self.link
@@ -90,20 +80,12 @@ class AsyncCore(CallMaker[AsyncLink]):
         pack = partial(pack_graph, graph, keys, self.functions, self.packer, terms)
         is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
         entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
-        futures: dict[str, AsyncFuture[Any]] = {}
-        for key, task_id in tasks.items():
-            future = futures[key] = AsyncFuture(task_id or TaskId(self.new_id()), link, self.serializer, owner, key)
-            if task_id is None:
-                future.settle(graph[key])
-            else:
-                entry.sinks[task_id], future.keys = future, entry.keys
+        futures = self.futures_of(owner, graph, entry, tasks)
         try:
             if entry.sinks:
                 link.submit_graph(entry)
-            return {key: await future for key, future in futures.items()}
-        except Exception as error:
-            explain_lists(graph, error)
-            raise
+            with explained_lists(graph):
+                return {key: await future for key, future in futures.items()}
         finally:
             for future in futures.values():
                 future.cancel()

@@ -6,8 +6,9 @@ value is an object that all nodes share. Must never send.
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -62,14 +63,19 @@ def pack_graph(
     return _GraphPacker(graph, functions, packer, terms).pack(calls, description.asked)
 
 
-def explain_lists(graph: Mapping[str, Any], error: Exception) -> None:
+@contextlib.contextmanager
+def explained_lists(graph: Mapping[str, Any]) -> Iterator[None]:
     """Say in the traceback of a task that a list of its graph holds a key, where Dask would have put its value."""
-    cause, found = error.__cause__, next(keys_in_lists(graph), None)
-    if isinstance(cause, RemoteTraceback) and found is not None:
-        cause.text += (
-            f"\nThe node {found[0]!r} has the key {found[1]!r} in a list, which is not replaced by its value: make it "
-            "an argument of the node, or use scaler.integrations.dask.get(client), which takes what Dask does."
-        )
+    try:
+        yield
+    except Exception as error:  # whatever the task has raised
+        cause, found = error.__cause__, next(keys_in_lists(graph), None)
+        if isinstance(cause, RemoteTraceback) and found is not None:
+            cause.text += (
+                f"\nThe node {found[0]!r} has the key {found[1]!r} in a list, which is not replaced by its value: make "
+                "it an argument of the node, or use scaler.integrations.dask.get(client), which takes what Dask does."
+            )
+        raise
 
 
 class _GraphPacker:

@@ -7,27 +7,29 @@ a client, which then could not be collected.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import NoWorkerError, SerializeObjectError
-from scaler.ids import IdSource, ObjectId
+from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.pickling.pickled_functions import pickle_main_by_value
-from scaler.pickling.serialization import Frames, Serializer, size_of, to_frames
+from scaler.pickling.serialization import JSON_SERIALIZER, Frames, Serializer, size_of, to_frames
 from scaler.pickling.shipped import Shipped
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.priority import MOST, with_wish
 
 L = TypeVar("L", bound="CallsLink")
+F = TypeVar("F", bound="CallsFuture")
 
 _FIRST = TaskOptions(priority=MOST)
 
@@ -40,18 +42,34 @@ class CallsLink(Protocol):
     is_nested: bool
     limit: ValueLimit
 
+    def check_open(self) -> None: ...
+
+    def submit(self, entry: Entry) -> None: ...
+
     def hold(self, instruction: ObjectInstruction) -> None: ...
 
     def release(self, object_id: ObjectId) -> None: ...
 
 
-class CallMaker(Generic[L]):
+class CallsFuture(Sink, Protocol):
+    """The part of a future that is used here."""
+
+    task_id: TaskId
+    keys: Sequence[str]
+
+    def settle(self, value: Any) -> None: ...
+
+
+class CallMaker(Generic[L, F]):
     """What the calls of one client have in common.
 
     Args:
         profiling: whether tasks are measured by default.
         shipped: the modules that travel with its functions.
     """
+
+    new_future: Callable[[TaskId, L, Serializer, object, str], F]
+    """makes the future of a task of this name; it keeps its fourth argument alive, the client"""
 
     def __init__(self, link: L, serializer: Serializer, profiling: bool, shipped: Shipped | None = None) -> None:
         pickle_main_by_value()
@@ -75,10 +93,30 @@ class CallMaker(Generic[L]):
             priority = with_wish(priority, options.priority)
         return priority, name or options.name or "", options.run_options, here.account if self.link.is_nested else 0
 
-    def terms_of_call(self, options: TaskOptions, function: str) -> Terms:
-        """Return the same for calls of a function by its name."""
-        priority, name, run_options, account = self.terms(options)
-        return priority, name, options_of_call(run_options, function), account
+    def call(self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions) -> F:
+        """Call a function by its name."""
+        self.link.check_open()
+        function = self.functions.named(name)
+        priority, task_name, run_options, account = self.terms(options)
+        terms = priority, task_name, options_of_call(run_options, name), account
+        future = self.new_future(TaskId(self.new_id()), self.link, JSON_SERIALIZER, owner, task_name or name)
+        self.link.submit(function.entry(future.task_id, future, args, kwargs, terms))
+        return future
+
+    def futures_of(
+        self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
+    ) -> dict[str, F]:
+        """Return the futures of the keys of a graph that is ready to be sent. Those of data have ended."""
+        futures: dict[str, F] = {}
+        for key, task_id in tasks.items():
+            future = futures[key] = self.new_future(
+                task_id or TaskId(self.new_id()), self.link, self.serializer, owner, key
+            )
+            if task_id is None:
+                future.settle(graph[key])
+            else:
+                entry.sinks[task_id], future.keys = future, entry.keys
+        return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
         """Return the terms of a task of this function that one worker alone may run: it goes first, unless the options

@@ -37,12 +37,12 @@ class Wish(NamedTuple):
     on_change: str
 
 
-def start(core: CallMaker[Any], wish: Wish, keep_for: float | str) -> Job:
+def start(core: CallMaker[Any, Any], wish: Wish, keep_for: float | str) -> Job:
     """Make a job that goes on whoever stays, or find it; all its rows are on disk."""
     return _open(core, wish, keep_for, False, wish.options.max_failures)
 
 
-def attend(core: CallMaker[Any], wish: Wish, return_exceptions: bool) -> Job:
+def attend(core: CallMaker[Any, Any], wish: Wish, return_exceptions: bool) -> Job:
     """Make the job of a map, or find it. Without other wishes it stops at its first failure."""
     most = wish.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
@@ -50,7 +50,7 @@ def attend(core: CallMaker[Any], wish: Wish, return_exceptions: bool) -> Job:
 
 
 def _open(
-    core: CallMaker[Any], wish: Wish, keep_for: float | str, is_attended: bool, max_failures: float | None
+    core: CallMaker[Any, Any], wish: Wish, keep_for: float | str, is_attended: bool, max_failures: float | None
 ) -> Job:
     fn, items, options, name, on_change = wish
     core.link.check_open()
@@ -125,14 +125,14 @@ def progress_bar(items: Items) -> Progress:
     return Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, str)
 
 
-def find(core: CallMaker[Any], name: str) -> Job:
+def find(core: CallMaker[Any, Any], name: str) -> Job:
     """Return a job that is there. Raises `JobError`."""
     link: Link = core.link
     link.check_open()
     return Job(name, link, core.serializer, read_info(ask(link, Question(JobVerb.SHOW, name))))
 
 
-def find_all(core: CallMaker[Any]) -> list[Job]:
+def find_all(core: CallMaker[Any, Any]) -> list[Job]:
     """Return all jobs of this owner. Raises `JobError`."""
     link: Link = core.link
     link.check_open()

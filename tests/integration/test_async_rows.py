@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,30 +13,11 @@ import pytest
 from scaler import AsyncClient, ProcessorDiedError, SchedulerClusterCombo
 from scaler.client.aio import rows as rows_of_maps
 from tests.support.processes import wait_until
+from tests.support.rows import double, odd_ones_raise, one_ends_its_process, one_is_large
 
 ROWS = list(range(1000))
 ITEMS = [(row,) for row in ROWS]
 T = TypeVar("T")
-
-
-def double(row: int) -> int:
-    return 2 * row
-
-
-def odd_ones_raise(row: int) -> int:
-    if row % 2:
-        raise ValueError(row)
-    return row
-
-
-def one_ends_its_process(row: int) -> int:
-    if row == 700:
-        os._exit(3)
-    return row
-
-
-def one_is_large(row: int) -> object:
-    return bytes(300_000) if row == 700 else row
 
 
 def note_and_wait(row: int, folder: str) -> None:

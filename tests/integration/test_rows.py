@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from scaler.client.calls.entry import Entry
 from scaler.client.calls.functions import Function
 from scaler.client.map_run import MapRun
 from tests.support.processes import wait_until
+from tests.support.rows import double, odd_ones_raise, one_ends_its_process, one_is_large
 
 ROWS = list(range(2000))
 ITEMS = [(row,) for row in ROWS]
@@ -41,29 +41,9 @@ def note(row: int, folder: str) -> int:
     return row
 
 
-def double(row: int) -> int:
-    return 2 * row
-
-
 def joined(first: bytearray, second: bytes) -> bytes:
     first += second
     return bytes(first)
-
-
-def odd_ones_raise(row: int) -> int:
-    if row % 2:
-        raise ValueError(row)
-    return row
-
-
-def one_ends_its_process(row: int) -> int:
-    if row == 700:
-        os._exit(3)
-    return row
-
-
-def one_is_large(row: int) -> object:
-    return bytes(300_000) if row == 700 else row
 
 
 def write(row: int) -> int:

@@ -1,0 +1,25 @@
+"""Functions whose rows travel together: usual ones, and what is special in one row. For tests of both clients."""
+
+from __future__ import annotations
+
+import os
+
+
+def double(row: int) -> int:
+    return 2 * row
+
+
+def odd_ones_raise(row: int) -> int:
+    if row % 2:
+        raise ValueError(row)
+    return row
+
+
+def one_ends_its_process(row: int) -> int:
+    if row == 700:
+        os._exit(3)
+    return row
+
+
+def one_is_large(row: int) -> object:
+    return bytes(300_000) if row == 700 else row

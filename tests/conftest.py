@@ -19,9 +19,9 @@ from tests.support.leftovers import Leftovers
 from tests.support.lengths import Lengths, table_for
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
-# the timeout of pytest still bounds each test. `make fast` takes 5, `make test` 40, `make test-more` 200. To look for
+# the timeout of pytest still bounds each test. `make fast` takes 5, `make test` 25, `make test-more` 200. To look for
 # new ones, there is also the profile `explore`.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
 settings.register_profile("few", derandomize=True, deadline=None, max_examples=5)
 settings.register_profile("many", derandomize=True, deadline=None, max_examples=200)
 settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])

@@ -84,6 +84,7 @@ def python_prints(installed: Path, elsewhere: Path, program: str) -> str:
     return run([installed / "bin" / "python", "-W", "error", "-c", program], cwd=elsewhere).strip()
 
 
+@pytest.mark.more
 def test_wheel_carries_all_of_the_protocol_the_type_marker_and_the_license(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     protocol = CHECKOUT / "protocol"
@@ -93,6 +94,7 @@ def test_wheel_carries_all_of_the_protocol_the_type_marker_and_the_license(wheel
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
+@pytest.mark.more
 def test_wheel_carries_the_page_for_browsers(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     page = [path for path in (CHECKOUT / "scaler/monitor/ui/static").rglob("*") if path.is_file()]
@@ -100,6 +102,7 @@ def test_wheel_carries_the_page_for_browsers(wheel: Path) -> None:
     assert len(page) > 15
 
 
+@pytest.mark.more
 def test_wheel_carries_nothing_but_the_package(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"scaler"}
@@ -111,11 +114,13 @@ def test_installed_package_is_found_away_from_the_checkout(installed: Path, else
     assert Path(file).is_relative_to(installed)
 
 
+@pytest.mark.more
 def test_installed_metadata_names_the_version_of_the_package(installed: Path, elsewhere: Path) -> None:
     program = "import importlib.metadata as m, scaler; print(m.version('scaler') == scaler.__version__)"
     assert python_prints(installed, elsewhere, program) == "True"
 
 
+@pytest.mark.more
 def test_installed_codec_works_with_the_schemas_that_came_with_it(installed: Path, elsewhere: Path) -> None:
     program = """
 from scaler.wire.codec.schemas import schema_directory
@@ -127,6 +132,7 @@ print(schema_directory())
     assert Path(python_prints(installed, elsewhere, program)) == site_packages(installed) / "scaler" / "protocol"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", COMMANDS)
 def test_installed_command_answers_a_call_for_help(command: str, installed: Path, elsewhere: Path) -> None:
     assert "usage" in run([installed / "bin" / command, "-h"], cwd=elsewhere).lower()

@@ -443,23 +443,6 @@ def test_a_program_that_was_killed_goes_on_where_it_was(cluster: Cluster) -> Non
 
 
 @pytest.mark.faults
-def test_whatever_dies_no_acknowledged_row_runs_again(cluster: Cluster) -> None:
-    chance = random.Random(1)
-    assert cluster.program(0.002, 3000, "start").communicate(timeout=120)[0].strip() == "started"
-    before: Counter[int] = Counter()
-    for deaths in range(1, 7):
-        before.update({row: n for row, n in run_for(cluster, 300 * deaths).items() if row not in before})
-        for kill in chance.sample((cluster.kill_scheduler, cluster.kill_cluster), chance.choice((1, 1, 2))):
-            kill()
-    with Client(cluster.address) as client:
-        assert client.job("prices").wait(120).done == 3000
-        assert list(client.job("prices").results()) == list(range(3000))
-    after = counts(cluster.ran)
-    assert {row: after[row] for row in before} == dict(before)
-    assert set(after) == set(range(3000))
-
-
-@pytest.mark.faults
 @pytest.mark.parametrize(
     ("n_rows", "n_deaths"),
     [
@@ -525,6 +508,7 @@ def test_a_job_outlives_its_program_and_its_scheduler(cluster: Cluster) -> None:
     assert set(after) == set(range(1000))
 
 
+@pytest.mark.more
 @pytest.mark.faults
 def test_rows_that_may_run_once_never_run_twice_whatever_dies(cluster: Cluster) -> None:
     cluster.client_timeout_seconds = 3.0  # so long a new scheduler waits for agents that may have them

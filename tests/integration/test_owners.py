@@ -41,8 +41,8 @@ def spend(seconds: float) -> float:
     return time.time()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("sessions", [pytest.param(1, marks=pytest.mark.more), 20])
+@pytest.mark.more
+@pytest.mark.parametrize("sessions", [1, 20])
 def test_shares_of_two_to_one_hold_however_many_sessions_an_owner_has(site: Site, sessions: int) -> None:
     """Counted while both wait: from when all have begun until the first has nothing left."""
     alice, bob = site.allow("alice", "client", "--share", "2"), site.allow("bob")

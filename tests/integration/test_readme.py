@@ -84,6 +84,7 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 
 
 FURTHER = [
+    "add_workers",
     "simple_map",
     "send_object",
     "large_objects",
@@ -95,9 +96,7 @@ FURTHER = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name", ["simple_submit", "add_workers", *(pytest.param(name, marks=pytest.mark.more) for name in FURTHER)]
-)
+@pytest.mark.parametrize("name", ["simple_submit", *(pytest.param(name, marks=pytest.mark.more) for name in FURTHER)])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     before = set(descendants())
     done = run_python(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)

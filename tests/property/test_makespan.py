@@ -20,7 +20,7 @@ from scaler.settings.scheduler import FAIR, FIFO
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from tests.support.configs import scheduler_config
-from tests.support.examples import examples, few_of
+from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, Simulation
 
 WORKERS = 8
@@ -70,17 +70,14 @@ def run(seconds: Sequence[float], rules: SchedulerConfig) -> tuple[float, Simula
 
 @pytest.mark.parametrize(
     ("seconds", "policy"),
-    few_of(
-        [
-            (two_lengths(1), FAIR),
-            (pareto(1), FIFO),
-            (two_lengths(2), FAIR),
-            (two_lengths(3), FIFO),
-            (pareto(2), FAIR),
-            (pareto(3), FAIR),
-        ],
-        2,
-    ),
+    [
+        (two_lengths(1), FAIR),
+        (pareto(1), FIFO),
+        pytest.param(two_lengths(2), FAIR, marks=pytest.mark.more),
+        pytest.param(two_lengths(3), FIFO, marks=pytest.mark.more),
+        pytest.param(pareto(2), FAIR, marks=pytest.mark.more),
+        pytest.param(pareto(3), FAIR, marks=pytest.mark.more),
+    ],
 )
 @pytest.mark.thorough
 def test_a_heavy_tail_takes_little_longer_than_it_must(seconds: list[float], policy: str) -> None:

@@ -31,34 +31,44 @@ def test_everything_ends_well_in_60_runs() -> None:
     assert "60 seeds, 0 failed" in simulate("--seeds", "60")
 
 
+def well(count: int, *kinds: str) -> bool:
+    """Run so many seeds of these kinds; return whether all ended well."""
+    return f"{count} seeds, 0 failed" in simulate("--seeds", str(count), "--first", "1000", "--kinds", *kinds)
+
+
+runs = pytest.mark.parametrize("count", [8, pytest.param(32, marks=pytest.mark.more)])
+
+
+@runs
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_so_it_does_when_parts_of_the_scheduler_fail_and_tasks_are_refused() -> None:
-    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "choppy", "parts")
+def test_so_it_does_when_parts_of_the_scheduler_fail_and_tasks_are_refused(count: int) -> None:
+    assert well(count, "choppy", "parts")
 
 
+@runs
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count() -> None:
-    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "late", "deaths")
+def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count(count: int) -> None:
+    assert well(count, "late", "deaths")
 
 
+@runs
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_scheduler() -> None:
-    assert "32 seeds, 0 failed" in simulate("--seeds", "32", "--first", "1000", "--kinds", "spared", "anew", "kept")
+def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_scheduler(count: int) -> None:
+    assert well(count, "spared", "anew", "kept")
 
 
+@runs
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on() -> None:
-    assert "32 seeds, 0 failed" in simulate(
-        *("--seeds", "32", "--first", "1000", "--kinds", "orderly", "steady", "twice", "values")
-    )
+def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on(count: int) -> None:
+    assert well(count, "orderly", "steady", "twice", "values")
 
 
 @pytest.mark.more

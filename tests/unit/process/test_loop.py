@@ -92,7 +92,7 @@ def test_timers_are_called_in_their_order_and_cancelled_ones_never(loop: Loop) -
     loop.call_later(0.04, loop.stop)
     loop.call_at(started + 0.02, seen.append, "second")
     cancelled = loop.call_later(0.01, seen.append, "cancelled")
-    loop.call_later(0.0, seen.append, "first")
+    loop.call_at(started, seen.append, "first")
     cancelled.cancel()
     cancelled.cancel()
     loop.run_forever()

@@ -48,8 +48,8 @@ def in_another_process(program: str, seed: str) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.processes
-def test_twenty_processes_with_other_seeds_make_the_same_fingerprint() -> None:
-    assert len({in_another_process(PROGRAM, str(seed)) for seed in range(20)}) == 1
+def test_processes_with_other_seeds_make_the_same_fingerprint() -> None:
+    assert len({in_another_process(PROGRAM, str(seed)) for seed in range(5)}) == 1
 
 
 def printed(program: str) -> str:

@@ -99,6 +99,7 @@ def test_a_length_that_is_read_very_often_gets_a_stencil_of_its_own(has_learned:
 @pytest.mark.thorough
 def test_lengths_that_are_read_make_no_table_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stencils, "SHAPES_MOST", 4)
+    monkeypatch.setattr(stencils, "SEEN_BEFORE_CUT_TWICE", 8)
     known = taught([task(1)])
     for n_bytes in range(8, 20 * 8, 8):
         for number in range(stencils.SEEN_BEFORE_CUT_TWICE if n_bytes % 16 else 1):

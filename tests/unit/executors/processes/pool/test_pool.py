@@ -57,10 +57,10 @@ def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garba
     before = open_descriptors()
     gc.disable()
     try:
-        node.run(*(node.task(lambda: os._exit(1)) for _ in range(100)))
-        node.until(lambda: len(node.results) == 101)
+        node.run(*(node.task(lambda: os._exit(1)) for _ in range(40)))
+        node.until(lambda: len(node.results) == 41)
         node.run(node.task(int))
-        node.until(lambda: len(node.results) == 102)
+        node.until(lambda: len(node.results) == 42)
         assert open_descriptors() <= before + 20  # not one for each; what other tests have left may open some
     finally:
         gc.enable()

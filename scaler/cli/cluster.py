@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import NoReturn
 
-from scaler.agent.agent import run_agent
 from scaler.cli import options
 from scaler.config import ConfigError
+from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
 from scaler.settings import ClusterConfig
 
@@ -39,6 +39,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str] | None) -> NoReturn:
 
 def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn:
     """Run a cluster; ends the process."""
+    with no_collections():
+        if config.engine == ClusterConfig.engine:
+            from scaler.processor.lifecycle import early, fork_server  # noqa: PLC0415 - of the usual engine alone
+
+            early.fork(fork_server.import_client, fork_server.serve)
+        from scaler.agent.agent import run_agent  # noqa: PLC0415 - the fork has no modules of the agent
     try:
         set_up_logging(config.logging)
         code = run_agent(config)

@@ -22,7 +22,7 @@ from scaler import Client
 from scaler.errors import MissingObjects
 from scaler.shared_memory import SHARING_VARIABLE
 from tests.support.keys import make
-from tests.support.processes import Command, command, free_address, scheduler, wait_until
+from tests.support.processes import Command, command, fork_server_of, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.faults
@@ -45,14 +45,6 @@ def executions(folder: Path) -> list[int]:
 def double(number: int) -> int:
     with Client() as client:
         return sum(client.map(abs, [(number,), (-number,)]))
-
-
-def fork_server(agent: Command) -> psutil.Process | None:
-    for child in psutil.Process(agent.pid).children():
-        with contextlib.suppress(psutil.Error):
-            if "fork_server" in " ".join(child.cmdline()):
-                return child
-    return None
 
 
 def test_processors_start_though_the_folder_of_their_logs_is_gone(tmp_path: Path) -> None:
@@ -154,7 +146,7 @@ def test_fork_server_and_scheduler_are_killed_together_again_and_again(tmp_path:
         parents = [client.submit(double, number) for number in range(4)]
         for fault in range(3):
             wait_until(lambda begun=10 * fault + 5: len(list(tmp_path.iterdir())) > begun, "they run")
-            server = fork_server(agent)
+            server = fork_server_of(agent.pid)
             if server is not None:
                 server.kill()
             running.kill_all()

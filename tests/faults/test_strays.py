@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from scaler import Client
-from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
+from tests.support.processes import alive, command, descendants, fork_server_of, free_address, scheduler, wait_until
 
 pytestmark = [
     pytest.mark.faults,
@@ -46,8 +46,10 @@ def address() -> Iterator[str]:
         yield address
 
 
-def fork_server_of(agent: int) -> psutil.Process:
-    return next(each for each in psutil.Process(agent).children() if "fork_server" in " ".join(each.cmdline()))
+def kill_fork_server(agent: int) -> None:
+    found = fork_server_of(agent)
+    assert found is not None
+    found.kill()
 
 
 def zombies(agent: int) -> list[str]:
@@ -76,7 +78,7 @@ def test_nothing_outlives_its_node(address: str, tmp_path: Path, what: str) -> N
         client.submit(start_both, str(tmp_path))
         pids = wait_until(lambda: started(tmp_path), "both have started")
         if what == "fork server":
-            fork_server_of(cluster.pid).kill()
+            kill_fork_server(cluster.pid)
         elif what == "agent":
             cluster.signal(signal.SIGKILL)
         else:  # as the terminal does: all processes of its foreground group
@@ -144,8 +146,7 @@ def test_process_1_of_a_container_leaves_no_zombies(address: str, tmp_path: Path
 
             wait_until(lambda: not extra(), "no zombie and no stray is there")
             [agent] = psutil.Process(container.pid).children()
-            fork_server = next(each for each in agent.children() if "fork_server" in " ".join(each.cmdline()))
-            fork_server.kill()
+            kill_fork_server(agent.pid)
             client.submit(pow, 2, 3).result(30)
             wait_until(lambda: not extra(), "no zombie and no stray is there")
     finally:

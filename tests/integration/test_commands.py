@@ -9,11 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import Client, DeserializeObjectError, ProcessorDiedError
 from tests.support.keys import OPEN
-from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
+from tests.support.processes import alive, command, descendants, fork_server_of, free_address, scheduler, wait_until
 from tests.unit.transport.test_lookup import UNKNOWN
 
 
@@ -54,6 +55,20 @@ def test_help_teaches(module: str) -> None:
         assert running.end() == 0
         assert "examples:" in running.output
         assert "default" in running.output
+
+
+def test_the_first_fork_server_of_a_cluster_is_a_fork_that_leaves_ctrl_c_to_the_agent() -> None:
+    with scheduler() as (address, _), command("cluster", address, "-n", "1") as cluster, Client(address) as client:
+        first = client.submit(os.getpid).result(30)
+        fork_server = fork_server_of(cluster.pid)
+        assert fork_server is not None
+        assert fork_server.cmdline() == psutil.Process(cluster.pid).cmdline()
+        fork_server.send_signal(signal.SIGINT)
+        assert client.submit(os.getpid).result(30) == first
+        assert "Traceback" not in cluster.output
+        fork_server.kill()
+        fork_server.wait(30)
+        assert client.submit(os.getpid).result(30) != first
 
 
 def test_a_busy_port_says_who_listens_there() -> None:

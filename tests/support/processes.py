@@ -82,6 +82,17 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def fork_server_of(agent: int) -> psutil.Process | None:
+    """Return the fork server of an agent, if there is one: the first is a fork of it, later ones are programs."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(agent)
+        for child in process.children():
+            with contextlib.suppress(psutil.Error):  # it ends just now
+                if child.cmdline() == process.cmdline() or "fork_server" in " ".join(child.cmdline()):
+                    return child
+    return None
+
+
 def children() -> set[int]:
     """Return the ids of the living processes that this one has started itself: schedulers and agents."""
     return {child.pid for child in psutil.Process().children() if alive(child.pid)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -110,7 +111,8 @@ def drop() -> None:
 
 
 def _enter() -> None:
-    """Leave what is the agent's: its standard input, main program and arguments."""
+    """Leave what is the agent's: its standard input, main program and arguments, and Ctrl-C in its terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

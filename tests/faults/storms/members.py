@@ -15,7 +15,7 @@ from typing import IO
 
 import psutil
 
-from tests.support.processes import REPOSITORY, alive
+from tests.support.processes import REPOSITORY, alive, fork_server_of
 
 MARKER = "STORM"
 """The environment variable by which each process of a storm can be found, whoever has started it."""
@@ -72,17 +72,8 @@ class Member:
             log.seek(self._log_begins)
             return log.read()
 
-    def children(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.Error):
-            return psutil.Process(self.pid).children()
-        return []
-
     def fork_server(self) -> psutil.Process | None:
-        for child in self.children():
-            with contextlib.suppress(psutil.Error):
-                if "fork_server" in " ".join(child.cmdline()):
-                    return child
-        return None
+        return fork_server_of(self.pid)
 
     def processors(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error):

@@ -6,11 +6,12 @@ import subprocess
 import sys
 
 PROGRAM = """
-import os, socket, subprocess, sys, time
+import os, signal, socket, subprocess, sys, time
 from scaler.process import strays
 from scaler.processor.lifecycle import early
 
 def prepare():
+    signal.raise_signal(signal.SIGINT)  # as Ctrl-C in the terminal of a cluster, which is for the agent
     os.write(1, b"prepared\\n")
 
 def serve(agent, settings):

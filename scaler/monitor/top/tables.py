@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import overload
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, overload
 
 from scaler.monitor import units
 from scaler.monitor.columns import COLUMNS, MARKS, NAME, Column, Row, host_rows, in_order, matches, rows_of
@@ -15,7 +15,7 @@ from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, JOBS, View
-from scaler.wire.messages.monitor import StateJob
+from scaler.wire.messages.monitor import StateClient
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
@@ -26,10 +26,11 @@ _FIRST_FIELD = 24
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a table as it is drawn."""
+    """A column of a table as it is drawn, and what is in it of a thing."""
 
     title: str
     width: int
+    text: Callable[[Model, Any], str] = lambda _model, each: str(each)
     right: bool = True
     style: str = grid.PLAIN
 
@@ -44,6 +45,15 @@ class Line:
 
     key: object
     texts: Sequence[str]
+    mark: str = " "
+    style: str = grid.PLAIN
+
+
+class Thing(NamedTuple):
+    """What a row is of, and how it is marked."""
+
+    key: object
+    state: Any
     mark: str = " "
     style: str = grid.PLAIN
 
@@ -160,139 +170,95 @@ def _heading(column: Column, width: int, view: View, name: str = "") -> str:
     return f"[{inner}]"
 
 
+_FUNCTIONS = (
+    Field("function", 0, lambda _, each: each.name if each.function else "all others"),
+    Field("open", 9, lambda _, each: units.count(each.waiting + each.running, 9)),
+    Field("running", 7, lambda _, each: units.count(each.running, 7)),
+    Field("mean", 6, lambda _, each: units.duration(each.mean_us or None)),
+    Field("p95", 6, lambda _, each: units.duration(percentile_us(each.durations, 0.95))),
+    Field("done", 9, lambda _, each: units.count(each.success, 9)),
+    Field("fail", 6, lambda _, each: units.count(each.failed + each.other, 6)),
+    Field("waits for", 13, lambda _, each: units.waits_for(each.waits_for, each.asks), right=False),
+)
+
+
 def functions_table(model: Model, width: int) -> Table:
     """Tasks by function, the most open ones first."""
-    fields = [
-        Field("function", 0, right=False),
-        Field("open", 9),
-        Field("running", 7),
-        Field("mean", 6),
-        Field("p95", 6),
-        Field("done", 9),
-        Field("fail", 6),
-        Field("waits for", 13, right=False),
-    ]
     ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
-    lines = [
-        Line(
-            each.function,
-            [
-                each.name if each.function else "all others",
-                units.count(each.waiting + each.running, 9),
-                units.count(each.running, 7),
-                units.duration(each.mean_us or None),
-                units.duration(percentile_us(each.durations, 0.95)),
-                units.count(each.success, 9),
-                units.count(each.failed + each.other, 6),
-                units.waits_for(each.waits_for, each.asks),
-            ],
-            "!" if each.failed + each.other else " ",
-        )
-        for each in ranked
-    ]
-    return _spread(
-        fields,
-        lines,
-        width,
-        ("No function has open tasks, and none had since this began to watch.",),
-        ("running", "done", "p95", "waits for", "fail"),
-    )
+    things = [Thing(each.function, each, "!" if each.failed + each.other else " ") for each in ranked]
+    empty = ("No function has open tasks, and none had since this began to watch.",)
+    return _spread(model, _FUNCTIONS, things, width, empty, ("running", "done", "p95", "waits for", "fail"))
+
+
+_CLIENTS = (
+    Field("client", 0, lambda _, each: each.label or each.client.hex()),
+    Field("owner", 12, lambda _, each: each.owner or "-", right=False),
+    Field("open", 10, lambda _, each: units.count(each.open, 10)),
+    Field("waiting", 10, lambda _, each: units.count(each.waiting, 10)),
+    Field("seen", 5, lambda _, each: units.ago(each.seen_ms / 1000)),
+    Field("state", 10, lambda _, each: _state_of_client(each), right=False),
+)
+
+
+def _state_of_client(client: StateClient) -> str:
+    return "away" if client.is_away else "in a task" if client.root not in (b"", client.client) else "connected"
 
 
 def clients_table(model: Model, width: int) -> Table:
     """Clients, those with the most open tasks first."""
-    fields = [
-        Field("client", 0, right=False),
-        Field("owner", 12, right=False),
-        Field("open", 10),
-        Field("waiting", 10),
-        Field("seen", 5),
-        Field("state", 10, right=False),
-    ]
     ranked = sorted(model.clients.values(), key=lambda each: -each.open)
-    lines = [
-        Line(
-            each.client,
-            [
-                each.label or each.client.hex(),
-                each.owner or "-",
-                units.count(each.open, 10),
-                units.count(each.waiting, 10),
-                units.ago(each.seen_ms / 1000),
-                "away" if each.is_away else "in a task" if each.root not in (b"", each.client) else "connected",
-            ],
-            "x" if each.is_away else " ",
-        )
-        for each in ranked
-    ]
-    return _spread(fields, lines, width, ("No client is connected.",), ("seen", "state", "owner", "waiting"))
+    things = [Thing(each.client, each, "x" if each.is_away else " ") for each in ranked]
+    less = ("seen", "state", "owner", "waiting")
+    return _spread(model, _CLIENTS, things, width, ("No client is connected.",), less)
+
+
+_FAILURES = (
+    Field("failure", 0, lambda _, each: f"{each.type}: {each.message}" if each.message else each.type),
+    Field("count", 7, lambda _, each: units.count(each.times, 7)),
+    Field("last", 8, lambda _, each: units.clock(each.last_us)),
+    Field("function", 14, lambda _, each: each.function_name, right=False),
+    Field("example", 9, lambda _, each: f"#{each.task.hex()[:8]}" if each.task else "-", right=False),
+    Field("worker", 12, lambda _, each: each.worker or "-", right=False),
+)
 
 
 def failures_table(model: Model, width: int) -> Table:
     """Failures by kind, the latest first."""
-    fields = [
-        Field("failure", 0, right=False),
-        Field("count", 7),
-        Field("last", 8),
-        Field("function", 14, right=False),
-        Field("example", 9, right=False),
-        Field("worker", 12, right=False),
-    ]
     ranked = sorted(model.failures.values(), key=lambda each: -each.last_us)
-    lines = [
-        Line(
-            each.failure,
-            [
-                f"{each.type}: {each.message}" if each.message else each.type,
-                units.count(each.times, 7),
-                units.clock(each.last_us),
-                each.function_name,
-                f"#{each.task.hex()[:8]}" if each.task else "-",
-                each.worker or "-",
-            ],
-            "!",
-            grid.FAILED,
-        )
-        for each in ranked
-    ]
-    return _spread(
-        fields,
-        lines,
-        width,
-        ("No task has failed since the scheduler began.",),
-        ("worker", "example", "function", "last"),
-    )
+    things = [Thing(each.failure, each, "!", grid.FAILED) for each in ranked]
+    empty, less = ("No task has failed since the scheduler began.",), ("worker", "example", "function", "last")
+    return _spread(model, _FAILURES, things, width, empty, less)
+
+
+_EVENTS = (
+    Field("event", 0, lambda _, each: f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else "")),
+    Field("when", 14, lambda _, each: units.day_and_clock(each.time_us)),
+)
 
 
 def events_table(model: Model, width: int) -> Table:
     """What happened, the latest first."""
-    fields = [Field("event", 0, right=False), Field("when", 14)]
-    lines = [
-        Line(
-            (each.time_us, each.kind, each.subject),
-            [
-                f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else ""),
-                units.day_and_clock(each.time_us),
-            ],
-            "!" if each.kind in _BAD_EVENTS else " ",
-        )
+    things = [
+        Thing((each.time_us, each.kind, each.subject), each, "!" if each.kind in _BAD_EVENTS else " ")
         for each in reversed(model.events)
     ]
-    return _spread(fields, lines, width, ("Nothing has happened since the scheduler began.",))
+    return _spread(model, _EVENTS, things, width, ("Nothing has happened since the scheduler began.",))
 
 
-_JOB_FIELDS = (
-    Field("job", 0, right=False),
-    Field("state", 12, right=False),
-    Field("done", 9),
-    Field("rows", 9),
-    Field("fail", 6),
-    Field("rows/s", 7),
-    Field("left", 8),
-    Field("kept", 6),
-    Field("age", 4),
-    Field("owner", 12, right=False),
-    Field("program", 14, right=False),
+_JOBS = (
+    Field("job", 0, lambda _, each: each.name),
+    Field("state", 12, lambda _, each: state_of(each), right=False),
+    Field("done", 9, lambda _, each: units.count(each.done, 9)),
+    Field(
+        "rows", 9, lambda _, each: units.count(each.rows, 9) if each.is_complete else f"{units.count(each.rows, 8)}+"
+    ),
+    Field("fail", 6, lambda _, each: units.count(each.failed, 6)),
+    Field("rows/s", 7, lambda model, each: units.rate(model.job_rates.per_second(each), 7)),
+    Field("left", 8, lambda model, each: model.job_rates.left(each)),
+    Field("kept", 6, lambda _, each: units.size(each.size_bytes)),
+    Field("age", 4, lambda model, each: units.ago(max(0, model.heard_us - each.created_us) / 1e6)),
+    Field("owner", 12, lambda _, each: each.owner or "-", right=False),
+    Field("program", 14, lambda _, each: each.program or "-", right=False),
 )
 _NO_JOBS = (
     "No job is kept: client.map(price, rows, job=...) and client.start(...) make one",
@@ -303,40 +269,30 @@ _NO_JOBS = (
 def jobs_table(model: Model, width: int) -> Table:
     """Jobs: those that are open, then those that have changed last."""
     ranked = sorted(model.jobs.values(), key=lambda each: (each.state != OPEN, -each.changed_us))
-    lines = [Line(each.job, _job_texts(model, each), "!" if each.failed else " ") for each in ranked]
-    less = ("program", "owner", "age", "kept", "rows/s", "fail")
-    return _spread(list(_JOB_FIELDS), lines, width, _NO_JOBS, less)
-
-
-def _job_texts(model: Model, job: StateJob) -> list[str]:
-    return [
-        job.name,
-        state_of(job),
-        units.count(job.done, 9),
-        units.count(job.rows, 9) if job.is_complete else f"{units.count(job.rows, 8)}+",
-        units.count(job.failed, 6),
-        units.rate(model.job_rates.per_second(job), 7),
-        model.job_rates.left(job),
-        units.size(job.size_bytes),
-        units.ago(max(0, model.heard_us - job.created_us) / 1e6),
-        job.owner or "-",
-        job.program or "-",
-    ]
+    things = [Thing(each.job, each, "!" if each.failed else " ") for each in ranked]
+    return _spread(model, _JOBS, things, width, _NO_JOBS, ("program", "owner", "age", "kept", "rows/s", "fail"))
 
 
 def _spread(
-    fields: list[Field], lines: list[Line], width: int, empty: Sequence[str], less: Sequence[str] = ()
+    model: Model,
+    fields: Sequence[Field],
+    things: Sequence[Thing],
+    width: int,
+    empty: Sequence[str],
+    less: Sequence[str] = (),
 ) -> Table:
     """Give the room that is left to the first field; where there is too little, those of `less` are left out."""
-    kept = list(range(len(fields)))
+    first, *kept = fields
     for title in less:
-        if width - sum(fields[index].width + 1 for index in kept[1:]) >= _FIRST_FIELD:
+        if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
             break
-        kept = [index for index in kept if fields[index].title != title]
-    name_width = width - sum(fields[index].width + 1 for index in kept[1:])
-    chosen = [Field(fields[0].title, name_width, right=False), *[fields[index] for index in kept[1:]]]
-    cut_lines = [Line(line.key, [line.texts[index] for index in kept], line.mark, line.style) for line in lines]
-    return Table(chosen, cut_lines, len(lines), empty)
+        kept = [each for each in kept if each.title != title]
+    first = replace(first, width=width - sum(each.width + 1 for each in kept), right=False)
+    chosen = [first, *kept]
+    lines = [
+        Line(thing.key, [each.text(model, thing.state) for each in chosen], thing.mark, thing.style) for thing in things
+    ]
+    return Table(chosen, lines, len(lines), empty)
 
 
 def scrolled_to(view: View, table: Table, rows: int) -> tuple[int, int]:

@@ -192,6 +192,8 @@ struct StateTask {
   cpuUs @14 :Data;               # UInt32 column: processor time of its last run, if it was measured
   peakBytes @15 :Data;           # UInt64 column: most memory of its last run, if it was measured
   reason @16 :List(Text);        # why it failed; in task/ID also what it waits for, as in ExplainResponse
+  owner @17 :List(Text);         # whose it is, also if a task of theirs has submitted it; empty: nobody in particular
+  clientLabel @18 :List(Text);   # what the client calls itself, outside of tasks, that it is for
 }
 
 struct StateMove {
@@ -220,6 +222,8 @@ struct StateGraph {
   canceled @9 :Data;       # UInt32 column: nodes that were cancelled, and those that needed them
   submittedUs @10 :Data;   # UInt64 column: microseconds since 1970
   endedUs @11 :Data;       # UInt64 column: 0 = it has not ended
+  owner @12 :List(Text);   # whose it is, as in StateTask
+  clientLabel @13 :List(Text); # as in StateTask
 }
 
 struct StateJob {
@@ -267,6 +271,7 @@ struct StateObject {
   isShared @7 :Data;       # byte column: 1 = its bytes are in memory that its client shares with processes of its host
   kind @8 :Data;           # byte column: as in ObjectInfo of client.capnp
   place @9 :Data;          # byte column: as in ObjectInfo
+  owner @10 :List(Text);   # whose it is; empty: a function, or nobody in particular
 }
 
 struct StateEvent {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from scaler.monitor.model.model import News
-from scaler.wire.messages.monitor import StateClient, StateGraph, StateNode, StateTask
+from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
@@ -22,7 +22,7 @@ GRAPHS_MOST = 50
 JITTER_US = 100_000
 """Ends are known by when the scheduler hears of them, several at once. Runs that overlap by no more than this were one
 after the other."""
-TOPICS = frozenset({"tasks", "graphs", "clients"})
+TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
 """The two groups of lanes, which the format calls processes."""
 
@@ -46,8 +46,6 @@ class Trace:
     def __init__(self) -> None:
         self._tasks: dict[bytes, StateTask] = {}
         self._graphs: dict[bytes, dict[int, StateNode]] = {}
-        self._owners: dict[bytes, str] = {}
-        """by client"""
         self._began_us = 0
         self._ends_us = 0
         self.heard = 0
@@ -80,8 +78,6 @@ class Trace:
                 is_old = self._add(batch) or is_old
             elif batch.item is StateGraph:
                 self._see_graphs(batch)
-            elif batch.item is StateClient:
-                self._owners |= {client.client: client.owner for client in batch}
             elif batch.item is StateNode:
                 for node in batch:
                     self._graphs.setdefault(node.graph, {})[node.position] = node
@@ -133,7 +129,7 @@ class Trace:
         for number, name in enumerate(lanes.names, 1):
             yield _named("thread_name", RUNS, number, name)
         for run in runs:
-            yield _drawn_run(run, self._owners.get(run.task.client, ""))
+            yield _drawn_run(run)
         for task in self._tasks.values():
             yield from self._drawn_wait(task)
         yield from self._arrows({run.task.task: run for run in runs})
@@ -206,14 +202,14 @@ def _named(kind: str, group: int, lane: int, name: str) -> Event:
     return {"ph": "M", "name": kind, "pid": group, "tid": lane, "args": {"name": name}}
 
 
-def _drawn_run(run: _Run, owner: str) -> Event:
+def _drawn_run(run: _Run) -> Event:
     task = run.task
     told = {
         "task": task.task.hex(),
         "state": task.state,
         "attempt": task.attempt,
-        "client": task.client.hex(),
-        "owner": owner,
+        "client": task.client_label or task.client.hex(),
+        "owner": task.owner,
         "cpu_ms": task.cpu_us / 1000,
         "peak_bytes": task.peak_bytes,
         "reason": task.reason,

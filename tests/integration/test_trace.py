@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, ConfigError, StartError
+from scaler.transport.binding import name_of_user
 from tests.support.processes import alive, wait_until
 
 
@@ -39,16 +41,28 @@ def test_a_block_is_recorded_with_its_graph(client: Client, tmp_path: Path) -> N
     assert json.loads(path.read_text())["otherData"]["tasks left out"] == 0
 
 
-def test_the_command_records_some_seconds(client: Client, address: str, tmp_path: Path) -> None:
+def through_a_task(seconds: float) -> float:
+    with Client() as client:
+        return client.submit(nap, seconds).result()
+
+
+def test_the_command_records_some_seconds_and_whose_they_were(address: str, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     command = [sys.executable, "-m", "scaler.cli.top", address, "--trace", str(path), "--seconds", "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recording:
+    with (
+        Client(address, name="night run") as client,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recording,
+    ):
         while recording.poll() is None:  # whenever it begins, there are some
             assert client.map(nap, [(0.05,)] * 4) == [0.05] * 4
+            assert client.submit(through_a_task, 0.05).result() == 0.05
         assert recording.stdout is not None
         assert f"tasks are in {path}" in recording.stdout.read()
     assert recording.returncode == 0
-    assert drawn(path, "X")
+    runs = drawn(path, "X")
+    assert {run["name"] for run in runs} == {"nap", "through_a_task"}
+    assert {run["args"]["client"].partition(",")[0] for run in runs} == {"night run"}
+    assert {run["args"]["owner"] for run in runs} == {name_of_user(os.geteuid())}
 
 
 def test_what_cannot_be_recorded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,11 @@ class Inside:
             assert not session._held or not owner.room() or session.actor_ref in owner._waiting, (
                 "a task is held for ever"
             )
+        for job in self.jobs():
+            owner, rows = job._context.owner, job._tasks
+            tasks[owner] += len(rows) - len(rows._ranges) + sum(rows._ranges.values())
+            if not job._is_new:
+                came_back.add(owner)
         for owner in directory.owners:
             assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, and not {owner.tasks}"
             if self.actor(ACCEPTOR) is not None:

@@ -174,6 +174,8 @@ def task() -> list[Any]:
             40_000,
             9 << 20,
             "bad strike",
+            "quant",
+            "prices.py 4711, quant@ws14",
         ),
         StateMove(EXAMPLE, began, "assigned", "running", "rome07:2", 1, ""),
         StateMove(EXAMPLE, NOON_US, "raised", "failed", "rome07:2", 1, "ValueError: bad strike"),

@@ -254,10 +254,10 @@ class Simulation(Inside):
 
     # Peers
 
-    def client(self, user: str = "", **options: Any) -> SimulatedClient:
-        """Return a client that has said hello. `user`: whose it is."""
+    def client(self, user: str = "", label: str = "", **options: Any) -> SimulatedClient:
+        """Return a client that has said hello. `user`: whose it is; `label`: what it calls itself."""
         client = SimulatedClient(self, ClientId(self.new_id(b"client")), **options)
-        client.user = user
+        client.user, client.label = user, label
         self.peers.append(client)
         client.connect()
         self.run()
@@ -525,6 +525,10 @@ class SimulatedClient(SimulatedPeer):
         self.agent_token, self.processor = NO_ID, 0
         """of a client inside a task: its agent's, and the number of its processor there"""
         self.function_id = content_id([code])
+        self.label = ""
+        """what it calls itself"""
+        self.graph_account = 0
+        """that its graphs name"""
         self.name, self.options = "", b""
         """of the tasks that it submits"""
         """whether it asks for a profile of each task"""
@@ -548,7 +552,8 @@ class SimulatedClient(SimulatedPeer):
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
-        return ClientHello(*own, self.agent_token, self.processor, IS_BACK * self.was_welcome, 0, self._account())
+        again = (IS_BACK * self.was_welcome, 0, self._account())
+        return ClientHello(*own, self.agent_token, self.processor, *again, label=self.label)
 
     def _account(self) -> int:
         """Return the number of its account, as the last scheduler has said it."""
@@ -572,7 +577,7 @@ class SimulatedClient(SimulatedPeer):
         inputs = [self._input(graph_id, *each) for each in enumerate(self.inputs.get(graph_id, ()))]
         count = len(inputs) + len(nodes)
         options = self._graph_options.setdefault(graph_id, self.options)  # what is said again is the same
-        self.say(GraphTask(graph_id, count, 0, self.name, options), *inputs, *wanted)
+        self.say(GraphTask(graph_id, count, 0, self.name, options, self.graph_account), *inputs, *wanted)
 
     def _input(self, graph_id: GraphId, position: int, task_id: TaskId) -> GraphInput:
         """Return what the client knows of a task whose result a graph needs."""

@@ -394,7 +394,7 @@ class GraphActor(Actor):
 
     @handles(ReportOpen)
     def _report_open(self, ask: ReportOpen) -> None:
-        show_graph(ask.backlog, self._context.client_id, self._spec, self._nodes, self._running, self._open_count)
+        show_graph(ask.backlog, self._context, self._spec, self._nodes, self._running, self._open_count)
         find_nodes(ask.backlog, self.actor_ref, self._nodes, self._running)
 
     @handles(ReportStatistics)

@@ -14,7 +14,7 @@ from typing import Protocol
 from scaler.actors.messages.monitor import AskedNode, Backlog, GraphEndedFor, GraphSeen, NodeSeen
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task_states import READY, RUNNING, shown_state
-from scaler.ids import ClientId, ObjectId, TaskId, public_id
+from scaler.ids import ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import GraphTask
 from scaler.wire.messages.common import TaskStatus
@@ -45,21 +45,21 @@ _STATUS = attrgetter("status")
 
 def show_graph(
     backlog: Backlog,
-    client_id: ClientId,
+    context: ClientContext,
     spec: GraphTask,
     nodes: Sequence[Node],
     running: Collection[TaskId],
     open_count: int,
 ) -> None:
     """Add to the backlog what was asked for."""
-    backlog.open[client_id] += open_count
+    backlog.open[context.client_id] += open_count
     backlog.inputs += max(0, open_count - len(running))
     if not backlog.wants_graphs:
         return
     statuses: Counter[int | None] = Counter(map(_STATUS, nodes))
     short_id = public_id(spec.graph_id)
     tasks = sum(node.task_id in running for node in nodes) if open_count else 0
-    backlog.graphs.append(_seen(short_id, client_id, spec, statuses, tasks))
+    backlog.graphs.append(_seen(short_id, context, spec, statuses, tasks))
     if short_id in backlog.wants_nodes_of and len(nodes) <= NODES_MOST:
         backlog.nodes[short_id] = [_node(position, node, running) for position, node in enumerate(nodes)]
 
@@ -77,19 +77,20 @@ def tell_ended(context: ClientContext, spec: GraphTask, nodes: Sequence[Node]) -
     """A graph has ended: tell the monitor, if it shows graphs."""
     if context.events.of_graphs is not None:
         statuses: Counter[int | None] = Counter(map(_STATUS, nodes))
-        seen = _seen(public_id(spec.graph_id), context.client_id, spec, statuses, 0)
+        seen = _seen(public_id(spec.graph_id), context, spec, statuses, 0)
         shown = nodes if len(nodes) <= NODES_MOST else ()
         context.events.of_graphs.send(GraphEndedFor(seen, [_node(*each, ()) for each in enumerate(shown)]))
 
 
 def _seen(
-    short_id: bytes, client_id: ClientId, spec: GraphTask, statuses: Counter[int | None], tasks: int
+    short_id: bytes, context: ClientContext, spec: GraphTask, statuses: Counter[int | None], tasks: int
 ) -> GraphSeen:
     success, canceled = statuses[TaskStatus.SUCCESS], statuses[TaskStatus.CANCELED]
     failed = sum(statuses.values()) - statuses[None] - success - canceled
     waiting = spec.node_count - success - canceled - failed - tasks
     counts = (spec.node_count, waiting, tasks, success, failed, canceled)
-    return GraphSeen(short_id, spec.name, public_id(client_id), *counts)
+    whose = (context.owner.name, context.label)
+    return GraphSeen(short_id, spec.name, public_id(context.client_id), *counts, *whose)
 
 
 def _node(position: int, node: Node, running: Container[TaskId]) -> NodeSeen:

@@ -65,6 +65,10 @@ class TaskMoved:
     """of the run that ended with it, if one did"""
     graph_id: GraphId | None = None
     """of its graph, if it is in one"""
+    owner: str = ""
+    """whose task it is; of one that a task has submitted: whose that was; empty: nobody in particular"""
+    client_label: str = ""
+    """what the client calls itself, outside of tasks, that it is for"""
 
 
 @message

@@ -25,8 +25,9 @@ from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, Rest, TryAgain, WriteNext
-from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject
+from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused
 from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
+from scaler.actors.peers.owners import UNBOUNDED, RoomInQuota
 from scaler.actors.services import Services
 from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN
@@ -103,7 +104,6 @@ class JobActor(Actor):
         self._is_new = is_new
         self._has_objects = is_new
         """whether the object store has its functions"""
-        self._tasks = RowTasks()
         self._marks = dict.fromkeys(record.marked, True)
         """for `at_most_once`: rows that are marked on disk, and whether they may have begun"""
         self._afresh: set[int] = set()
@@ -116,7 +116,7 @@ class JobActor(Actor):
         self._reading = Reading(record, rows, self._order, self._tell)
         self._trouble = ""
         """why nothing can be written at the moment"""
-        self._is_loading = self._is_going_on = False
+        self._is_loading = self._is_going_on = self._has_turn = False
         self._is_closing = False
         """whether its record is being closed, to be removed or given away"""
         self._orders = self._asked_until_now = 0
@@ -137,13 +137,19 @@ class JobActor(Actor):
             JobVerb.GIVE: self._give,
         }
 
+    _context: ClientContext
+    """of its tasks, from its start"""
+    _tasks: RowTasks
+
     def on_start(self) -> None:
         terms, services = self.terms, self._services
         client_id = self._client_id = ClientId(random_id())
-        account = services.directory.accounts.open(client_id, services.directory.owners.of(terms.owner))
+        owner, label = services.directory.owners.of(terms.owner), f"job {terms.name}"
+        account = services.directory.accounts.open(client_id, owner, label=label)
         adoption = None if self._is_new else services.adoption
-        self._context = ClientContext(services, self.actor_ref, client_id, account, adoption)
-        self._large = LargeResults(self.actor_ref, client_id, services.object_store)
+        self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
+        self._tasks = RowTasks(owner)
+        self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
         self._context.open_rows = self._open_rows
         self._context_afresh = copy(self._context)
         self._context_afresh.adoption = None
@@ -196,9 +202,12 @@ class JobActor(Actor):
             return
         if self._state != OPEN:
             return
-        store_objects(objects, self._client_id, self.actor_ref, self._services.object_store)
+        self._store(objects)
         self._has_objects = True
         self._go_on_soon()
+
+    def _store(self, objects: Sequence[Object]) -> None:
+        store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
 
     # Rows to tasks
 
@@ -220,7 +229,7 @@ class JobActor(Actor):
         if not self._may_go_on():
             return
         n_said, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
-        room = min(self._window() - self._rows.n_said, SAID_AT_ONCE * size)
+        room = min(self._window() - self._rows.n_said, SAID_AT_ONCE * size, self._room_in_quota())
         if room <= 0:
             return
         alone: list[tuple[int, Row]] = []
@@ -239,6 +248,36 @@ class JobActor(Actor):
         if first is not None and not self._is_loading:
             self._is_loading = True
             self._order(lambda: self._record.rows_of(first), partial(self._loaded, first))
+
+    def _room_in_quota(self) -> int:
+        """Return how many rows may be said by the quota of its owner. Without room it waits for its turn.
+
+        Agents may have any of its rows while it has an adoption: these are not held up.
+        """
+        owner, rows = self._context.owner, self._rows
+        if not owner.has_quota or self._context.adoption is not None:
+            return UNBOUNDED
+        room = owner.room_for_one() if self._has_turn or not owner.is_awaited else 0
+        if not room and rows.n_open > rows.n_said:
+            owner.wait(self.actor_ref)
+            if not self._tasks:
+                self._say_over_quota(f"{owner.why_full()}: rows wait")
+        return room
+
+    @handles(RoomInQuota)
+    def _has_room_in_quota(self, _news: RoomInQuota) -> None:
+        self._has_turn = True
+        self._go_on(GoOn())
+        self._has_turn = False
+        self._context.owner.wake()  # others, if there is still room
+
+    @handles(ValueRefused)
+    def _value_refused(self, refused: ValueRefused) -> None:
+        self._say_over_quota(refused.reason)
+
+    def _say_over_quota(self, why: str) -> None:
+        owner, name = self._context.owner.name, self._context.label
+        self._services.audit("over quota", owner, owner=owner, name=name, why=why)
 
     def _window(self) -> int:
         workers = self._services.directory.workers
@@ -307,10 +346,8 @@ class JobActor(Actor):
         first = self._row_of(spec.task_id)
         if not self._tasks.is_range(first):
             return ()
-        self._tasks.end(first)
         rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
-        for row, task in enumerate(rows, first):
-            self._tasks.add(row, task)
+        self._tasks.open(first, rows)
         return rows
 
     # Results to the record
@@ -612,7 +649,7 @@ class JobActor(Actor):
         def then(terms: JobTerms | None, error: BaseException | None) -> None:
             if terms is not None:
                 self.terms = terms
-                store_objects([new], self._client_id, self.actor_ref, self._services.object_store)
+                self._store([new])
             self._written_for(asked, None, error)
 
         self._order(write, then)
@@ -734,6 +771,8 @@ class JobActor(Actor):
 
     def _leave(self) -> None:
         self._tasks.tell(CancelTask())
+        self._context.owner.leave(self.actor_ref)
+        self._tasks.end_all()
         self._services.directory.accounts.close(self._client_id)
         self._services.object_store.send(OwnerLeft(self._client_id))
         shelf, record = self._shelf, self._record

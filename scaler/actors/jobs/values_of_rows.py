@@ -11,6 +11,7 @@ from typing import Any
 
 from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
 from scaler.actors.objects.located import LocatedFrames
+from scaler.actors.peers.owners import Owner
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.jobs.record import Object
 from scaler.kit import ActorRef
@@ -37,10 +38,11 @@ class LargeResults:
     Args:
         actor: of the job.
         client_id: by which the object store knows it.
+        owner: whose they are.
     """
 
-    def __init__(self, actor: ActorRef, client_id: ClientId, store: ActorRef) -> None:
-        self._actor, self._client_id, self._store = actor, client_id, store
+    def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
+        self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store
         self._reader: Any = Reader(actor, client_id)
         self._awaited: set[ObjectId] = set()
 
@@ -52,7 +54,8 @@ class LargeResults:
             return frames, ""
         object_id = ObjectId(task_id)
         self._awaited.add(object_id)
-        self._store.send(StoreObject(object_id, self._client_id, "", frames, held=True, source=self._actor))
+        whose = (self._actor, self._owner)
+        self._store.send(StoreObject(object_id, self._client_id, "", frames, True, False, b"", *whose, is_result=True))
         self._store.send(FetchObject(object_id, self._reader, None, by_value=True, whole=True))
         return None, ""
 
@@ -71,12 +74,12 @@ class LargeResults:
         return was_awaited
 
 
-def store_objects(objects: Iterable[Object], client_id: ClientId, job: ActorRef, store: ActorRef) -> None:
-    """Give the object store what the rows of a job need."""
+def store_objects(objects: Iterable[Object], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef) -> None:
+    """Give the object store what the rows of a job need. Functions are shared by all owners."""
     for each in objects:
         is_function = each.kind == InstructionKind.CREATE_FUNCTION
         if is_function and content_id(each.frames) != each.object_id:
             logger.warning("a function of a job is dropped: its id is not the hash of its content")
             continue
-        object_id = ObjectId(each.object_id)
-        store.send(StoreObject(object_id, client_id, each.name, each.frames, True, is_function, source=job))
+        object_id, payer = ObjectId(each.object_id), None if is_function else owner
+        store.send(StoreObject(object_id, client_id, each.name, each.frames, True, is_function, b"", job, payer))

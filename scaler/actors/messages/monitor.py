@@ -64,6 +64,8 @@ class GraphSeen(NamedTuple):
     success: int
     failed: int
     canceled: int
+    owner: str
+    client_label: str
 
 
 class NodeSeen(NamedTuple):

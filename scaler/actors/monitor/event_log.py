@@ -73,6 +73,6 @@ def _subject(role: Role, identity: PeerIdentity) -> str:
     names = identity.worker_names
     if names:
         more = f" and {len(names) - _NAMED_MOST} more" if len(names) > _NAMED_MOST else ""
-        return f"{role} of {', '.join(names[:_NAMED_MOST])}{more}"
+        return f"{role} of {', '.join(names[:_NAMED_MOST])}{more}{f' (of {identity.owner})' if identity.owner else ''}"
     of_whom = f" of {identity.owner}" if identity.owner else ""
     return f"{role} {identity.label or public_id(identity.peer_id).hex()}{of_whom}"

@@ -58,7 +58,8 @@ class Graphs:
 
     def _item(self, seen: GraphSeen, ended_us: int) -> StateGraph:
         counts = (seen.nodes, seen.waiting, seen.running, seen.success, seen.failed, seen.canceled)
-        return StateGraph(seen.short_id, seen.name, seen.client, *counts, self._seen_us[seen.short_id], ended_us)
+        times, whose = (self._seen_us[seen.short_id], ended_us), (seen.owner, seen.client_label)
+        return StateGraph(seen.short_id, seen.name, seen.client, *counts, *times, *whose)
 
     def nodes(self, short_id: bytes, backlog: Backlog, is_first: bool) -> tuple[list[StateNode], int]:
         """Return the nodes of a graph: those that have changed since they were said, or all."""

@@ -154,4 +154,5 @@ class Objects:
             int(bool(stored.location)),
             stored.kind_for(owner),
             stored.place,
+            stored.payer.name if stored.payer is not None else "",
         )

@@ -48,9 +48,9 @@ class _Record:
     """What was heard of one task."""
 
     __slots__ = (
-        "assigned", "attempt", "client_id", "cpu_us", "duration_us", "ended_us", "function", "function_name",
-        "graph_id", "name", "peak_bytes", "reason", "short_id", "started_us", "state", "submitted_us",
-        "task_id", "worker",
+        "assigned", "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function",
+        "function_name", "graph_id", "name", "owner", "peak_bytes", "reason", "short_id", "started_us", "state",
+        "submitted_us", "task_id", "worker",
     )  # fmt: skip
 
     def __init__(self, task_id: TaskId, function: bytes, function_name: str) -> None:
@@ -61,6 +61,7 @@ class _Record:
         self.name = ""
         self.client_id: ClientId | None = None
         self.graph_id: GraphId | None = None
+        self.owner = self.client_label = ""
         self.state = ""
         self.worker = self.reason = ""
         self.assigned = -1
@@ -145,6 +146,7 @@ class Tasks:
             return
         self._touch(record)
         record.name, record.client_id, record.graph_id = spec.name, moved.client_id, moved.graph_id
+        record.owner, record.client_label = moved.owner, moved.client_label
         record.state, record.reason = moved.state, moved.reason
         if moved.event == SUBMITTED:
             record.submitted_us = now_us
@@ -268,6 +270,8 @@ class Tasks:
             min(_UINT32_MOST, record.cpu_us),
             record.peak_bytes,
             record.reason,
+            record.owner,
+            record.client_label,
         )
 
 

@@ -179,7 +179,8 @@ class Acceptor(Actor):
         return arrived.owner or self._directory.owners.nobody
 
     def _account_of(self, hello: ClientHello, owner: Owner) -> int:
-        return self._directory.accounts.open(hello.client_id, owner, hello.account if hello.resumes else None)
+        last = hello.account if hello.resumes else None
+        return self._directory.accounts.open(hello.client_id, owner, last, hello.label)
 
     def _start_client(self, hello: ClientHello, peer: Peer, made_of: type[ClientSession], account: int) -> ActorRef:
         logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))

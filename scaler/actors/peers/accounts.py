@@ -1,4 +1,4 @@
-"""Accounts: the number of each root client, and to which owner it belongs.
+"""Accounts: the number of each root client, to which owner it belongs, and what it calls itself.
 
 Written by the acceptor, as part of the directory, so it outlives the acceptor. Nested tasks have the account of their
 root client at any depth, also after that client has left.
@@ -24,8 +24,8 @@ class Accounts:
         self._nobody = nobody
         self._has_turns = has_turns
         self._numbers: dict[bytes, int] = {}
-        self._owners: dict[int, Owner] = {}
-        """of the taken numbers"""
+        self._holders: dict[int, tuple[Owner, str]] = {}
+        """of the taken numbers: whose they are, and the label of the client"""
         self._common: dict[Owner, int] = {}
         """if clients take no turns: the number of all clients of each owner"""
         self._taken: set[int] = set()
@@ -46,30 +46,35 @@ class Accounts:
 
     def owner_of(self, number: int) -> Owner:
         """Return the owner of an account; that of no account belongs to nobody."""
-        return self._owners.get(number, self._nobody)
+        return self._holders.get(number, (self._nobody, ""))[0]
 
-    def open(self, client_id: bytes, owner: Owner, last: int | None = None) -> int:
+    def label_of(self, number: int) -> str:
+        """Return what the client with an account calls itself; empty if several have it, or nobody."""
+        return self._holders.get(number, (self._nobody, ""))[1]
+
+    def open(self, client_id: bytes, owner: Owner, last: int | None = None, label: str = "") -> int:
         """Return the number of a client's account; it stays the same until it is closed.
 
         Args:
             owner: to whom the client belongs.
             last: its number at the last scheduler. It has that again, if no other client has it: the children of its
                 tasks that still run name it.
+            label: what it calls itself.
         """
         number = self._numbers.get(client_id)
         if number is None:
             number = self._common.get(owner)
             if number is None:
-                number = self._take(owner, last)
+                number = self._take(last)
+                self._holders[number] = owner, label if self._has_turns else ""
             if not self._has_turns:
                 self._common[owner] = number
             self._numbers[client_id] = number
         return number
 
-    def _take(self, owner: Owner, last: int | None) -> int:
+    def _take(self, last: int | None) -> int:
         number = last if last is not None and last not in self._taken else self._lowest()
         self._taken.add(number)
-        self._owners[number] = owner
         return number
 
     def _lowest(self) -> int:
@@ -95,6 +100,6 @@ class Accounts:
         number = self._numbers.pop(client_id, None)
         if number is not None and self._has_turns and not self._inside:
             self._taken.discard(number)
-            del self._owners[number]
+            del self._holders[number]
             if number < self._next:
                 heappush(self._closed, number)

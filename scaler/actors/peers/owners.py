@@ -74,6 +74,11 @@ class Owner:
         """Whether it may not have any number of tasks and bytes."""
         return bool(self._terms.tasks or self._terms.n_bytes)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is somebody who waits for room."""
+        return bool(self._waiting)
+
     def room(self) -> int:
         """Return how many more tasks may begin."""
         terms = self._terms

@@ -170,7 +170,7 @@ class ClientSession(Session):
 
     def on_start(self) -> None:
         super().on_start()
-        what = (self._client_id, self._account, self._adoption, self._owner)
+        what = (self._client_id, self._account, self._adoption, self._identity.label)
         self._context = ClientContext(self._services, self.actor_ref, *what)
         self._context.open_rows = self._open_rows
         if self._adoption is not None:

@@ -23,16 +23,16 @@ OpenRows: TypeAlias = Callable[["ClientContext", Task, Begun], Sequence[ActorRef
 
 
 class ClientContext:
-    """The collaborators of a client's tasks, the settings, and their account.
+    """The collaborators of a client's tasks, the settings, their account, and so their owner.
 
     Args:
-        owner: whose tasks they are; None: nobody's in particular.
+        label: what their client calls itself.
         adoption: asked first whether an agent has a run of a task; None if its client has had no other scheduler.
     """
 
     __slots__ = (
-        "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "next_attempt",
-        "object_store", "open_rows", "owner", "read_options", "services", "session", "since",
+        "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "label",
+        "next_attempt", "object_store", "open_rows", "owner", "read_options", "services", "session", "since",
     )  # fmt: skip
 
     def __init__(
@@ -42,14 +42,14 @@ class ClientContext:
         client_id: ClientId,
         account: int = 0,
         adoption: ActorRef | None = None,
-        owner: Owner | None = None,
+        label: str = "",
     ) -> None:
         self.services = services
         self.session = session
         self.client_id = client_id
-        self.account = account
+        self.account, self.label = account, label
+        self.owner: Owner = services.directory.accounts.owner_of(account)
         self.adoption = adoption
-        self.owner = owner or services.directory.owners.nobody
         self.balancer, self.object_store = services.balancer, services.object_store  # each task uses these
         self.events, self.ended = services.events, services.events.ended
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
@@ -82,9 +82,9 @@ class ClientContext:
         return context
 
     def of_account(self, account: int) -> ClientContext:
-        """Return the context of tasks with another account, which may be another owner's."""
-        context = copy(self)
-        context.account, context.owner = account, self.directory.accounts.owner_of(account)
+        """Return the context of tasks with another account, which may be another owner's, and so another client's."""
+        context, accounts = copy(self), self.directory.accounts
+        context.account, context.owner, context.label = account, accounts.owner_of(account), accounts.label_of(account)
         return context
 
 

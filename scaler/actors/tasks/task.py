@@ -462,7 +462,7 @@ class TaskActor(Actor):
     ) -> None:
         context, spec, attempt = self._context, self._spec, self._attempt
         if context.events.listener is not None:
-            what = (event, state, attempt, worker, reason, result, context.graph_id)
+            what = (event, state, attempt, worker, reason, result, context.graph_id, context.owner.name, context.label)
             context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
 
     def _say_ready_again(self, goes_first: bool) -> None:

@@ -234,6 +234,8 @@ def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
             f"function  {task.function_name or model.function_name(task.function)}",
             target=_target("function", task.function),
         ),
+        DetailLine(f"client    {task.client_label or task.client.hex() or '-'}"),
+        DetailLine(f"owner     {task.owner or 'nobody in particular'}"),
         DetailLine(f"worker    {task.worker or '-'}" + (f", try {task.attempt}" if task.attempt > 1 else "")),
         DetailLine(
             f"times     submitted {units.clock(task.submitted_us)}, started {units.clock(task.started_us)}, "

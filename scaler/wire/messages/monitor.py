@@ -203,6 +203,8 @@ class StateTask:
     cpu_us: U32 = 0
     peak_bytes: U64 = 0
     reason: Reason = ""
+    owner: Text = ""
+    client_label: Text = ""
 
 
 @travels(SCHEDULER_TO_MONITOR)
@@ -233,6 +235,8 @@ class StateGraph:
     canceled: U32 = 0
     submitted_us: U64 = 0
     ended_us: U64 = 0
+    owner: Text = ""
+    client_label: Text = ""
 
 
 @travels(SCHEDULER_TO_MONITOR)
@@ -283,6 +287,7 @@ class StateObject:
     is_shared: U8 = 0
     kind: U8 = 0
     place: U8 = 0
+    owner: Text = ""
 
 
 @travels(SCHEDULER_TO_MONITOR)

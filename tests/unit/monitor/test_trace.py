@@ -14,7 +14,7 @@ from scaler.monitor import trace
 from scaler.monitor.record import record
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.trace import RUNS, WAITS, Trace
-from scaler.wire.messages.monitor import StateClient, StateGraph, StateNode, StateTask
+from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 from tests.support import monitored
 from tests.support.monitored import NOON_US
 
@@ -132,10 +132,11 @@ def test_what_the_scheduler_remembers_is_not_left_out() -> None:
 
 
 def test_a_run_says_whose_it_is(tmp_path: Path) -> None:
-    made = heard(task(1, 10, 20, client=b"alicecli"), task(2, 10, 20, worker="b", client=b"somebody"))
-    made.take(monitored.news("clients", StateClient(b"alicecli", owner="alice"), StateClient(b"somebody")))
+    of_alice = {"client": b"alicecli", "owner": "alice", "client_label": "prices.py 4711"}
+    made = heard(task(1, 10, 20, **of_alice), task(2, 10, 20, worker="b", client=b"somebody"))
     runs = [event["args"] for event in read(made, tmp_path / "trace") if event["ph"] == "X"]
-    assert [run.get("owner") for run in runs] == ["alice", None]
+    whose = [(run.get("owner"), run["client"]) for run in runs]
+    assert whose == [("alice", "prices.py 4711"), (None, b"somebody".hex())]
 
 
 def test_what_ended_before_it_began_is_not_in_it() -> None:

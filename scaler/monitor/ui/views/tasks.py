@@ -31,7 +31,8 @@ def tasks(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
             return False
         if kind and outcome(task.state) != kind:
             return False
-        return matches(wanted, (task.name, task.function_name, task.worker, task.reason, task.task.hex()))
+        whose = (task.owner, task.client_label)
+        return matches(wanted, (task.name, task.function_name, task.worker, task.reason, task.task.hex(), *whose))
 
     rows = [task for task in reversed(model.tasks.values()) if is_wanted(task)]
     ended = sum(model.outcomes.values())

@@ -14,19 +14,22 @@ from scaler.actors.jobs.job import WRITE_SECONDS, JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.jobs.values_of_rows import store_objects
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.jobs import JobAsked
-from scaler.actors.messages.objects import ObjectLost
+from scaler.actors.messages.objects import ObjectLost, StoreObject
 from scaler.actors.messages.tasks import TaskAssigned, TaskReady
+from scaler.actors.peers.owners import Owner, RoomInQuota
 from scaler.client.jobs.questions import read_rows
-from scaler.ids import ObjectId
+from scaler.ids import ClientId, ObjectId, content_id
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DONE, JobRecord, JobTerms, Result
+from scaler.jobs.record import DONE, JobRecord, JobTerms, Object, Result
 from scaler.jobs.values import Row, pack_rows
+from scaler.keys.allowed import Terms
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import InstructionKind, TaskStatus
 from scaler.wire.messages.rows import pack, unpack
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
@@ -46,8 +49,9 @@ def row_of(task_id: bytes) -> int:
 class Scene:
     """A scheduler with one job. `restart` is its end and the beginning of the next one."""
 
-    def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS, n_rows: int = ROWS) -> None:
-        self.bench, self.place, self.terms = bench, place, terms
+    def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS, n_rows: int = ROWS, quota: int = 0) -> None:
+        self.bench, self.place, self.terms, self.quota = bench, place, terms, quota
+        self.audited: list[dict[str, str]] = []
         self.balancer, self.balancer_ref = bench.recorder()
         self.adoption, self.adoption_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
@@ -65,7 +69,8 @@ class Scene:
         self.clerk = Clerk(has_thread=False)
         shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40)
         nobody = [self.bench.recorder()[1] for _ in range(2)]
-        parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref)
+        parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref, audit=self.audit)
+        self.owner = parts.directory.owners.of("tester", Terms(tasks=self.quota))
         in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
         ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
         self.record, self.services = record, parts
@@ -73,6 +78,9 @@ class Scene:
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
         self.actor = JobActor(record, OpenRows(record.ranges.values(), ended), shelf, parts, nobody[1], is_new)
         self.job = self.bench.dispatcher.spawn(self.actor)
+
+    def audit(self, event: str, _bounded_by: str, **about: str) -> None:
+        self.audited.append({"event": event, **about})
 
     def restart(self) -> None:
         """Nothing is said to anybody: so it is when a scheduler is killed."""
@@ -266,6 +274,73 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         ]
     finally:
         scene.folder.close()
+
+
+def test_its_rows_count_for_the_quota_of_its_owner_and_take_turns_with_other_clients(
+    bench: Bench, tmp_path: Path
+) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=5)
+    try:
+        owner = scene.owner
+        session, session_ref = bench.recorder()
+        scene.go_on()
+        first = scene.said()
+        assert (sorted(first), owner.tasks) == ([0, 1, 2, 3, 4], 5)
+        assert all(ready.task is not None for ready in first.values())
+        owner.wait(session_ref)
+        for row in (0, 1):
+            scene.run_row(first[row])
+            scene.go_on()
+        assert [type(each) for each in session.take()] == [RoomInQuota]
+        assert (sorted(scene.said()), owner.tasks) == ([5], 4), "its turn, and that of the session"
+        owner.wake()  # as a session does that needs no room
+        scene.go_on()
+        assert (sorted(scene.said()), owner.tasks) == ([6], 5)
+        scene.services.directory.owners.of("tester", Terms(tasks=3))
+        for row in (2, 3):
+            scene.run_row(first[row])
+            scene.go_on()
+        assert (scene.said(), owner.tasks) == ({}, 3)
+        scene.services.directory.owners.of("tester", Terms())
+        scene.go_on()
+        assert sorted(scene.said()) == list(range(7, ROWS))
+        assert scene.actor._context.owner is owner
+        scene.actor.actor_ref.stop(block=False)
+        scene.go_on()
+        assert owner.tasks == 0
+    finally:
+        scene.folder.close()
+
+
+def test_a_job_of_which_no_row_may_begin_says_so_in_the_audit_and_begins_when_there_is_room(
+    bench: Bench, tmp_path: Path
+) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=2)
+    try:
+        scene.owner.tasks = 2  # of other clients
+        scene.go_on()
+        assert scene.said() == {}
+        why = "its owner, tester, has 2 open tasks, and may have 2: rows wait"
+        about = {"event": "over quota", "owner": "tester", "name": "job orders", "why": why}
+        assert scene.audited == [about]
+        scene.owner.end(1)
+        scene.go_on()
+        assert sorted(scene.said()) == [0]
+    finally:
+        scene.folder.close()
+
+
+def test_what_a_job_has_stored_belongs_to_its_owner(bench: Bench, tmp_path: Path) -> None:
+    store, store_ref = bench.recorder()
+    owner = Owner("alice")
+    objects = [Object(b"i" * 16, InstructionKind.CREATE, "", (b"value",)), function_of(b"code")]
+    store_objects(objects, ClientId(b"c" * 16), owner, store_ref, store_ref)
+    bench.run()
+    assert [(each.payer, each.is_function) for each in store.take(StoreObject)] == [(owner, False), (None, True)]
+
+
+def function_of(code: bytes) -> Object:
+    return Object(content_id([code]), InstructionKind.CREATE_FUNCTION, "f", (code,))
 
 
 @pytest.fixture

@@ -433,6 +433,29 @@ def test_a_task_of_a_graph_says_which(simulation: Simulation, board: Board) -> N
     assert list(shown.values()) == [public_id(graph_id)]
 
 
+def test_tasks_graphs_and_objects_say_whose_they_are_also_those_that_tasks_have_made(
+    simulation: Simulation, board: Board
+) -> None:
+    agent = simulation.agent(4, long)
+    simulation.client(user="bob")
+    root = simulation.client(user="alice", label="night run, alice@ws14")
+    nested = simulation.nested_client(agent)
+    account = simulation.tree.directory.accounts.of(root.client_id)
+    for topic in ("tasks", "graphs", "objects"):
+        board.want(topic)
+    root.submit(1)
+    nested.submit(1, account=account)
+    nested.graph_account = account
+    nested.submit_graph([()], [0])
+    nested.create(b"x" * 1000, "large")
+    simulation.advance(1.2)
+    shown = [item for _, items, _, _ in board.shown for item in items]
+    kinds = {type(each) for each in shown if getattr(each, "client_label", "") == root.label and each.owner == "alice"}
+    assert kinds == {StateTask, StateGraph}
+    assert {each.owner for each in shown if type(each) is StateTask} == {"alice"}
+    assert {each.owner for each in shown if type(each) is StateObject and each.name == "large"} == {"alice"}
+
+
 def test_the_largest_objects(simulation: Simulation, board: Board) -> None:
     client = simulation.client()
     client.create(b"x" * 10)

@@ -2,7 +2,7 @@
 
 import { h, say, fill, table, pager, link, facts, empty, bar, failedCount, muted } from "../dom.js";
 import { sheet, token } from "../charts.js";
-import { clock, count, seconds } from "../format.js";
+import { clock, count, seconds, unknown } from "../format.js";
 
 function progress(row) {
   const parts = ["success", "running", "failed", "canceled"].map((kind) => {
@@ -51,6 +51,7 @@ const factsOf = (row) => [
   ["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Ready, running", count(row.running)],
   ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)],
   ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "it has not"],
+  ["Client", row.client_label || unknown], ["Owner", row.owner || unknown],
 ];
 const legend = [
   "Select a node for its task. What needs nothing is on the left.",

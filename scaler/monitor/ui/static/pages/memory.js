@@ -2,7 +2,7 @@
 
 import { h, say, table, gauge, bar, choices, muted, panel } from "../dom.js";
 import { timeChart } from "../charts.js";
-import { bytes, count } from "../format.js";
+import { bytes, count, unknown } from "../format.js";
 import { prefs, set } from "../prefs.js";
 
 const windows = [300, 1800, 21600, 86400, 604800];
@@ -42,6 +42,7 @@ export default function memory(app) {
     { title: "Object", cell: (row) => `${kinds[row.kind]} ${row.name || row.id}` },
     { title: "Size", num: true, cell: (row) => bytes(row.size) },
     { title: "Where", narrow: false, cell: (row) => places[row.place] },
+    { title: "Owner", narrow: false, cell: (row) => row.owner || unknown },
     { title: "Copies", num: true, cell: (row) => count(row.copies) },
     { title: "Readers", num: true, narrow: false, cell: (row) => count(row.users) }] });
   const hostTitle = h("h2"), objectTitle = h("h2"), none = muted();

@@ -37,7 +37,8 @@ export default function task(app) {
 }
 
 const factsOf = (row) => [
-  ["Function", row.function_name || unknown], ["Worker", row.worker || "none yet"], ["Attempt", row.attempt || unknown],
+  ["Function", row.function_name || unknown], ["Client", row.client_label || unknown], ["Owner", row.owner || unknown],
+  ["Worker", row.worker || "none yet"], ["Attempt", row.attempt || unknown],
   ["Submitted", clock(row.submitted, true)], ["Started", clock(row.started, true)],
   ["Ended", row.ended ? clock(row.ended, true) : "it has not"], ["Duration", seconds(row.duration)],
   ["Processor time", seconds(row.cpu)], ["Peak memory", bytes(row.peak)],

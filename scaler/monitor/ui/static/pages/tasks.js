@@ -12,6 +12,7 @@ const columns = [
   { title: "Duration", num: true, cell: (row) => seconds(row.duration) },
   { title: "Peak memory", num: true, narrow: false, cell: (row) => bytes(row.peak) },
   { title: "Worker", narrow: false, cell: (row) => (row.worker ? link("worker", row.worker) : unknown) },
+  { title: "Owner", narrow: false, cell: (row) => row.owner || unknown },
   { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : whereIs(row)) },
   { title: "Why", narrow: false, cell: (row) => h("span", { class: "cut" }, row.reason) },
 ];
@@ -30,7 +31,7 @@ export default function tasks(app) {
   const pages = pager((to) => { offset = to; ask({ offset }); });
   const says = h("span", { class: "muted" }), none = h("div");
   const fresh = h("button", { hidden: true, onclick: () => take(newest) });
-  const search = searchBox("Search tasks", "name, worker or reason; !x: without x", (text) => {
+  const search = searchBox("Search tasks", "name, worker, owner, client or reason; !x: without x", (text) => {
     filter = text; offset = 0;
     ask({ filter, offset });
   });

@@ -1,32 +1,30 @@
-"""What listens on TCP while commands and classes of ours run: nothing that lets in peers without a key."""
+"""What listens on TCP while commands and classes of ours run: nothing that lets in peers without a key.
+
+Each other test that runs a command or a program looks for that, too: examples, pages, programs of the 1.x line.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import re
+from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 
 from scaler import Client, Scheduler, SchedulerClusterCombo
-from scaler.endpoint import Endpoint
-from scaler.transport.admission.greeting import mechanism_at
+from tests.support import listeners
 from tests.support.keys import OPEN
-from tests.support.processes import command, descendants, free_address, scheduler, wait_until
+from tests.support.processes import REPOSITORY, command, descendants, free_address, run_python, scheduler, wait_until
 
 pytestmark = pytest.mark.thorough
 
+COMMANDS = set(re.findall(r"^scaler_(\w+) = ", (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE))
+SOAM = REPOSITORY / "tests" / "support" / "soam"
 
-def listeners(*pids: int) -> dict[str, str]:
+
+def listening(*pids: int) -> dict[str, str]:
     """Return what the listeners of processes, and of those below them, ask of peers, by address."""
-    found = {}
-    for pid in {*pids, *(each for one in pids for each in descendants(one))}:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for each in psutil.Process(pid).net_connections("tcp"):
-                if each.status == psutil.CONN_LISTEN:
-                    address = f"tcp://127.0.0.1:{each.laddr[1]}"
-                    found[address] = mechanism_at(Endpoint.parse(address))
-    return found
+    return listeners.listeners({*pids, *(each for one in pids for each in descendants(one))})
 
 
 @pytest.fixture
@@ -35,47 +33,68 @@ def here() -> set[int]:
     return set(descendants())
 
 
-def test_the_commands_have_keys_wherever_they_listen() -> None:
-    monitor = free_address()
-    with (
-        scheduler(None, "--monitor-address", monitor) as (address, running),
-        command("cluster", address, "-n", "1") as cluster,
-        command("scale", address, "--max", "1", "--each", "1", "--up", "true", "-ma", monitor) as scale,
-        command("top", monitor, "--once", "--timeout", "20") as top,
-        Client(address) as client,
-    ):
-        assert client.submit(pow, 2, 10).result(60) == 1024
-        assert top.end() == 0
-        assert listeners(running.pid) == {address: "CURVE", monitor: "CURVE"}
-        assert listeners(cluster.pid, scale.pid) == {}
-    with scheduler(None, OPEN) as (address, running):  # else this test could not fail
-        assert listeners(running.pid) == {address: "NULL"}
-
-
-def test_the_page_is_the_only_one_without_and_it_has_a_token(tmp_path: Path) -> None:
-    with (
-        scheduler() as (address, running),
-        command("ui", address, "--port", "0", "--token-file", str(tmp_path / "token")) as page,
-    ):
+def test_the_commands_have_keys_wherever_they_listen_and_the_page_has_a_token(tmp_path: Path) -> None:
+    monitor, grid, token = free_address(), tmp_path / "grid", tmp_path / "token"
+    grid.mkdir()
+    (grid / "services").write_text("ScalerService")
+    symphony = {"SOAMAPI_STAND_IN": str(grid), "PYTHONPATH": str(SOAM)}
+    with ExitStack() as stack:
+        address, running = stack.enter_context(
+            scheduler(None, "--monitor-address", monitor, "--keep", str(tmp_path / "jobs"))
+        )
+        page, *others = [
+            stack.enter_context(command(*each, env=symphony))
+            for each in (
+                ("ui", monitor, "--port", "0", "--token-file", str(token)),
+                ("cluster", address, "-n", "1"),
+                ("engine_cluster", address, "--engine", "futures", "--concurrency", "1"),
+                ("symphony_cluster", address, "ScalerService", "-n", "1"),
+                ("scale", address, "--max", "3", "--each", "1", "--up", "true", "-ma", monitor),
+                ("top", monitor, "--once", "--timeout", "20"),
+                ("jobs", address, "list"),
+                ("keys", "list"),
+            )
+        ]
+        client = stack.enter_context(Client(address))
+        client.wait_for_workers(3, 60)
         url = page.wait_for("http://")
-        assert "token=" in url or "token" in page.output
-        found = listeners(page.pid)
+        by_name = {each.module: each for each in (running, page, *others)}
+        assert by_name.keys() | {"worker"} == COMMANDS, "scaler_worker is scaler_cluster"
+        assert [by_name[name].end() for name in ("top", "jobs", "keys")] == [0, 0, 0]
+        assert listening(running.pid) == {address: "CURVE", monitor: "CURVE"}
+        assert listening(*(each.pid for each in others)) == {}
+        found = listening(page.pid)
         assert [*found.values()] == [""]  # no ZMTP
         assert f":{next(iter(found)).rpartition(':')[2]}/" in page.output
-        assert listeners(running.pid) == {address: "CURVE"}
+        assert "token=" in url or "token" in page.output
+
+
+def test_who_looks_finds_what_listens_without_keys(tmp_path: Path) -> None:
+    """Else no test could fail for that."""
+    with scheduler(None, OPEN) as (address, running):
+        assert listening(running.pid) == {address: "NULL"}
+    program = tmp_path / "open.py"
+    program.write_text(
+        "import sys, time; from scaler import Scheduler\n"
+        "one = Scheduler('tcp://127.0.0.1:*', insecure_let_everybody_run_code=True); one.start(); one.get_address()\n"
+        "time.sleep(1)\n"
+        "one.shutdown()\n"
+    )
+    with pytest.raises(AssertionError, match=r"the program lets in everybody at \['tcp://127.0.0.1:[0-9]+'\]"):
+        run_python(program, folder=tmp_path)
 
 
 def test_classes_have_keys_wherever_they_listen(here: set[int]) -> None:
     with Client(n_workers=1) as client:
         assert client.submit(pow, 2, 10).result(60) == 1024
-        assert listeners(*(set(descendants()) - here)) == {}
+        assert listening(*(set(descendants()) - here)) == {}
     with SchedulerClusterCombo(1, "tcp://127.0.0.1:*") as combo, Client(combo.get_address()) as client:
         assert client.submit(pow, 2, 10).result(60) == 1024
-        assert listeners(*(set(descendants()) - here)) == {combo.get_address(): "CURVE"}
+        assert listening(*(set(descendants()) - here)) == {combo.get_address(): "CURVE"}
     one = Scheduler("tcp://127.0.0.1:*", monitor_address="tcp://127.0.0.1:*")
     one.start()
     try:
-        found = wait_until(lambda: listeners(*(set(descendants()) - here)), "it listens")
+        found = wait_until(lambda: listening(*(set(descendants()) - here)), "it listens")
         assert found == {one.get_address(): "CURVE", one.get_monitor_address(): "CURVE"}
     finally:
         one.shutdown()

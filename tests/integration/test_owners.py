@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+import zmq
 
-from scaler import AuthenticationError, Client, JobError, MissingObjects, NotAllowedError
+from scaler import AsyncClient, AuthenticationError, Client, JobError, MissingObjects, NotAllowedError
 from scaler.client.object_reference import ObjectReference
-from scaler.ids import public_id
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, content_id, public_id, random_id
 from scaler.keys.folder import Pair
+from scaler.keys.key_file import KeyFile
+from scaler.pickling.serialization import OBJECT, VALUE, DefaultSerializer, argument_block, function_to_frames
+from scaler.wire.codec.codec import decode, encode_message
+from scaler.wire.messages.client import ClientHello, ExplainRequest, ExplainResponse, Task, TaskResult
+from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from tests.integration.test_keys import Site
+from tests.support.keys import show
 from tests.support.processes import wait_until
 
 PATIENCE_SECONDS = 60.0
@@ -115,6 +127,81 @@ def test_a_value_over_a_quota_is_refused_with_a_sentence(site: Site) -> None:
         assert client.submit(len, again).result(PATIENCE_SECONDS) == 700_000
 
 
+class RawClient:
+    """A client that keeps to no window: what it says goes to the socket at once."""
+
+    def __init__(self, address: str, file: str, stack: ExitStack) -> None:
+        self._socket = stack.enter_context(stack.enter_context(zmq.Context()).socket(zmq.DEALER))
+        self._socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE_SECONDS * 1000))
+        self._socket.setsockopt(zmq.LINGER, 0)
+        show(self._socket, KeyFile.read(Path(file)))
+        self._socket.connect(address)
+        self._said, self.heard = 0, list[Any]()
+        hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())
+        self._socket.send(encode_message(CLIENT_TO_SCHEDULER, [hello])[0])
+        self.reply = self.hear(HelloReply, 1)[0]
+
+    def say(self, *items: Any) -> None:
+        self._said += 1
+        header, frames = encode_message(CLIENT_TO_SCHEDULER, list(items), self._said)
+        self._socket.send_multipart([header, *frames])
+
+    def hear(self, kind: type, count: int) -> list[Any]:
+        """Return the items of a kind, as soon as there are so many."""
+        while sum(type(each) is kind for each in self.heard) < count:
+            header, *frames = self._socket.recv_multipart()
+            self.heard += [item for batch in decode(SCHEDULER_TO_CLIENT, header, frames) for item in batch]
+        return [each for each in self.heard if type(each) is kind]
+
+
+def note_and_wait(notes: str, gate: str) -> None:
+    fd, _ = tempfile.mkstemp(dir=notes)
+    os.close(fd)
+    wait_for_file(gate)
+
+
+@pytest.mark.more
+def test_a_client_that_ignores_its_window_has_no_more_than_the_quota(site: Site) -> None:
+    """Of forty tasks at once three run, three wait, and the others are refused; of five values two are kept."""
+    eve = site.allow("eve", "client", "--tasks", "3", "--bytes", "1M")
+    for _ in range(2):
+        site.start("cluster", site.address, "-n", "3")
+    notes, gate = site.elsewhere / "notes", site.elsewhere / "gate"
+    notes.mkdir()
+    serializer = DefaultSerializer()
+    with ExitStack() as stack:
+        raw = RawClient(site.address, eve, stack)
+        assert raw.reply.window_tasks == 3
+        code, size = (function_to_frames(serializer, each) for each in (note_and_wait, len))
+        stored = [(InstructionKind.CREATE_FUNCTION, content_id(each), "", each) for each in (code, size)]
+        arguments = b"".join(argument_block(VALUE, serializer.serialize(str(each))) for each in (notes, gate))
+        tasks = [Task(TaskId(random_id()), content_id(code), arguments, b"") for _ in range(40)]
+        raw.say(*(ObjectInstruction(*each) for each in stored), *tasks)
+        refused = raw.hear(TaskResult, 34)
+        assert {each.status for each in refused} == {TaskStatus.NO_WORKER}
+        assert {bytes(each.payload) for each in refused} == {
+            b"its client has 6 open tasks, more than the scheduler takes"
+        }
+        wait_until(lambda: len(list(notes.iterdir())) == 3, "three run")
+        for number, task in enumerate(tasks[:6], 1):
+            raw.say(ExplainRequest(task.task_id, GraphId(NO_ID), 0))
+            raw.hear(ExplainResponse, number)
+        assert [each.waits_for for each in raw.hear(ExplainResponse, 6)].count("quota") == 3
+        assert len(list(notes.iterdir())) == 3
+        gate.touch()
+        ended = raw.hear(TaskResult, 40)[34:]
+        assert {each.status for each in ended} == {TaskStatus.SUCCESS}
+        assert len(list(notes.iterdir())) == 6
+        values = [(ObjectId(random_id()), serializer.serialize(bytes(400_000))) for _ in range(5)]
+        uses = [Task(TaskId(random_id()), content_id(size), argument_block(OBJECT, each), each) for each, _ in values]
+        raw.say(*(ObjectInstruction(InstructionKind.CREATE, each, "", [value]) for each, value in values))
+        for number, use in enumerate(uses, 41):
+            raw.say(use)
+            raw.hear(TaskResult, number)
+        results = raw.hear(TaskResult, 45)[40:]
+        assert [each.status for each in results] == [TaskStatus.SUCCESS] * 2 + [TaskStatus.MISSING_OBJECTS] * 3
+
+
 def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
     alice = site.elsewhere / "alice.json"
     alice.touch(0o600)
@@ -157,10 +244,24 @@ def test_what_one_owner_has_stored_is_no_argument_of_another(site: Site) -> None
         assert of_bob.submit(len, b"own").result(PATIENCE_SECONDS) == 3
 
 
+def cancel_from_a_task(task_id: bytes) -> None:
+    with Client() as client:
+        client.cancel_tasks(task_id)
+
+
+async def cancel_from_asyncio(address: str, *tasks: bytes | str) -> None:
+    async with AsyncClient(address) as client:
+        await client.cancel_tasks(*tasks)
+
+
 def test_an_admin_cancels_tasks_of_others_and_nobody_else_does(site: Site) -> None:
     alices, bobs, gate = site.allow("alice"), site.allow("bob"), site.elsewhere / "open"
     site.cluster()
     with Client(alices) as alice, Client(bobs) as bob, Client(site.address) as admin:
+        with pytest.raises(
+            NotAllowedError, match="the key of worker is that of a worker: only an admin may cancel tasks"
+        ):
+            alice.submit(cancel_from_a_task, b"t" * 16).result(PATIENCE_SECONDS)
         running, waiting, stays = (alice.submit(wait_for_file, str(gate)) for _ in range(3))
         graph = {"path": str(gate), "a": (wait_for_file, "path"), "b": (len, "a")}
         node = alice.get(graph, ["a", "b"], block=False)["b"]
@@ -171,7 +272,8 @@ def test_an_admin_cancels_tasks_of_others_and_nobody_else_does(site: Site) -> No
         assert admin.story(running.task_id).state == "running"
         with pytest.raises(ValueError, match="has 16 hex digits; not 'abc'"):
             admin.cancel_tasks("abc")
-        admin.cancel_tasks(running.task_id, *(public_id(each.task_id).hex() for each in (waiting, node)), bytes(16))
+        short = [public_id(each.task_id).hex() for each in (waiting, node)]
+        asyncio.run(cancel_from_asyncio(site.address, running.task_id, *short, bytes(16)))
         for future in (running, waiting, node):
             with pytest.raises(CancelledError):
                 future.result(PATIENCE_SECONDS)

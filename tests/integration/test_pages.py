@@ -1,7 +1,7 @@
 """Pages of the documentation: the Python on a page, taken together, is a program that runs.
 
-It runs in a folder of its own, beside a cluster that stands at the address the environment names. Pieces of larger
-programs are `{code-block} python` on their pages, and sessions are `pycon`.
+It runs in a folder of its own, beside a cluster with keys on TCP that stands at the address the environment names.
+Pieces of larger programs are `{code-block} python` on their pages, and sessions are `pycon`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("workers"))
         patch.setenv("SCALER_KEEP", str(tmp_path_factory.mktemp("jobs")))
-        with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
+        with SchedulerClusterCombo(2, "tcp://127.0.0.1:*", logging_level="WARNING") as combo:
             patch.delenv("SCALER_KEEP")  # the schedulers of the programs keep nothing
             yield combo.get_address()
 

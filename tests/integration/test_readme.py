@@ -1,4 +1,8 @@
-"""The README's examples do what it says, and so do the programs in `examples/`."""
+"""The README's examples do what it says, and so do the programs in `examples/`, over TCP with keys, too.
+
+Each program runs once. Those that make no cluster of their own find a scheduler with keys by `SCALER_ADDRESS`; of the
+others, the clusters that they make at no address listen on TCP: no line of them is changed for that.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import REPOSITORY, command, complaints, descendants, run_python, wait_until
+from tests.support.processes import REPOSITORY, command, complaints, descendants, run_python, scheduler, wait_until
 
 README = (REPOSITORY / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -85,6 +90,8 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 
 FURTHER = [
     "add_workers",
+    "graph",
+    "nested",
     "simple_map",
     "send_object",
     "large_objects",
@@ -96,26 +103,77 @@ FURTHER = [
 ]
 
 
-@pytest.mark.parametrize("name", ["simple_submit", *(pytest.param(name, marks=pytest.mark.more) for name in FURTHER)])
+LOCAL = ["simple_submit"]
+"""those that run as they are, on sockets in a folder"""
+
+ON_TCP = """
+from scaler.cluster import combo
+made = combo.SchedulerClusterCombo.__init__
+def make(self, n_workers=None, address="tcp://127.0.0.1:*", *others, **options):
+    made(self, n_workers, address, *others, **options)
+combo.SchedulerClusterCombo.__init__ = make
+"""
+"""found by Python before it runs a program: a cluster at no address is on TCP"""
+
+
+@pytest.fixture(scope="module")
+def over_tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What is in the environment of a program whose clients and clusters are to be on TCP, with keys."""
+    folder = tmp_path_factory.mktemp("tcp")
+    (folder / "sitecustomize.py").write_text(ON_TCP)
+    with scheduler() as (address, running), command("cluster", address, "-n", "2") as cluster:
+        STANDING[:] = running.pid, cluster.pid
+        yield {"SCALER_ADDRESS": address, "PYTHONPATH": f"{folder}:{REPOSITORY}"}
+    STANDING.clear()
+
+
+STANDING: list[int] = []
+"""what serves several programs, and starts and ends processes meanwhile"""
+
+
+def processes() -> set[int]:
+    """Return the processes below this one without what stands."""
+    return set(descendants()) - {each for pid in STANDING for each in (pid, *descendants(pid))}
+
+
+@pytest.mark.parametrize("name", LOCAL)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    before = set(descendants())
-    done = run_python(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)
+    runs(name, tmp_path)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", FURTHER)
+def test_an_example_runs_over_tcp_with_keys(name: str, tmp_path: Path, over_tcp: dict[str, str]) -> None:
+    listened = runs(name, tmp_path, **over_tcp)
+    if "SchedulerClusterCombo(" in (REPOSITORY / "examples" / f"{name}.py").read_text():
+        assert set(listened.values()) == {"CURVE"}
+
+
+def runs(name: str, folder: Path, **variables: str) -> dict[str, str]:
+    """An example runs. Return what it has listened on, and what is asked of peers there."""
+    before = processes()
+    done = run_python(REPOSITORY / "examples" / f"{name}.py", folder=folder, **variables)
     said = "1 open task was cancelled, because the client has ended" if name == "disconnect" else ""
-    assert (done.returncode, complaints(done.stderr).partition(":")[0]) == (0, said)
+    errors = re.sub(r"^\[INFO\].*\n", "", complaints(done.stderr), flags=re.MULTILINE)
+    assert (done.returncode, errors.partition(":")[0]) == (0, said)
     assert done.stdout
-    assert set(descendants()) <= before
+    assert processes() <= before
+    return done.listened
 
 
 @pytest.mark.more
 @pytest.mark.parametrize(("name", "size"), GALLERY)
-def test_a_program_of_the_gallery_gives_what_it_gives_without_a_cluster(name: str, size: int, tmp_path: Path) -> None:
-    before = set(descendants())
-    done = run_python(REPOSITORY / "examples" / "gallery" / f"{name}.py", str(size), "-n", "2", folder=tmp_path)
+def test_a_program_of_the_gallery_gives_what_it_gives_without_a_cluster(
+    name: str, size: int, tmp_path: Path, over_tcp: dict[str, str]
+) -> None:
+    before, program = processes(), REPOSITORY / "examples" / "gallery" / f"{name}.py"
+    done = run_python(program, str(size), "-n", "2", folder=tmp_path, PYTHONPATH=over_tcp["PYTHONPATH"])
     assert (done.returncode, complaints(done.stderr)) == (0, "")
     assert "times as fast" in done.stdout.splitlines()[-1], (
         "the last line says how much faster it was, and why not more"
     )
-    assert set(descendants()) <= before
+    assert set(done.listened.values()) == {"CURVE"}
+    assert processes() <= before
 
 
 def rows_kept(folder: Path) -> int:
@@ -160,6 +218,11 @@ def test_a_monte_carlo_that_is_killed_three_times_gives_the_same_sum(tmp_path: P
         f"{kept} of {size} rows were there",
         f"600,000 paths pay {math.fsum(payoffs(row)[0] for row in range(size))!r}",
     ]
+
+
+def test_all_examples_are_run() -> None:
+    names = {path.stem for path in (REPOSITORY / "examples").glob("*.py")}
+    assert names == {*LOCAL, *FURTHER, "measure_code"}
 
 
 def test_the_gallery_is_tested_and_described() -> None:

@@ -71,11 +71,11 @@ class Inside:
 
     def graphs(self) -> list[GraphActor]:
         """The graphs of clients that are there."""
-        refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs.values())
+        refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs)
         return [cast("GraphActor", ref._actor) for ref in refs if ref._actor is not None]
 
     def _running_nodes(self, session: ClientSession) -> Iterator[tuple[TaskId, ActorRef]]:
-        graphs = (cast("GraphActor", ref._actor) for ref in session._graphs.values())
+        graphs = (cast("GraphActor", ref._actor) for ref in session._graphs)
         return ((task_id, ref) for graph in graphs for task_id, (_, ref) in graph._running.items())
 
     def living_graphs(self) -> list[GraphActor]:
@@ -116,10 +116,9 @@ class Inside:
                 continue
             owner = session._owner
             clients[owner] += 1
-            further_rows = sum(session._rows.values()) - len(session._rows)
-            tasks[owner] += len(session._tasks) + further_rows + sum(session._graph_sizes.values())
-            assert session._graph_sizes.keys() == session._graphs.keys()
-            assert not session._held.tasks.keys() & session._tasks.keys(), "a task is held and has begun"
+            tasks[owner] += session._tasks.n_rows + sum(session._graphs._sizes.values())
+            assert session._graphs._sizes.keys() == session._graphs._graphs.keys()
+            assert not session._held.tasks.keys() & session._tasks._tasks.keys(), "a task is held and has begun"
             if session._adoption is not None:
                 came_back.add(owner)  # what it had open at the last scheduler goes on
             held[owner] += len(session._held)
@@ -127,8 +126,8 @@ class Inside:
                 "a task is held for ever"
             )
         for job in self.jobs():
-            owner, rows = job._context.owner, job._tasks
-            tasks[owner] += len(rows) - len(rows._ranges) + sum(rows._ranges.values())
+            owner = job._context.owner
+            tasks[owner] += job._tasks.n_rows
             if not job._is_new:
                 came_back.add(owner)
         for owner in directory.owners:
@@ -143,11 +142,13 @@ class Inside:
     def _check_graphs(self) -> None:
         """Every open node waits for another one or is a task; what no node needs is forgotten."""
         for session in self.sessions(ClientSession):
-            for graph_id, ref in session._graphs.items():
+            for graph_id, ref in session._graphs._graphs.items():
                 assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
             for source, tasks in session._awaited._by_source.items():
                 open_ones = session._tasks if source == NO_ID else ()
-                assert source in session._graphs or not tasks.keys() - set(open_ones), "a result is awaited for ever"
+                assert source in session._graphs._graphs or not tasks.keys() - set(open_ones), (
+                    "a result is awaited for ever"
+                )
         for graph in self.graphs():
             nodes, is_complete, going_on = graph._nodes, graph._is_complete(), graph._running | graph._inputs
             open_nodes = [node for node in nodes if node.status is None]

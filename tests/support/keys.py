@@ -9,7 +9,7 @@ import zmq
 from scaler.endpoint import Endpoint
 from scaler.keys.finding import folder_for, keys_for
 from scaler.keys.folder import KeyFolder
-from scaler.keys.key_file import CLIENT
+from scaler.keys.key_file import CLIENT, KeyFile
 
 OPEN = "--insecure-let-everybody-run-code"
 """for schedulers whose peers speak ZMTP by themselves, without CURVE"""
@@ -18,10 +18,15 @@ OPEN = "--insecure-let-everybody-run-code"
 def connect(socket: zmq.Socket[bytes], address: str, role: str = CLIENT) -> None:
     """Connect a plain socket of ZeroMQ to a scheduler of this user, with its key if it has keys."""
     for key in keys_for(Endpoint.parse(address), role)[:1]:
-        socket.setsockopt_string(zmq.CURVE_SERVERKEY, key.servers[0])
-        socket.setsockopt_string(zmq.CURVE_PUBLICKEY, key.public)
-        socket.setsockopt_string(zmq.CURVE_SECRETKEY, key.secret)
+        show(socket, key)
     socket.connect(address)
+
+
+def show(socket: zmq.Socket[bytes], key: KeyFile) -> None:
+    """Have a plain socket show a key."""
+    socket.setsockopt_string(zmq.CURVE_SERVERKEY, key.servers[0])
+    socket.setsockopt_string(zmq.CURVE_PUBLICKEY, key.public)
+    socket.setsockopt_string(zmq.CURVE_SECRETKEY, key.secret)
 
 
 def make(address: str) -> None:

@@ -20,8 +20,13 @@ from typing import Any
 
 import psutil
 
+from tests.support.keys import OPEN
+from tests.support.listeners import check, listeners, listening
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+"""How often it is looked for what a program listens on."""
 
 
 def wait_until(
@@ -115,6 +120,9 @@ class Command:
         **options: Any,
     ) -> None:
         self.lines: list[str] = []
+        self.module = module
+        self._may_be_open = OPEN in arguments or bool(prefix)
+        """whether it may listen without keys, or where we do not see it"""
         is_javascript = module.endswith(".js")
         program = (
             ["node", str(JAVASCRIPT / module)] if is_javascript else [sys.executable, "-m", f"scaler.cli.{module}"]
@@ -170,14 +178,17 @@ class Command:
         return code
 
     def kill_all(self) -> None:
-        """Kill it and all below it, whatever state they are in."""
-        for pid in [*descendants(self.pid), self.pid]:
+        """Kill it and all below it, whatever state they are in. What listens there without keys fails the test."""
+        pids = [*descendants(self.pid), self.pid]
+        listening = {} if self._may_be_open or self.process.poll() is not None else listeners(pids)
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self._reader.join(5)
         assert self.process.stdout is not None
         self.process.stdout.close()
+        check(listening, f"the command {self.module}")
 
 
 @contextlib.contextmanager
@@ -199,25 +210,45 @@ def scheduler(address: str | None = None, *arguments: str) -> Iterator[tuple[str
         yield address, running
 
 
-def run_python(
-    *arguments: str | Path, folder: Path, text: str = "", seconds: float = 100, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder of the user's, as if scaler was installed there.
+class Done(subprocess.CompletedProcess[str]):
+    """A program that has ended.
+
+    Args:
+        listened: what each address on which it has listened asks of peers.
+    """
+
+    def __init__(self, command: list[str], code: int, output: str, errors: str, listened: dict[str, str]) -> None:
+        super().__init__(command, code, output, errors)
+        self.listened = listened
+
+
+def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: float = 100, **variables: str) -> Done:
+    """Run Python in a folder of the user's, as if scaler was installed there. What listens meanwhile without keys fails
+    the test.
 
     Args:
         text: its standard input.
         variables: of the environment, beside those of the tests.
     """
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
-    )
+    command = [sys.executable, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **variables}
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    known, found, said, deadline = listening(), dict[str, str](), text, time.monotonic() + seconds
+    with subprocess.Popen(command, text=True, cwd=folder, env=environment, **streams) as program:
+        while True:
+            try:
+                output, errors = program.communicate(said, timeout=LOOK_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                said = None
+                new = {inode: port for inode, port in listening().items() if inode not in known}
+                known |= new
+                found |= listeners([*descendants(program.pid), program.pid], new) if new else {}
+                if time.monotonic() > deadline:
+                    program.kill()
+                    raise
+    check(found, "the program")
+    return Done(command, program.returncode, output, errors, found)
 
 
 def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -221,8 +221,13 @@ class GraphActor(Actor):
     @handles(CancelOfAny)
     def _cancel_if_named(self, cancel: CancelOfAny) -> None:
         """A client would cancel the whole graph, too, if it wants the value of a node no more."""
-        if any(node.status is None and public_id(node.task_id) in cancel.short_ids for node in self._nodes):
-            self._cancel(CancelGraph())
+
+        def look(node: Node) -> None:
+            if not self._given_up and node.status is None and public_id(node.task_id) in cancel.short_ids:
+                self._cancel(CancelGraph())
+
+        self._slices.add(look, self._nodes)
+        self._end_if_over()
 
     @handles(ObjectLost)
     def _value_lost(self, lost: ObjectLost) -> None:

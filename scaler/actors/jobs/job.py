@@ -20,7 +20,6 @@ from scaler.actors.jobs.answers import info_of, refused, said_max_failures
 from scaler.actors.jobs.open_rows import NextRows, OpenRows
 from scaler.actors.jobs.reading import ATTEND, Reading
 from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
-from scaler.actors.jobs.row_tasks import RowTasks
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
@@ -30,6 +29,7 @@ from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
 from scaler.actors.peers.owners import UNBOUNDED, RoomInQuota
 from scaler.actors.services import Services
 from scaler.actors.tasks.client_context import Begun, ClientContext
+from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
@@ -139,7 +139,8 @@ class JobActor(Actor):
 
     _context: ClientContext
     """of its tasks, from its start"""
-    _tasks: RowTasks
+    _tasks: OpenTasks[int]
+    """of rows, by the numbers of these"""
 
     def on_start(self) -> None:
         terms, services = self.terms, self._services
@@ -148,7 +149,7 @@ class JobActor(Actor):
         account = services.directory.accounts.open(client_id, owner, label=label)
         adoption = None if self._is_new else services.adoption
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
-        self._tasks = RowTasks(owner)
+        self._tasks = OpenTasks[int](owner)
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
         self._context.open_rows = self._open_rows
         self._context_afresh = copy(self._context)
@@ -344,10 +345,10 @@ class JobActor(Actor):
     def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""
         first = self._row_of(spec.task_id)
-        if not self._tasks.is_range(first):
+        if first not in self._tasks.ranges:
             return ()
         rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
-        self._tasks.open(first, rows)
+        self._tasks.open(first, dict(enumerate(rows, first)))
         return rows
 
     # Results to the record
@@ -360,7 +361,7 @@ class JobActor(Actor):
             self._keep(result.task_id, result.status, (result.payload,), result.duration_us)
             return
         first = self._row_of(result.task_id)
-        if not self._tasks.is_range(first):
+        if first not in self._tasks.ranges:
             return
         self._tasks.end(first)
         for piece in pieces_of(result):
@@ -368,7 +369,7 @@ class JobActor(Actor):
 
     @handles(TaskDone)
     def _ended_with_frames(self, done: TaskDone) -> None:
-        if not self._tasks.has(self._row_of(done.result.task_id)):
+        if self._row_of(done.result.task_id) not in self._tasks:
             return
         frames, reason = self._large.take(done.result.task_id, done.frames)
         if reason:
@@ -756,8 +757,12 @@ class JobActor(Actor):
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
         sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
-        for row in self._tasks.end_of(failed.child):
-            self._end(Result(row, TaskStatus.INTERNAL_ERROR, (sentence,)))
+        first = self._tasks.key_of(failed.child)
+        if first is not None:
+            rows = range(first, first + self._tasks.ranges.get(first, 1))
+            self._tasks.end(first)
+            for row in rows:
+                self._end(Result(row, TaskStatus.INTERNAL_ERROR, (sentence,)))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
@@ -770,9 +775,9 @@ class JobActor(Actor):
         self._leave()
 
     def _leave(self) -> None:
-        self._tasks.tell(CancelTask())
         self._context.owner.leave(self.actor_ref)
-        self._tasks.end_all()
+        for task in self._tasks.take_all():
+            task.send(CancelTask())
         self._services.directory.accounts.close(self._client_id)
         self._services.object_store.send(OwnerLeft(self._client_id))
         shelf, record = self._shelf, self._record

@@ -40,6 +40,7 @@ class NestedSession(ClientSession):
     """One client inside a task."""
 
     role = NESTED_CLIENT
+    reads_all = True
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -47,7 +48,6 @@ class NestedSession(ClientSession):
         self._processor = 0
         self._wait = 0
         """the number of its task's current wait"""
-        self._last_owner = self._services.directory.owners.nobody
         self._contexts: dict[int, ClientContext] = {}
         """by account: its process runs tasks of several clients"""
 
@@ -55,13 +55,9 @@ class NestedSession(ClientSession):
         """Return somebody whose tasks are not bounded: parents, which are counted, wait for these."""
         return Owner(NOBODY)
 
-    @property
-    def _reader(self) -> None:
-        """Return None: its process gets references with the tasks of several owners."""
-
-    def _payer_of_values(self) -> Owner:
-        """Return the owner of the task that its process worked for when it submitted something last."""
-        return self._last_owner
+    def on_start(self) -> None:
+        super().on_start()
+        self._objects.payer = self._services.directory.owners.nobody
 
     @handles(NestedIn)
     def _nested_in(self, nested: NestedIn) -> None:
@@ -70,11 +66,9 @@ class NestedSession(ClientSession):
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
         tasks, spawn, context_of = self._tasks, self.spawn, self._context_of
-        for spec in self._within_bounds(batch):
+        for spec in self._bounds.within(batch, self._resubmission):
             if spec.task_id not in tasks:
-                tasks[spec.task_id] = spawn(TaskActor(spec, context_of(spec.account)))
-                if spec.rows:
-                    self._rows[spec.task_id] = spec.rows
+                tasks.add(spec.task_id, spawn(TaskActor(spec, context_of(spec.account))), spec.rows)
 
     def _context_of(self, account: int) -> ClientContext:
         context = self._contexts.get(account)
@@ -82,7 +76,7 @@ class NestedSession(ClientSession):
             if len(self._contexts) >= ACCOUNTS_REMEMBERED:
                 self._contexts.clear()
             context = self._contexts[account] = self._context.of_account(account)
-        self._last_owner = context.owner
+        self._objects.payer = context.owner  # what it stores is for the task that its process works for now
         return context
 
     @handles(Batch[OutputRequest])

@@ -511,7 +511,7 @@ def test_statistics_count_nodes(simulation: Simulation) -> None:
 def test_graphs_of_which_no_node_comes_are_bounded_and_others_go_on(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.actors.sessions.client_session.BARE_GRAPHS_MOST", 3)
+    monkeypatch.setattr("scaler.actors.sessions.client_graphs.BARE_MOST", 3)
     client = simulation.client()
     simulation.agent(1)
     graphs = [GraphId(bytes([number]) * 16) for number in range(10)]

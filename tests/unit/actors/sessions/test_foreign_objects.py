@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scaler.actors.sessions.client_session import FOREIGN
+from scaler.actors.sessions.client_objects import FOREIGN
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, OutputLine, OutputRequest
 from scaler.wire.messages.common import FOUND, NOT_FOUND, ObjectResponse, OutputStream, TaskStatus
@@ -63,7 +63,7 @@ def test_a_task_gets_no_object_of_another_owner(scene: Scene) -> None:
     scene.simulation.advance(1.0)
     assert scene.also_alice.results[own].status == TaskStatus.SUCCESS
     assert scene.bob.results[stolen].status == TaskStatus.MISSING_OBJECTS
-    assert scene.bob.results[stolen].payload == FOREIGN
+    assert scene.bob.results[stolen].payload == FOREIGN.encode()
     assert len(agent.started) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.peers.owners import Owner
-from scaler.actors.sessions.client_session import TASKS_BEYOND_WINDOW
+from scaler.actors.sessions.task_bounds import TASKS_BEYOND_WINDOW
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.keys.allowed import Terms
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse

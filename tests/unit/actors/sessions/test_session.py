@@ -156,7 +156,7 @@ def test_the_end_of_a_session_with_many_tasks_is_short(simulation: Simulation) -
     client.submit(4 * SLICE_STEPS)
     simulation.run()
     (session,) = simulation.sessions(ClientSession)
-    tasks = list(session._tasks.values())
+    tasks = [task for _, task in session._tasks.items()]
     session.stop_now()
     assert sum(bool(task._mailbox) for task in tasks) == SLICE_STEPS
     client.is_gone = True

@@ -1,0 +1,173 @@
+"""ClientGraphs: the graphs of one client that have not ended. Their owner has all their nodes open.
+
+Owned by the client session. Must never: know of results.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from scaler.actors.graphs.graph_node import by_graph
+from scaler.actors.messages.tasks import CancelGraph
+from scaler.actors.peers.owners import Owner
+from scaler.actors.sessions.client_objects import FOREIGN
+from scaler.actors.sessions.resubmission import Resubmission
+from scaler.ids import GraphId
+from scaler.kit import ActorRef
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, TaskResult
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+
+REFUSED_MOST = 1024
+"""Of so many graphs it is known why they were refused: the last ones."""
+
+BARE_MOST = 65_536
+"""A client announces so many graphs at most before it sends a node of any of them. Their nodes follow at once, unless
+they wait behind large values."""
+
+
+class ClientGraphs:
+    """Those of one client, by id.
+
+    Args:
+        begin: starts the actor of a graph.
+        put: tells the client something.
+        say: has something kept about the client.
+        is_foreign: whether any of these objects belongs to somebody else.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        begin: Callable[[GraphTask], ActorRef],
+        put: Callable[[Any], None],
+        say: Callable[[str, str], None],
+        is_foreign: Callable[[bytes], bool],
+    ) -> None:
+        self._owner, self._begin, self._put, self._say, self._is_foreign = owner, begin, put, say, is_foreign
+        self._graphs: dict[GraphId, ActorRef] = {}
+        self._sizes: dict[GraphId, int] = {}
+        """how many nodes each of them has"""
+        self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
+        """those that were refused, and why"""
+        self._bare: set[GraphId] = set()
+        """those that were announced, and of which no node has come yet"""
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def __iter__(self) -> Iterator[ActorRef]:
+        return iter(self._graphs.values())
+
+    def get(self, graph_id: GraphId) -> ActorRef | None:
+        """Return a graph, if it goes on."""
+        graph = self._graphs.get(graph_id)
+        return None if graph is None or graph.is_stopped() else graph
+
+    def id_of(self, graph: ActorRef) -> GraphId | None:
+        """Return the id of a graph; None: it is none of these."""
+        return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
+
+    def announce(self, batch: Sequence[GraphTask], again: Resubmission | None, *, is_bounded: bool) -> None:
+        """The client has graphs, whose nodes follow.
+
+        Args:
+            again: while it says all again.
+            is_bounded: whether the quota counts: not for those that may run already.
+        """
+        for spec in batch:
+            graph = self.get(spec.graph_id)
+            if graph is not None:
+                graph.send(spec)  # it was sent again after a cut
+                continue
+            if len(self._bare) >= BARE_MOST:
+                continue  # its nodes, should they come, are refused
+            self._bare.add(spec.graph_id)
+            if is_bounded and spec.node_count > self._owner.room():
+                # A graph is taken as a whole, or not at all.
+                why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
+                self._say("over quota", why)
+                self._will_refuse(spec.graph_id, TaskStatus.NO_WORKER, why)
+            elif again is not None and spec.node_count:
+                again.announce(spec)
+            else:
+                self._start(spec)
+
+    def _start(self, spec: GraphTask) -> ActorRef:
+        graph = self._graphs[spec.graph_id] = self._begin(spec)
+        self._sizes[spec.graph_id] = spec.node_count
+        self._owner.tasks += spec.node_count
+        return graph
+
+    def hear_nodes(self, batch: Batch[GraphNode], again: Resubmission | None) -> None:
+        """Nodes have come."""
+        for graph_id, nodes in by_graph(batch).items():
+            self._bare.discard(graph_id)
+            graph = self.get(graph_id)
+            if any(node.object_ids and self._is_foreign(node.object_ids) for node in nodes):
+                self._will_refuse(graph_id, TaskStatus.MISSING_OBJECTS, FOREIGN)
+                self._refuse(nodes)
+                if graph is not None:
+                    graph.send(CancelGraph())
+            elif graph is not None:
+                graph.send(nodes)
+            elif again is not None and again.has_graph(graph_id):
+                whole = again.hear(graph_id, nodes)
+                if whole is not None:
+                    spec, *parts = whole
+                    graph = self._start(spec)
+                    for part in filter(None, parts):
+                        graph.send(part)
+            else:
+                self._refuse(nodes)
+
+    def hear_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
+        """Inputs have come: nodes that are results of other tasks."""
+        for graph_id, inputs in by_graph(batch).items():
+            graph = self.get(graph_id)
+            if graph is not None:
+                graph.send(inputs)
+            elif again is not None and again.has_graph(graph_id):
+                again.hear_inputs(graph_id, inputs)
+
+    def _will_refuse(self, graph_id: GraphId, status: TaskStatus, sentence: str) -> None:
+        self._refused[graph_id] = status, sentence
+        if len(self._refused) > REFUSED_MOST:
+            self._refused.popitem(last=False)
+
+    def _refuse(self, nodes: Sequence[GraphNode]) -> None:
+        """The rest of a graph that has failed here, was over the quota, or was never announced."""
+        unknown = TaskStatus.NOT_FOUND, "the scheduler does not know the graph of this task"
+        for node in nodes:
+            if node.wanted:
+                status, sentence = self._refused.get(node.graph_id, unknown)
+                self._put(TaskResult(node.task_id, status, sentence.encode(), 0))
+
+    def cancel(self, batch: Sequence[GraphTaskCancel], again: Resubmission | None) -> None:
+        """The client does not want them any more."""
+        for cancel in batch:
+            graph = self._graphs.get(cancel.graph_id)
+            if graph is not None:  # else its last result is on the way
+                graph.send(CancelGraph())
+            if again is not None:
+                again.forget(cancel.graph_id)
+                if graph is None:
+                    self._bare.discard(cancel.graph_id)
+
+    def end(self, graph_id: GraphId, graph: ActorRef) -> bool:
+        """A graph has ended. Return whether it was here."""
+        if self._graphs.get(graph_id) is not graph:
+            return False
+        del self._graphs[graph_id]
+        self._bare.discard(graph_id)
+        self._owner.end(self._sizes.pop(graph_id))
+        return True
+
+    def take_all(self) -> list[ActorRef]:
+        """The client has left. Return them."""
+        graphs = list(self._graphs.values())
+        self._owner.end(sum(self._sizes.values()))
+        self._graphs, self._sizes = {}, {}
+        return graphs

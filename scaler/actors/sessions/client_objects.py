@@ -1,0 +1,95 @@
+"""ClientObjects: what one client has stored, asks for, and may read.
+
+Owned by the client session. The objects themselves are in the object store. Must never: read a frame but those of a
+function, whose id is their hash.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
+from scaler.actors.peers.owners import Owner
+from scaler.actors.peers.peer import Peer
+from scaler.actors.services import Services
+from scaler.ids import ClientId, ObjectId, content_id, split_ids
+from scaler.kit import ActorRef
+from scaler.pickling.serialization import Frames
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
+from scaler.wire.session.lost_frames import LostFrames
+
+logger = logging.getLogger(__name__)
+
+FOREIGN = "an object that it names belongs to somebody else, who alone may read it"
+
+
+class ClientObjects:
+    """Those of one client.
+
+    Args:
+        session: of the client.
+        payer: whose quota what it stores counts against; that of a client in a task changes.
+        reads_all: whether it may read what others have stored, as clients in tasks, which get references with the tasks
+            of several owners. Admins may, too.
+    """
+
+    def __init__(
+        self, session: ActorRef, client_id: ClientId, peer: Peer, services: Services, payer: Owner, *, reads_all: bool
+    ) -> None:
+        self._session, self._client_id, self._peer, self._services = session, client_id, peer, services
+        self.payer = payer
+        self._reads_all = reads_all
+
+    @property
+    def _reader(self) -> Owner | None:
+        """Whose objects it may read; None: those of everybody."""
+        return None if self._reads_all or self._peer.is_admin else self.payer
+
+    def is_foreign(self, object_ids: bytes) -> bool:
+        """Return whether any of these objects belongs to somebody else, and it may not read it."""
+        payer_of, reader = self._services.payer_of, self._reader
+        return reader is not None and any(
+            payer_of(ObjectId(packed)) not in (None, reader) for packed in split_ids(object_ids)
+        )
+
+    def instruct(self, instruction: ObjectInstruction) -> None:
+        """It stores or deletes an object."""
+        store, object_id, frames = self._services.object_store, instruction.object_id, instruction.frames
+        if instruction.kind == InstructionKind.DELETE:
+            store.send(DeleteObject(object_id, self._client_id))
+            return
+        # One that was lost on its way is only missing to this client: others may have the function.
+        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION and type(frames) is not LostFrames
+        what = instruction.name or ("a function" if is_function else "an argument")
+        if type(frames) is LostFrames:
+            logger.warning("client %s: %s is dropped: %s", self._client_id.hex()[:8], what, frames.reason)
+        if is_function and (instruction.location or content_id(frames) != object_id):
+            # Tasks that name it find no function, unless another client has stored the right one.
+            why = "it has a location" if instruction.location else "its id is not the hash of its content"
+            logger.warning("client %s: a function is dropped: %s", self._client_id.hex()[:8], why)
+            return
+        store.send(
+            StoreObject(
+                object_id,
+                self._client_id,
+                instruction.name,
+                frames,
+                held=instruction.kind != InstructionKind.CREATE_FOR_TASK,
+                is_function=is_function,
+                location=instruction.location,
+                source=self._session,
+                payer=None if is_function else self.payer,
+            )
+        )
+
+    def keep_result(self, result: TaskResult, frames: Frames) -> None:
+        """A large result stays here, or with its agent, until the client drops it."""
+        object_id, whose = ObjectId(result.task_id), (self._session, self.payer)
+        kept = StoreObject(object_id, self._client_id, "", frames, True, False, b"", *whose, is_result=True)
+        self._services.object_store.send(kept)
+
+    def fetch(self, request: ObjectRequest) -> None:
+        """It asks for the content of an object."""
+        wish = FetchObject(request.object_id, self._peer, None, bool(request.by_value), self._reader)
+        self._services.object_store.send(wish)

@@ -1,0 +1,79 @@
+"""ClientQuestions: what the tasks of one client wait for, for those that ask: itself, its graphs, and admins.
+
+Owned by the client session. Must never: answer for a task that has begun; that one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler.actors.insight.explanations import ask_next, not_here
+from scaler.actors.messages.tasks import ExplainNode, ExplainOfAny, ExplainTask
+from scaler.actors.peers.directory import Directory
+from scaler.actors.peers.peer import Peer
+from scaler.actors.sessions.client_graphs import ClientGraphs
+from scaler.actors.sessions.held_tasks import HeldTasks
+from scaler.actors.tasks.open_tasks import OpenTasks
+from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.kit import ActorRef
+from scaler.wire.messages.client import ExplainRequest
+from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
+
+
+class ClientQuestions:
+    """Those about the tasks of one client, and those that it has itself.
+
+    Args:
+        session: of the client.
+        put: tells the client something.
+        begun: its tasks that have begun.
+        held: those that wait for room in the quota.
+    """
+
+    def __init__(
+        self,
+        session: ActorRef,
+        peer: Peer,
+        directory: Directory,
+        put: Callable[[Any], None],
+        begun: OpenTasks[TaskId],
+        held: HeldTasks,
+        graphs: ClientGraphs,
+    ) -> None:
+        self._session, self._peer, self._directory, self._put = session, peer, directory, put
+        self._begun, self._held, self._graphs = begun, held, graphs
+
+    def ask(self, request: ExplainRequest, now: float) -> None:
+        """The client asks about a task. An admin may ask about tasks of others, whose sessions are asked in turn."""
+        task_id, question = request.task_id, ExplainTask(self._session, request.task_id, asked_at=now)
+        if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):
+            peers = self._directory.peers.values()
+            ask_next(question, iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT]))
+        else:
+            self.hand_on(question, task_id, request.graph_id, request.position)
+
+    def of_admin(self, asked: ExplainOfAny) -> None:
+        """An admin asks about a task of whoever has it."""
+        question = asked.question
+        if question.task_id in self._held:
+            question.asker.send(self._held.explain(question))
+        elif self._has(question.task_id):
+            self._begun[question.task_id].send(question)
+        else:
+            ask_next(question, asked.others)
+
+    def _has(self, task_id: TaskId) -> bool:
+        task = self._begun.get(task_id)
+        return task_id in self._held or (task is not None and not task.is_stopped())
+
+    def hand_on(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
+        """Whoever knows the task answers: the task itself, or the graph whose node it is."""
+        is_node = graph_id != NO_ID
+        asked = self._graphs.get(graph_id) if is_node else self._begun.get(task_id)
+        if not is_node and task_id in self._held:
+            self._put(self._held.explain(question))
+        elif asked is None or asked.is_stopped():
+            self._put(not_here(question))
+        else:
+            asked.send(ExplainNode(question, position) if is_node else question)

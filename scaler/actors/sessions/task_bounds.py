@@ -1,0 +1,102 @@
+"""TaskBounds: how many tasks a client may have open. One that keeps to its window is refused none.
+
+Owned by the client session. Must never: hold a task up; the quota of the owner does (`HeldTasks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from scaler.actors.peers.owners import Owner
+from scaler.actors.peers.peer import Peer
+from scaler.actors.services import Services
+from scaler.actors.sessions.held_tasks import HeldTasks
+from scaler.actors.sessions.resubmission import Either, Resubmission
+from scaler.actors.tasks.open_tasks import OpenTasks
+from scaler.ids import TaskId
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
+
+TASKS_BEYOND_WINDOW = 2
+"""How many windows of open tasks a client may have before more are refused: some have ended for the client only."""
+
+
+class TaskBounds:
+    """Those of one client.
+
+    Args:
+        begun: its tasks that have begun.
+        held: those that wait for room in the quota.
+        say: has something kept about the client.
+    """
+
+    def __init__(
+        self,
+        begun: OpenTasks[TaskId],
+        held: HeldTasks,
+        owner: Owner,
+        peer: Peer,
+        services: Services,
+        say: Callable[[str, str], None],
+    ) -> None:
+        self._begun, self._held = begun, held
+        self._owner, self._peer, self._services, self._say = owner, peer, services, say
+        config = services.config
+        self._most = TASKS_BEYOND_WINDOW * config.client_tasks
+        self._rows_most = config.per_worker_queue_size if config.max_number_of_tasks_waiting < 0 else 1
+
+    @property
+    def n_open(self) -> int:
+        """How many tasks are open; a row is one."""
+        return self._begun.n_rows + len(self._held)
+
+    def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
+        """Return the tasks that it may have open, and refuse the others.
+
+        Args:
+            again: while it says all again: what has ended meanwhile is left out.
+        """
+        has_ranges = any(spec.rows for spec in batch)
+        if has_ranges:
+            batch = self._taken_apart(batch, again)
+        if again is not None:
+            batch = again.still_to_run(batch, Either(self._begun, self._held))
+        most = self._most
+        if self._owner.has_quota:
+            most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)
+        room = most - self.n_open
+        sizes = [spec.rows or 1 for spec in batch] if has_ranges else [1] * len(batch)
+        if sum(sizes) <= room:
+            return batch
+        taken = sum(size <= room for size in accumulate(sizes))
+        refused = sum(sizes[taken:])
+        self._say("over quota", f"{refused:,} tasks were refused: its client has {most:,} open ones")
+        sentence = f"its client has {most} open tasks, more than the scheduler takes"
+        for spec in batch[taken:]:
+            if spec.task_id not in self._begun and spec.task_id not in self._held:
+                self.refuse(spec, TaskStatus.NO_WORKER, sentence)
+        return batch[:taken]
+
+    def refuse(self, spec: Task, status: TaskStatus, sentence: str) -> None:
+        """Tell a client that a task is not taken."""
+        refusal = TaskResult(spec.task_id, status, sentence.encode(), 0, b"", spec.rows)
+        self._services.outbox.put(self._peer, refusal)
+
+    def _taken_apart(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
+        """Take ranges apart that are known in part, or longer than a bound in tasks; refuse what is none."""
+        apart: list[Task] = []
+        rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
+        for spec in batch:
+            if not spec.rows:
+                apart.append(spec)
+            elif flaw := flaw_of(spec, not spec.options or self._services.read_options(spec.options).suit_rows):
+                self.refuse(spec, TaskStatus.INTERNAL_ERROR, f"the scheduler cannot take these rows: {flaw}")
+            elif spec.task_id in self._begun.ranges:
+                continue  # it was sent again after a cut
+            elif 1 < spec.rows <= rows_most and not (again and again.knows_any(row_ids(spec.task_id, spec.rows))):
+                apart.append(spec)
+            else:
+                apart += calls_of(spec)
+        return apart

@@ -1,0 +1,90 @@
+"""OpenTasks: the tasks of one client or job that have not ended, by their ids or rows. Their owner has them open.
+
+Used by client sessions and jobs. Must never: know what becomes of a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from scaler.actors.peers.owners import Owner
+from scaler.kit import ActorRef
+
+Key = TypeVar("Key")
+
+
+class OpenTasks(Generic[Key]):
+    """Tasks by key; a range by that of its first row.
+
+    Args:
+        owner: whose tasks they are.
+    """
+
+    __slots__ = ("_owner", "_tasks", "ranges")
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._tasks: dict[Key, ActorRef] = {}
+        self.ranges: dict[Key, int] = {}
+        """how many rows those of them have that are ranges"""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._tasks)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._tasks
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows they have; a task that is no range is one."""
+        return len(self._tasks) + sum(self.ranges.values()) - len(self.ranges)
+
+    def add(self, key: Key, task: ActorRef, n_rows: int = 1) -> None:
+        """A task begins, or a range of so many rows."""
+        self._tasks[key] = task
+        if n_rows > 1:
+            self.ranges[key] = n_rows
+        self._owner.tasks += n_rows or 1
+
+    def __getitem__(self, key: Key) -> ActorRef:
+        return self._tasks[key]
+
+    def get(self, key: Key) -> ActorRef | None:
+        """Return a task, or a range by its first row."""
+        return self._tasks.get(key)
+
+    def items(self) -> Iterator[tuple[Key, ActorRef]]:
+        """Go through them."""
+        return iter(self._tasks.items())
+
+    def end(self, key: Key) -> bool:
+        """A task has ended. Return whether there was one."""
+        if self._tasks.pop(key, None) is None:
+            return False
+        self._owner.end(self.ranges.pop(key, 1) if self.ranges else 1)
+        return True
+
+    def open(self, first: Key, rows: Mapping[Key, ActorRef]) -> None:
+        """Each row of a range is a task of its own from now on."""
+        del self.ranges[first]
+        self._tasks.update(rows)
+
+    def key_of(self, task: ActorRef) -> Key | None:
+        """Return the key of a task; None: it has ended."""
+        return next((key for key, known in self._tasks.items() if known is task), None)
+
+    def tell(self, message: Any) -> None:
+        """Send a message to all of them."""
+        for task in self._tasks.values():
+            task.send(message)
+
+    def take_all(self) -> list[ActorRef]:
+        """Their client or job ends before them. Return them."""
+        tasks = list(self._tasks.values())
+        self._owner.end(self.n_rows)
+        self._tasks, self.ranges = {}, {}
+        return tasks

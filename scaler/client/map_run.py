@@ -26,10 +26,11 @@ from scaler.client.calls.tolerance import Tolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import Drawn, TakenRows, take_rows, unreadable
+from scaler.client.ranges import Drawn, TakenRows, unreadable
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId, random_id
-from scaler.pickling.serialization import Frames, Serializer, size_of
+from scaler.interruptions import is_interruption
+from scaler.pickling.serialization import Frames, Serializer, reader_of, size_of
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_together, unpack
@@ -104,7 +105,7 @@ class MapRun:
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
-        self._drawn: Drawn = deque()
+        self._drawn = Drawn(0)
         """rows that were drawn, and that the link's thread has not taken"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
@@ -165,7 +166,7 @@ class MapRun:
     def _most_now(self, room: int) -> int:
         """Return how many of the next items to draw at a time: whole ranges, if they are there."""
         if self._n_items < 0:
-            return 1
+            return min(room, BATCH_TASKS) if self._look_at == inf else 1
         rows = self._rows_now(self._n_items - self._submitted)
         return min(room, rows * max(1, BATCH_TASKS // rows))
 
@@ -186,34 +187,44 @@ class MapRun:
         """Have the link's thread send the rows of the next items, at most so many, with those that it has not taken
         yet. None follows one that brings an object, or when they fill a message. Return how many; 0: there are no more.
         """
-        drawn: list[tuple[int, bytes | Entry]] = []
-        n_bytes, refers = 0, False
-        block_of, add = self._function.block, drawn.append
+        drawn: list[bytes | Entry] = []
+        n_drawn = n_bytes = 0
+        is_coming, block_of = self._n_items < 0, self._function.block
+        refers = is_last = False
         for index, item in islice(rest, most):
             if type(item) is not tuple:
                 check_item(index, item)
             try:
-                row = block_of(item)
-                if row is not None:
-                    add((index, row))
-                    n_bytes += len(row)
-                    continue
-                entry = self._entry_of(index, item)
+                row = block_of(item) or self._entry_of(index, item)
             except UNFIT as error:
                 raise of_item(error, index) from error.__cause__
-            add((index, entry))
-            refers = refers or bool(entry[0].object_ids)
-            n_bytes += self._count_bytes(index, entry)
-            if entry[3] or n_bytes > RANGE_BYTES or self._open_bytes_sum > WINDOW_BYTES:
+            drawn.append(row)
+            n_drawn += 1
+            if not isinstance(row, bytes):
+                n_bytes += self._count_bytes(index, row)
+                refers = refers or bool(row[0].object_ids)
+                is_last = bool(row[3]) or n_bytes > RANGE_BYTES or self._open_bytes_sum > WINDOW_BYTES
+            if is_coming:  # the next item may take its time
+                self._hand_over(index, drawn, refers)
+                drawn = []
+            if is_last or self._is_urgent:
                 break
         if drawn:
-            if refers:  # to objects that the link's thread stores before it takes these rows, but not before others
-                self._drawn, self._is_drawing = deque(), False
-            self._drawn.extend(drawn)  # at once: the link's thread sends whole ranges
-            if not self._is_drawing:
-                self._is_drawing = True
-                self._link.submit_rows(partial(self._take_drawn, self._drawn), self)
-        return len(drawn)
+            self._hand_over(index + 1 - len(drawn), drawn, refers)
+        return n_drawn
+
+    def _hand_over(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
+        """Have the link's thread send rows, at once: it sends whole ranges.
+
+        Args:
+            refers: whether to objects. It stores these before it takes the rows, but not before it takes others.
+        """
+        if refers:
+            self._drawn, self._is_drawing = Drawn(first), False
+        self._drawn.rows.extend(drawn)
+        if not self._is_drawing:
+            self._is_drawing = True
+            self._link.submit_rows(partial(self._take_drawn, self._drawn), self)
 
     def _entry_of(self, index: int, item: Sequence[Any]) -> Entry:
         pack = None if self._repeated is None else self._repeated.pack
@@ -312,17 +323,28 @@ class MapRun:
                 self._read_values(index_of(each.task_id), [each.payload])
 
     def _read_values(self, first: int, blocks: Sequence[bytes]) -> None:
-        serializer, keep = self._serializer, self._keep
+        values: list[Any] = []
+        try:
+            values.extend(map(reader_of(self._serializer), blocks))
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+        self._keep_all(first, values)
+        self._done += len(values)
+        if self._open_bytes:
+            self._open_bytes_sum -= sum(self._open_bytes.pop(each, 0) for each in range(first, first + len(values)))
+        if len(values) < len(blocks):
+            self._read_one_by_one(first + len(values), blocks[len(values) :])
+
+    def _keep_all(self, first: int, values: list[Any]) -> None:
+        self._results[first : first + len(values)] = values
+
+    def _read_one_by_one(self, first: int, blocks: Sequence[bytes]) -> None:
+        """The value of the first of these rows cannot be read."""
         for index, block in enumerate(blocks, first):
-            value, error = read_value(serializer, (block,))
-            if error is None:
-                keep(index, value)
-                self._done += 1
-                if self._open_bytes:
-                    self._open_bytes_sum -= self._open_bytes.pop(index, 0)
-            else:
-                task_id = self._id_of(index)
-                self._put(task_id, None, self._unread_result(error, task_id))
+            task_id = self._id_of(index)
+            value, error = read_value(self._serializer, (block,))
+            self._put(task_id, value, error and self._unread_result(error, task_id))
 
     def _concern(self) -> str:
         return self._link.concern
@@ -365,9 +387,9 @@ class MapRun:
         if drawn is self._drawn:
             self._is_drawing = False
         function = self._function
-        while drawn and not self._is_over:
-            left = len(drawn) if self._n_items < 0 else self._n_items - drawn[0][0]
-            taken = take_rows(drawn, self._rows_now(left))
+        while drawn.rows and not self._is_over:
+            left = len(drawn.rows) if self._n_items < 0 else self._n_items - drawn.first
+            taken = drawn.take(self._rows_now(left))
             if isinstance(taken, TakenRows):
                 self.deliver = self._deliver_rows
                 yield function.range_entry(self._id_of(taken.first), self, taken.blocks, taken.frames, self._terms)

@@ -59,6 +59,7 @@ class MapStream(MapRun):
             BaseException: the exception of the first task that failed.
         """
         self._items = items
+        self._n_items = len(items) if isinstance(items, (list, tuple)) else -1
         rest = enumerate(items)
         try:
             while True:
@@ -91,9 +92,18 @@ class MapStream(MapRun):
     def _unread(self) -> int:
         return self._submitted - self._done + len(self._ready)
 
+    def _keep_all(self, first: int, values: list[Any]) -> None:
+        self._ready.extend(enumerate(values, first))
+
     def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
-        while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES and self._draw(rest, 1):
-            self._submitted += 1
+        while (room := self._window - self._unread()) > 0 and self._open_bytes_sum <= WINDOW_BYTES:
+            n_drawn = self._draw(rest, self._most_now(room))
+            if not n_drawn:
+                return
+            self._submitted += n_drawn
+
+    def _rows_now(self, left: int) -> int:
+        return super()._rows_now(min(left, self._window))
 
     def _object_of(self, index: int) -> ObjectId:
         return ObjectId(self._id_prefix + index.to_bytes(8, "big"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from scaler.client.calls.entry import Entry
 from scaler.client.link.window import Window
@@ -108,10 +108,6 @@ class Ranges:
                     self._split(task_id)
 
 
-Drawn: TypeAlias = deque[tuple[int, bytes | Entry]]
-"""Rows that were drawn from the items of a map, by number: blocks of plain arguments, or whole tasks."""
-
-
 class TakenRows(NamedTuple):
     """Rows that travel together."""
 
@@ -122,37 +118,51 @@ class TakenRows(NamedTuple):
     """of all of them; each has as many"""
 
 
-def take_rows(drawn: Drawn, most: int) -> TakenRows | Entry:
-    """Take the first rows, as many as may travel together and follow one another; or the first one, which must travel
-    alone.
+class Drawn:
+    """Rows that were drawn from the items of a map, one after the other, and have not been taken: blocks of plain
+    arguments, or whole tasks. One thread puts them at the end, and one takes them.
+
+    Args:
+        first: the number of the first one.
     """
-    first, row = drawn[0]
-    blocks: list[bytes] = []
-    frames: list[Buffer] = []
-    n_bytes = 0
-    while len(blocks) < most and n_bytes <= RANGE_BYTES and drawn:
-        index, row = drawn[0]
-        block = row if isinstance(row, bytes) and not frames else _block_beside(row, len(blocks), frames)
-        if block is None or index != first + len(blocks):
-            break
-        blocks.append(block)
-        n_bytes += len(block) if isinstance(row, bytes) else len(block) + size_of(row[0].frames)
-        drawn.popleft()
-    if blocks:
+
+    __slots__ = ("first", "rows")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.rows: deque[bytes | Entry] = deque()
+
+    def take(self, most: int) -> TakenRows | Entry:
+        """Take the first rows, as many as may travel together; or the first one, which must travel alone."""
+        first, rows = self.first, self.rows
+        blocks: list[bytes] = []
+        frames: list[Buffer] = []
+        n_bytes = 0
+        for _ in range(min(most, len(rows))):
+            row = rows.popleft()
+            if isinstance(row, bytes) and not frames:
+                blocks.append(row)
+                n_bytes += len(row)
+            elif not isinstance(row, bytes) and _has_as_many(row, len(blocks), frames):
+                blocks.append(row[0].payload)
+                frames += row[0].frames
+                n_bytes += len(row[0].payload) + size_of(row[0].frames)
+            elif blocks:
+                rows.appendleft(row)
+                break
+            else:
+                self.first += 1
+                assert not isinstance(row, bytes)
+                return row
+            if n_bytes > RANGE_BYTES:
+                break
+        self.first += len(blocks)
         return TakenRows(first, blocks, frames)
-    drawn.popleft()
-    assert not isinstance(row, bytes)
-    return row
 
 
-def _block_beside(row: bytes | Entry, n_rows: int, frames: list[Buffer]) -> bytes | None:
-    """Return the block of a row that may be in a task with so many others that have these frames, and add its own;
-    None: it may not.
-    """
-    if isinstance(row, bytes) or not has_only_frames(row) or len(row[0].frames) * n_rows != len(frames):
-        return None
-    frames += row[0].frames
-    return row[0].payload
+def _has_as_many(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
+    """Return whether a row may be in a task with so many others that have these frames."""
+    return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 
 def has_only_frames(entry: Entry) -> bool:

@@ -3,8 +3,9 @@
 A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
 buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
 
-A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its
-bytes, or the number of its frames, which travel with the block, or the id of its object (`protocol/README.md`).
+A call travels as one block: the pickle of all arguments, if they are plain and positional. Otherwise one after the
+other, each with its kind, its name if it is a keyword, and its bytes, or the number of its frames, which travel with
+the block, or the id of its object (`protocol/README.md`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import pickle
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from types import FunctionType
@@ -49,7 +50,8 @@ WORTH_AN_OBJECT_BYTES = 1024
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
 
-_PLAIN_TYPES = frozenset({int, float, complex, str, bytes, bool, type(None)})
+_NUMBERS = frozenset({int, float, complex, bool, type(None)})
+_PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
 """Classes of this package whose objects pickle writes as cloudpickle does, in a third of the time. Added by them."""
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
@@ -104,9 +106,11 @@ def _is_plain(obj: Any, depth: int) -> bool:
         return True
     if kind not in _PLAIN_CONTAINERS or len(obj) > _PLAIN_CONTAINER_LENGTH or depth == 0:
         return False
-    if kind is dict and not all(_is_plain(value, depth - 1) for value in obj.values()):
-        return False
-    return all(_is_plain(item, depth - 1) for item in obj)
+    return _are_plain(obj, depth - 1) and (kind is not dict or _are_plain(obj.values(), depth - 1))
+
+
+def _are_plain(values: Collection[Any], depth: int) -> bool:
+    return _PLAIN_TYPES.issuperset(map(type, values)) or all(_is_plain(value, depth) for value in values)
 
 
 class _OutOfBandBytes:
@@ -148,6 +152,14 @@ def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pi
         if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
             raise SerializeObjectError(f"a value of type {type(obj).__name__} {_TOO_DEEP}") from error
         raise SerializeObjectError(f"{_described(obj)} cannot be serialised: {_reason(error)}") from error
+
+
+def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
+    """Return the frame of a value that is a plain number, or None: the short cut for most results."""
+    if type(obj) not in _NUMBERS or type(serializer) is not DefaultSerializer:
+        return None
+    data = pickle.dumps(obj, 3)
+    return data if len(data) <= INLINE_BYTES else None
 
 
 result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, dumps=pickled_classes.dumps)
@@ -206,6 +218,11 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
         if is_interruption(error):
             raise
         raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
+
+
+def reader_of(serializer: Serializer) -> Callable[[bytes], Any]:
+    """Return what reads a value of one frame, and may raise anything."""
+    return pickle.loads if type(serializer) is DefaultSerializer else serializer.deserialize
 
 
 def size_of(frames: Frames) -> int:
@@ -326,6 +343,8 @@ ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 _FRAMES = struct.Struct("<IQ")  # how many frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
 """An own object was made for this argument, so its task may change it. Frames travel with the block."""
+PICKLED = pickle.PROTO
+"""With this byte, which is no kind of argument, begins a block that is one pickle: a tuple of positional arguments."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
@@ -348,23 +367,33 @@ def result_argument(position: int) -> bytes:
     return _RESULT_ARGUMENT.pack(RESULT, 0, 4, position)
 
 
-def plain_block(arguments: Sequence[Any]) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it: the short cut for the simplest values.
+def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
+    """Return the block of positional arguments as `DefaultSerializer` reads it: the short cut for plain values.
 
-    None if one of them is anything else, or too large for a message. Millions of such blocks may wait: single values
-    have the protocol that needs no frames, which are 9 bytes each.
+    None if one of them is anything else, or too large for a message. Millions of such blocks may wait: simple values
+    have the protocol that needs no frames, which are 9 bytes each. No argument shares an object with another one.
+
+    Args:
+        is_whole: whether the block is that of the whole call, and may be one pickle.
     """
-    block = b""
+    n_containers = 0
     for argument in arguments:
-        kind, protocol = type(argument), 3
-        if kind not in _PLAIN_TYPES:
-            protocol = 5
-            if kind not in _PLAIN_CONTAINERS or not _is_plain(argument, _PLAIN_DEPTH):
+        kind = type(argument)
+        if kind in _NUMBERS:
+            continue
+        if kind in _PLAIN_CONTAINERS:
+            n_containers += 1
+            if not _is_plain(argument, _PLAIN_DEPTH):
                 return None
-        elif (kind is bytes or kind is str) and len(argument) > FRAME_BYTES:
+        elif kind not in _PLAIN_TYPES or len(argument) > FRAME_BYTES:
             return None
-        data = pickle.dumps(argument, protocol)
-        block += _ARGUMENT.pack(VALUE, 0, len(data)) + data
+    if is_whole and n_containers <= 1:
+        block = pickle.dumps(tuple(arguments), 5 if n_containers else 3)
+    else:
+        protocols = (3 if type(argument) in _PLAIN_TYPES else 5 for argument in arguments)
+        block = b"".join(
+            [argument_block(VALUE, pickle.dumps(*each)) for each in zip(arguments, protocols, strict=True)]
+        )
     return block if len(block) <= FRAME_BYTES else None
 
 
@@ -403,6 +432,8 @@ def read_arguments(
     Raises:
         ObjectTooLargeError: if these were lost on their way, for want of room.
     """
+    if block[:1] == PICKLED:
+        return list(value(block)), {}
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     offset, end = 0, len(block)
@@ -451,6 +482,8 @@ def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tup
     Raises:
         ValueError: if the block is malformed, or `result` raises it.
     """
+    if block[:1] == PICKLED:
+        return block, b""
     parts: list[bytes] = []
     object_ids: list[bytes] = []
     unpack, header_bytes = _ARGUMENT.unpack_from, _ARGUMENT.size

@@ -35,11 +35,13 @@ from scaler.ids import ObjectId
 from scaler.pickling import pickled_classes
 from scaler.pickling.serialization import (
     INLINE_BYTES,
+    PICKLED,
     Frames,
     Serializer,
     name_of,
     read_arguments,
     result_to_frames,
+    small_plain,
 )
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
@@ -222,7 +224,8 @@ class Processor:
             else:
                 waiting.run = task
                 result = self._run(task)
-                waiting.forget_children()
+                if waiting.children:
+                    waiting.forget_children()
                 after_task()
             uplink.put(result, not left)
         words[0] = 0
@@ -240,14 +243,14 @@ class Processor:
         if uplink.is_patient:
             uplink.send_before(task)
         rows = uplink.open_rows(task)
-        add, sent_ns = rows.blocks.append, monotonic_ns()
+        add, send_ns = rows.blocks.append, monotonic_ns() + TOGETHER_NS
         waiting.run = task
         for row, (block, frames) in enumerate(zip(unpack(task.payload, task.rows), frames_of(task), strict=True)):
             number += 1
             words[4] = now_ns = monotonic_ns()
-            if now_ns - sent_ns > TOGETHER_NS:
+            if now_ns > send_ns:
                 uplink.send_results()
-                sent_ns = now_ns
+                send_ns = now_ns + TOGETHER_NS
             words[0] = number
             if words[1] < number <= words[2]:
                 rows.statuses[row] = TaskStatus.CANCELED
@@ -255,35 +258,38 @@ class Processor:
                 self._withheld += 1
                 continue
             waiting.row = row
-            result = self._run_row(task, row, block, frames)
+            result = self._run_row(task, row, block, frames, now_ns)
             if isinstance(result, bytes):
                 add(result)
             else:
                 self._add_unusual(rows, row, result)
-            waiting.forget_children()
+            if waiting.children:
+                waiting.forget_children()
             after_task()
         uplink.close_rows(left)
         return number
 
-    def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames) -> bytes | RunResult:
+    def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, began_ns: int) -> bytes | RunResult:
         """Return the value of a row, or its whole result if that is not a small value."""
         frames, error = NO_FRAMES, None
-        started_ns = perf_counter_ns()
         try:
             try:
                 known = self._functions.get(task.function_id)
                 serializer, function, value = known or self._values.read_function(task.function_id)
                 self._may_interrupt = True
-                positional, _keywords = read_arguments(block, value, _no_object, carried)
-                frames = self._write(serializer, function(*positional))
+                if block[:1] == PICKLED:
+                    returned = function(*value(block))
+                else:
+                    positional, _keywords = read_arguments(block, value, _no_object, carried)
+                    returned = function(*positional)
+                small = None if self._is_void else small_plain(serializer, returned)
+                if small is None:
+                    frames = self._write(serializer, returned)
+                    if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
+                        small = frames[0]
                 self._may_interrupt = False
-                if (
-                    len(frames) == 1
-                    and type(frames[0]) is bytes
-                    and len(frames[0]) <= INLINE_BYTES
-                    and not self._is_void
-                ):
-                    return frames[0]
+                if small is not None and not self._is_void:
+                    return small
                 check_room(frames, self._worker)
             except BaseException as raised:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the row
                 self._may_interrupt = False
@@ -292,7 +298,7 @@ class Processor:
             self._may_interrupt = False
             error = self._describe(raised)
         alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
-        duration_us = min((perf_counter_ns() - started_ns) // 1000, LONGEST_US)
+        duration_us = min((monotonic_ns() - began_ns) // 1000, LONGEST_US)
         if self._is_void:
             return self._void_result(alone, duration_us, b"")
         status, payload, failed = TaskStatus.SUCCESS, b"", ""

@@ -13,7 +13,7 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, MakeError, index_of
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
-from scaler.client.ranges import Drawn, TakenRows, has_only_frames, take_rows, unreadable
+from scaler.client.ranges import Drawn, TakenRows, has_only_frames, unreadable
 from scaler.ids import TaskId, random_id
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
@@ -33,7 +33,8 @@ class Rows:
         self._terms = terms
         self._may_be_together = RunOptions.decode(terms[RUN_OPTIONS]).suit_rows and not link.is_nested
         self._prefix = random_id()[:PREFIX_BYTES]
-        self._drawn: Drawn = deque()
+        self._drawn: deque[Drawn] = deque()
+        """rows that follow one another, and then others"""
         self._futures: dict[TaskId, AsyncFuture[object]] = {}
         """of the rows that this is the sink of"""
 
@@ -50,16 +51,22 @@ class Rows:
         task, future = entry[0], entry[1]
         assert isinstance(future, AsyncFuture)
         self._futures[task.task_id] = future
-        self._drawn.append((index_of(task.task_id), entry if task.frames else task.payload))
-        if len(self._drawn) == 1:
+        drawn, index = self._drawn, index_of(task.task_id)
+        if not drawn:
             self._link.submit_rows(self._take)
+        if not drawn or index != drawn[-1].first + len(drawn[-1].rows):
+            drawn.append(Drawn(index))
+        drawn[-1].rows.append(entry if task.frames else task.payload)
 
     def _take(self) -> Iterator[Entry]:
         """Return the tasks of the rows that are there. A map that is over wants none."""
         durations, function = self._link.durations, self._function
-        while drawn := self._drawn:
+        while self._drawn:
+            drawn = self._drawn[0]
             mean_us = durations.expected_us(function.instruction.object_id)
-            taken = take_rows(drawn, rows_together(self._link.rows_most, mean_us, len(drawn)))
+            taken = drawn.take(rows_together(self._link.rows_most, mean_us, len(drawn.rows)))
+            if not drawn.rows:
+                self._drawn.popleft()
             assert isinstance(taken, TakenRows)
             future = self._futures.get(self.new_id(taken.first))
             if future is not None and not future.done():

@@ -65,6 +65,9 @@ class PackedArguments(NamedTuple):
 Pack: TypeAlias = Callable[..., PackedArguments]
 """Packs positional and keyword arguments, and may be told what to call them: see `ArgumentPacker.pack_values`."""
 
+PlainBlock: TypeAlias = Callable[..., bytes | None]
+"""Makes the block of plain arguments: see `plain_block` of `scaler.pickling.serialization`."""
+
 Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
 """Copies large values: later changes by the caller have no effect."""
 
@@ -121,7 +124,7 @@ class ArgumentPacker:
         self.address = address
         self._freeze = freeze
         self._new_id = IdSource()
-        self.plain_block: Callable[[Sequence[Any]], bytes | None] = _no_block
+        self.plain_block: PlainBlock = _no_block
         """makes the block if no value needs a pickler"""
         if type(serializer) is DefaultSerializer:
             self.plain_block = plain_block
@@ -129,7 +132,7 @@ class ArgumentPacker:
     def pack(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], carried_bytes: int = CARRIED_BYTES
     ) -> PackedArguments:
-        """Return the arguments, serialised.
+        """Return the arguments, serialised, as a part of a block.
 
         Args:
             carried_bytes: the most bytes of frames that travel with the call.
@@ -139,7 +142,7 @@ class ArgumentPacker:
             ObjectTooLargeError: if one is too large to be sent.
             MissingObjects: if one is a reference to an object that is not stored any more.
         """
-        block = None if keywords else self.plain_block(arguments)
+        block = None if keywords else self.plain_block(arguments, False)
         if block is not None:
             return PackedArguments(block)
         return self.pack_values(arguments, keywords, carried_bytes=carried_bytes)
@@ -287,7 +290,7 @@ def _named(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[tuple[
     return [("", argument) for argument in arguments] + list(keywords.items())
 
 
-def _no_block(_arguments: Sequence[Any]) -> None:
+def _no_block(_arguments: Sequence[Any], _is_whole: bool = True) -> None:
     return None
 
 

@@ -96,7 +96,8 @@ class ProcessorTaskContext(TaskContext):
         """which row of it, if it is a range"""
         self.name_of: Callable[[RunTask], str] = _said_name
         self.say_report: Callable[[str], None] = _to_nobody
-        self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
+        self.children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
+        """what the task has submitted"""
         self._needs: list[Callable[[], bool]] = []
         self._waits = 0
         """how many waits there were in which the process could be stopped"""
@@ -176,7 +177,7 @@ class ProcessorTaskContext(TaskContext):
         return end
 
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
-        self._children.append((task_id, cancel))
+        self.children.append((task_id, cancel))
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:  # noqa: ARG002
         self._needs.append(is_needed)
@@ -189,12 +190,11 @@ class ProcessorTaskContext(TaskContext):
 
     def forget_children(self) -> None:
         """The task has ended by itself: what it has submitted goes on."""
-        if self._children:
-            self._children = []
+        self.children = []
 
     def cancel_children(self) -> None:
         """The task was stopped: cancel what it has submitted and not got yet."""
-        children, self._children = self._children, []
+        children, self.children = self.children, []
         for task_id, cancel in children:
             cancel(task_id)
 

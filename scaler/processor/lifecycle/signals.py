@@ -24,6 +24,7 @@ from typing import TypeAlias
 INTERRUPT_SIGNAL = signal.SIGURG
 """Its default is to be ignored, so it harms no process that does not expect it."""
 
+_ALARM = int(signal.SIGALRM)
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 # Those of `signal` make enumerations of what they are given and of what they return, in fifty times the time.
 _handler_of, _set_handler = import_module("_signal").getsignal, import_module("_signal").signal
@@ -57,7 +58,7 @@ def stop_timer() -> None:
 
     Whoever uses that timer has a handler for it, so only then is the system asked.
     """
-    if _handler_of(signal.SIGALRM) is not _nothing:
+    if _handler_of(_ALARM) is not _nothing:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -38,15 +38,14 @@ def test_results_come_in_the_order_of_the_items(client: Client) -> None:
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows were handed over at a time, but for those that were alone."""
     counts: list[int] = []
-    draw = MapRun._draw
+    hand_over = MapRun._hand_over
 
-    def counted(run: MapRun, *arguments: Any) -> int:
-        count = draw(run, *arguments)
-        if count > 1:
-            counts.append(count)
-        return count
+    def counted(run: MapRun, first: int, drawn: Sequence[Any], refers: bool) -> None:
+        hand_over(run, first, drawn, refers)
+        if len(drawn) > 1:
+            counts.append(len(drawn))
 
-    monkeypatch.setattr(MapRun, "_draw", counted)
+    monkeypatch.setattr(MapRun, "_hand_over", counted)
     return counts
 
 

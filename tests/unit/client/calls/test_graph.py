@@ -149,7 +149,7 @@ def test_values_are_as_they_were_when_the_graph_was_packed() -> None:
 def test_callables_and_none_are_data() -> None:
     graph = packed({"f": abs, "n": None, "b": (max, "f", "n", abs)}, "b")
     assert arguments(graph.nodes[0]) == [abs, None, abs]
-    assert plain_block((None,)) in graph.nodes[0].payload
+    assert plain_block((None,), False) in graph.nodes[0].payload
 
 
 def test_an_object_in_a_node_is_named_beside_it() -> None:

@@ -56,7 +56,7 @@ from scaler.processor.lifecycle.ending import end_forked
 from scaler.processor.lifecycle.limits import ProcessLimits, check_room
 from scaler.processor.lifecycle.preparation import finder
 from scaler.processor.progress_page import Progress
-from scaler.processor.uplink import TOGETHER_NS, OpenRows, Uplink
+from scaler.processor.uplink import OpenRows, Uplink
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.columns import Batch
@@ -243,14 +243,11 @@ class Processor:
         if uplink.is_patient:
             uplink.send_before(task)
         rows = uplink.open_rows(task)
-        add, send_ns = rows.blocks.append, monotonic_ns() + TOGETHER_NS
+        add = rows.blocks.append
         waiting.run = task
         for row, (block, frames) in enumerate(zip(unpack(task.payload, task.rows), frames_of(task), strict=True)):
             number += 1
             words[4] = now_ns = monotonic_ns()
-            if now_ns > send_ns:
-                uplink.send_results()
-                send_ns = now_ns + TOGETHER_NS
             words[0] = number
             if words[1] < number <= words[2]:
                 rows.statuses[row] = TaskStatus.CANCELED

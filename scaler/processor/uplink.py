@@ -2,9 +2,9 @@
 
 Results are gathered: they leave when the handed tasks are done or some milliseconds after the first. Those that are
 only wanted together wait for longer, and for what is handed next: to wake the agent takes time of a core that tasks
-could use. A second thread sees to that while a task goes on for long, and sleeps for good while there is nothing to
-send. Only the main thread reads, also in the middle of a task that waits for permission to go on: whatever else it
-hears then is kept for later.
+could use. Those of a range leave together, unless it is late. A second thread sees to that while a task goes on for
+long, and sleeps for good while there is nothing to send. Only the main thread reads, also in the middle of a task that
+waits for permission to go on: whatever else it hears then is kept for later.
 
 Must never: write to the channel without the lock, or be interrupted by a signal in the middle of a message.
 """
@@ -43,6 +43,9 @@ LEFT_US = 8_000
 LATE_SECONDS = 0.1
 """How often the flusher looks for such a result while a task takes longer than those before it. To look takes the
 interpreter from the task and gives it back, which is some switches of threads."""
+LATE_NS = 100_000_000
+"""When a range takes so long, the results of its first rows leave before the others. It is split by that everywhere,
+which costs more than to wait: on a busy machine many ranges take some times as long as they should."""
 TICK_SECONDS = 0.003
 """How often the flusher looks for other unsent results while tasks run."""
 IDLE_TICKS = 2
@@ -80,6 +83,11 @@ class OpenRows:
     def skip(self) -> None:
         """The result of the next row leaves by itself; those before it have left."""
         self._row += 1
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its results have waited for so long that those that are there leave by themselves."""
+        return perf_counter_ns() - self._since_ns > LATE_NS
 
     def take(self) -> RunResult | None:
         """Return what there is as one result."""
@@ -255,8 +263,9 @@ class Uplink:
         with self._lock:
             unsent = self._unsent
             self.is_patient = False
-            if self._rows is not None:
-                items = self._all_unsent()
+            rows = self._rows
+            if rows is not None:
+                items = self._all_unsent() if rows.is_late else [unsent.popleft() for _ in range(len(unsent))]
                 if items:
                     self._send(items)
                 self._be_patient()

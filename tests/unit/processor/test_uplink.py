@@ -13,7 +13,7 @@ import pytest
 from scaler.ids import ObjectId, TaskId
 from scaler.processor import uplink
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.uplink import REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, TOGETHER_NS, Uplink
+from scaler.processor.uplink import LATE_NS, REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, TOGETHER_NS, Uplink
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, OutputStream, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
@@ -128,6 +128,26 @@ def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_f
     agent.say(drops[0])
     waiter.join(10)
     assert not waiter.is_alive()
+
+
+def test_a_range_that_runs_is_not_cut_by_what_else_leaves_unless_it_is_late(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 0
+    monkeypatch.setattr(uplink, "perf_counter_ns", lambda: now_ns)
+    rows = agent.uplink.open_rows(RunTask(TaskId(bytes(16)), 0, 1, FUNCTION, b"", b"", rows=3))
+    rows.blocks.append(b"of the first row")
+    agent.uplink.put(result(7), is_last=False)
+    now_ns = LATE_NS
+    agent.uplink.send_results()
+    assert agent.hear() == [result(7)], "such as one from before the range"
+    now_ns = LATE_NS + 1
+    agent.uplink.send_results()
+    assert [(item.task_id, item.rows) for item in agent.hear()] == [(bytes(16), 1)]
+    rows.blocks += [b"of the second", b"of the third"]
+    agent.uplink.close_rows(0)
+    agent.uplink.send_results()
+    assert [item.rows for item in agent.hear()] == [2]
 
 
 @pytest.mark.parametrize(("function", "leaves"), [(b"f", False), (b"g", True)])

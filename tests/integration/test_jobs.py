@@ -21,9 +21,10 @@ from pathlib import Path
 import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
+from scaler.cli.jobs import main
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, TaskNotFoundError, TooManyFailuresError
-from tests.support.processes import command, free_address, wait_until
+from tests.support.processes import called, command, free_address, wait_until
 
 
 def double(x: int) -> int:
@@ -276,11 +277,8 @@ def test_a_second_scheduler_at_a_folder_is_refused(tmp_path: Path) -> None:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Run `scaler_jobs`; return its exit code and what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scaler.cli.jobs", *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
-    return done.returncode, done.stdout + done.stderr
+    """Call `scaler_jobs`; return its exit code and what it prints."""
+    return called(main, *arguments)
 
 
 def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> None:
@@ -300,7 +298,9 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         assert "row 3: ValueError: bad 3 in " in shown
         assert re.search(r"\nrows have run for [\d.]+ ?\w+, [\d.]+ ?\w+ each\n", shown)
         assert run(address, "results", "sevens", "--start", "48") == (0, "48\n49\n")
-        code, listed = run(address, "list")
+        listed = subprocess.run(
+            [sys.executable, "-m", "scaler.cli.jobs", address, "list"], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
         assert [line.split()[:2] for line in listed.splitlines()][1][0] == "sevens"
         assert run(address, "retry", "sevens") == run(address, "cancel", "sevens") == (0, "")
         folder = str(tmp_path / "jobs")

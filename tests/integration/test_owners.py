@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import pytest
 import zmq
 
 from scaler import AsyncClient, AuthenticationError, Client, JobError, MissingObjects, NotAllowedError
+from scaler.cli.jobs import main
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, content_id, public_id, random_id
 from scaler.keys.folder import Pair
@@ -30,7 +29,7 @@ from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, Instructio
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from tests.integration.test_keys import Site
 from tests.support.keys import show
-from tests.support.processes import wait_until
+from tests.support.processes import called, wait_until
 
 PATIENCE_SECONDS = 60.0
 TASK_SECONDS = 0.002
@@ -284,9 +283,7 @@ def test_an_admin_cancels_tasks_of_others_and_nobody_else_does(site: Site) -> No
 
 
 def jobs(site: Site, *arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "scaler.cli.jobs", site.address, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stdout + done.stderr
+    return called(main, site.address, *arguments)
 
 
 @pytest.mark.thorough

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import os
 import re
 import shutil
@@ -265,6 +266,19 @@ def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) 
 
 
 SLOW_START = re.compile(r"^(1 task waits|[0-9,]+ tasks wait): .*\n|^tasks are progressing again\n", re.MULTILINE)
+
+
+def called(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, str]:
+    """Call the main function of a command in this process. Return its exit code, and what it prints."""
+    said, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            main([*arguments])
+        except SystemExit as end:  # as Python does: a text is an error
+            code = 1 if isinstance(end.code, str) else end.code or 0
+            if isinstance(end.code, str):
+                print(end.code)
+    return code, said.getvalue()
 
 
 def complaints(errors: str) -> str:

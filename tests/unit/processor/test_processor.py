@@ -464,7 +464,7 @@ def test_each_task_is_interrupted_or_not_and_never_the_next_one(driver: Driver) 
     thread = threading.Thread(target=interrupt_all_the_time)
     thread.start()
     try:
-        for _ in range(50):
+        for _ in range(20):
             tasks = [driver.task(function, 1000 * (number % 3)) for number in range(400)]
             driver.send(*tasks)
             results = driver.results(400)

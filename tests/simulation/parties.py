@@ -21,7 +21,6 @@ from scaler.actors.insight.events import (
 )
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy.fair_share import FairShare
-from scaler.actors.sessions import agent_session
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.agent.agent import _tree
 from scaler.agent.edge import Edge
@@ -47,7 +46,6 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
 from scaler.wire.messages.rows import calls_of, row_ids
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.session import streamed
 from scaler.wire.session.pipe import Pipe
 from scaler.wire.session.too_large import NO_LIMIT
 from tests.simulation.disk import DiskModel
@@ -66,8 +64,6 @@ if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
 
 ADDRESS = TransportModel.endpoint.address
-streamed.PART_BYTES = agent_session.PART_BYTES = 128 * 1024
-"""so that a value of a megabyte, which is large here, comes in several parts"""
 
 
 class _Shelled(Party):

@@ -28,6 +28,8 @@ from tests.simulation.users import Call, User
 from tests.simulation.world import World
 from tests.support.configs import scheduler_config
 
+PART_BYTES = 128 * 1024
+"""So a value of a megabyte, which is large here, comes in several parts."""
 SPOILT_MOST = 3
 """So often is one client the victim of a mistake."""
 LONE_SECONDS = 12.0
@@ -84,7 +86,9 @@ class Story:
         """Play it. Return what is wrong."""
         world = self.world
         slices = patch("scaler.actors.slices.SLICE_STEPS", 2) if self.kind.is_choppy else contextlib.nullcontext()
-        with installed(world, self.system.network), slices:
+        with installed(world, self.system.network), slices, contextlib.ExitStack() as parts:
+            for module in ("scaler.wire.session.streamed", "scaler.actors.sessions.agent_session"):
+                parts.enter_context(patch(f"{module}.PART_BYTES", PART_BYTES))
             try:
                 self._play()
                 if not world.violations:

@@ -17,8 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-import psutil
-
 from scaler.config import ConfigError
 from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
 from scaler.jobs.schema import RecordError
@@ -260,6 +258,8 @@ def _locked(file: Path, kind: int) -> int | None:
 
 def _check_local(path: Path) -> None:
     """Raise `ConfigError` if a folder is on a file system of other machines."""
+    import psutil  # noqa: PLC0415 - a scheduler that keeps no jobs needs none of it, and it takes long
+
     mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
     real = path.resolve()
     for each in (real, *real.parents):

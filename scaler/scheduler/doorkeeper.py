@@ -1,7 +1,9 @@
 """Doorkeeper: knows the keys of a scheduler, who is on its list now, and who was a moment ago.
 
 Asked by the gates of the scheduler's sockets, once for each connection, and by its edge, once for each hello. Reads the
-list again when the file has changed. Must never: let anybody in because the list cannot be read.
+list again when the file has changed. Who edits it by hand may have an editor that empties it first: lines that have
+gone from the same file count when they are still gone at the next look. Must never: let anybody in because the list
+cannot be read.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class Doorkeeper:
         self._day = _today()
         self._good = self._good_at(self._day)
         """the keys that were good at the last look, and those that were let in since then"""
+        self._unsettled: tuple[int, ...] = ()
+        """what the file was like when lines had gone from it at the last look"""
         self._has_changed = False
         """whether the list was read again since the last look"""
         self._has_news = True
@@ -105,7 +109,7 @@ class Doorkeeper:
         """Read the list again if it has changed. Return the keys that were good at the last look, or let in since then,
         and are good no more.
         """
-        self._read_again()
+        self._read_again(is_look=True)
         today = _today()
         if today == self._day and not self._has_changed:
             return frozenset()
@@ -113,17 +117,25 @@ class Doorkeeper:
         self._day, self._has_changed = today, False
         return frozenset(before - self._good)
 
-    def _read_again(self) -> None:
+    def _read_again(self, *, is_look: bool = False) -> None:
         state = self._state()
-        if state != self._seen:
+        if state == self._seen:
+            return
+        try:
+            allowed = self._folder.allowed()
+            if not allowed:
+                raise ConfigError(f"{self._folder.list_path} has no key; scaler_keys revoke takes one back")
+        except ConfigError as error:
             self._seen = state
-            try:
-                self._allowed = self._folder.allowed()
-                self._has_news = self._has_changed = True
-            except ConfigError as error:
-                logger.error("the list of keys stays as it was: %s", error)  # noqa: TRY400 - it says all
-            else:
-                logger.info("read the list of keys again: %d keys", len(self._allowed))
+            logger.error("the list of keys stays as it was: %s", error)  # noqa: TRY400 - it says all
+            return
+        is_edited = state[-1:] == self._seen[-1:] and not self._allowed.keys() <= allowed.keys()
+        if is_edited and state != self._unsettled:
+            self._unsettled = state if is_look else self._unsettled
+            return
+        self._seen, self._allowed = state, allowed
+        self._has_news = self._has_changed = True
+        logger.info("read the list of keys again: %d keys", len(allowed))
 
     def _good_at(self, day: date) -> set[str]:
         return {public for public, key in self._allowed.items() if not key.why_not(day)}

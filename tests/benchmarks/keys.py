@@ -1,4 +1,4 @@
-"""What keys cost over TCP: handshakes, strangers who knock while others work, and large values.
+"""What keys cost over TCP: handshakes, strangers who knock while others work, revocations, and large values.
 
     python tests/benchmarks/keys.py
     python tests/benchmarks/keys.py --only handshakes --peers 1000 10000
@@ -10,6 +10,8 @@
   these strangers uses as much processor time without knocking: elsewhere they would use none of this machine. The rate
   of the map, the processor time of all processes but that of the strangers, and what a refusal costs each thread of
   a scheduler that does nothing else.
+- `revocations`: a map, in turn alone, and while a client after the other with 1,000 waiting tasks has its key revoked:
+  the rate of the map, of which each task must succeed, and after how long those clients hear of it.
 - `values`: the time of a task with 100 MB over sockets, with keys and without in turn.
 
 Ratios are medians of pairs, with their intervals of 95 %.
@@ -20,11 +22,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import queue
 import resource
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +36,12 @@ import psutil
 import zmq
 from _report import interval
 
-from scaler import Client
+from scaler import AuthenticationError, Client
+from scaler.endpoint import Endpoint
 from scaler.ids import random_id
+from scaler.keys.finding import folder_for
+from scaler.keys.folder import KeyFolder
+from scaler.keys.key_file import CLIENT
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
@@ -208,6 +216,63 @@ def strangers(pairs: int, tasks: int) -> None:
     print(f"{rate:,.0f} tasks/s alone; {count.value:,} wrong handshakes of {each_ms:.2f} ms, none let in", flush=True)
 
 
+# Revocations
+
+
+def be_revoked(address: str, folder: str, mode: Any, ends: Any, taken: Any) -> None:
+    """Run in a process of its own: be one client after the other whose key is taken back."""
+    keys = KeyFolder(Path(folder))
+    number = 0
+    while not ends.is_set():
+        if mode.value == QUIET:
+            time.sleep(0.01)
+            continue
+        number += 1
+        today = date.today()  # noqa: DTZ011 - as the command does
+        name = f"client-{os.getpid()}-{number}"
+        file = keys.allow(name, CLIENT, None, today)
+        with Client(address, key_file=str(file)) as client:
+            task = client.options(capabilities={"nobody has it": 1}).submit(noop, 1)
+            waiting = [client.options(capabilities={"nobody has it": 1}).submit(noop, 1) for _ in range(999)]
+            while not task.story().waits_for:
+                time.sleep(0.01)
+            keys.revoke(name, today)
+            began = time.monotonic()
+            errors = {type(each.exception(30)) for each in (*waiting, task)}
+            assert errors == {AuthenticationError}
+            taken.put(time.monotonic() - began)
+
+
+def revocations(pairs: int, tasks: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    mode, ends, taken = context.Value("i", QUIET), context.Event(), context.Queue()
+    ratios, seconds = [], []
+    with scheduler() as (address, _), command("cluster", address, "-n", "2"), Client(address) as client:
+        client.wait_for_workers(2, 60)
+        folder = str(folder_for(Endpoint.parse(address)))
+        other = context.Process(target=be_revoked, args=(address, folder, mode, ends, taken))
+        other.start()
+        rows = [(number,) for number in range(tasks)]
+        client.map(noop, rows)
+        for pair in range(pairs):
+            took = {}
+            for mode.value in ((QUIET, LOUD), (LOUD, QUIET))[pair % 2]:
+                time.sleep(0.5)  # until it has begun, or ended
+                began = time.perf_counter()
+                client.map(noop, rows)
+                took[mode.value] = time.perf_counter() - began
+            ratios.append(took[QUIET] / took[LOUD])
+        ends.set()
+        while other.is_alive() or not taken.empty():
+            with suppress(queue.Empty):
+                seconds.append(taken.get(timeout=0.1))
+    told("rate of a map while others are revoked", ratios)
+    most = max(seconds) * 1000
+    print(
+        f"{len(seconds)} revocations, each heard after {statistics.median(seconds) * 1000:.0f} ms, {most:.0f} at most"
+    )
+
+
 # Values
 
 
@@ -247,7 +312,7 @@ def told(what: str, ratios: Sequence[float]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ("handshakes", "strangers", "values")
+    parts = ("handshakes", "strangers", "revocations", "values")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--peers", type=int, nargs="+", default=(1_000, 10_000))
     parser.add_argument("--repeats", type=int, default=1, help="of handshakes")
@@ -260,6 +325,7 @@ def main() -> None:
     programs: dict[str, Callable[[], None]] = {
         "handshakes": lambda: handshakes(options.peers, options.repeats),
         "strangers": lambda: strangers(options.pairs, options.tasks),
+        "revocations": lambda: revocations(options.pairs, options.tasks),
         "values": lambda: values(options.pairs, options.megabytes),
     }
     for part in options.only:

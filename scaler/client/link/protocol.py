@@ -428,7 +428,7 @@ def _program(is_nested: bool) -> str:
     if is_nested:
         return f"a task in process {os.getpid()}"
     script = sys.argv[0] if sys.argv else ""  # an embedded interpreter may have none
-    name = {"": "python", "-c": "python -c", "-m": "python -m"}.get(script) or os.path.basename(script)  # noqa: PTH119
+    name = {"": "python", "-": "python", "-c": "python -c", "-m": "python -m"}.get(script) or os.path.basename(script)  # noqa: PTH119
     if name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):
         name = "notebook"
     return f"{printable(name, NAME_CHARACTERS)} {os.getpid()}"

@@ -63,6 +63,7 @@ def test_a_line_that_is_gone_ends_its_key_too(folder: KeyFolder) -> None:
     client = KeyFile.read(folder.path / "client.json")
     lines = [line for line in folder.list_path.read_text().splitlines() if client.public not in line]
     folder.list_path.write_text("\n".join(lines))
+    assert keeper.look() == frozenset(), "an editor may be in the middle of it"
     assert keeper.look() == {client.public}
     assert keeper.lock(*PEERS).judge(client.public, "") == 400
 
@@ -75,7 +76,21 @@ def test_a_key_ends_with_its_last_day(folder: KeyFolder, monkeypatch: pytest.Mon
     assert keeper.look() == {alice.public}
 
 
-@pytest.mark.parametrize("broken", ["text", "mode", "gone"])
+def test_an_editor_that_writes_a_list_in_pieces_ends_no_key(folder: KeyFolder) -> None:
+    keeper, text = Doorkeeper(folder), folder.list_path.read_text()
+    before, lines = judged(keeper, *PEERS), text.splitlines(keepends=True)
+    for part in ("", lines[0], lines[0] + lines[1][:20], "".join(lines[:3])):
+        with folder.list_path.open("w") as file:
+            file.write(part)
+        assert keeper.look() == frozenset()
+        assert judged(keeper, *PEERS) == before, "those who come meanwhile get in, too"
+    with folder.list_path.open("w") as file:
+        file.write(text)
+    assert keeper.look() == frozenset()
+    assert judged(keeper, *PEERS) == before
+
+
+@pytest.mark.parametrize("broken", ["text", "empty", "mode", "gone"])
 def test_a_list_that_cannot_be_read_changes_nothing_and_is_one_error(
     folder: KeyFolder, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -83,6 +98,8 @@ def test_a_list_that_cannot_be_read_changes_nothing_and_is_one_error(
     before = judged(keeper, *PEERS)
     if broken == "text":
         folder.list_path.write_text("client alice\n")
+    elif broken == "empty":
+        folder.list_path.write_text("# nobody\n")
     elif broken == "mode":
         folder.list_path.chmod(0o644)
     else:

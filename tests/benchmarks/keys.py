@@ -1,4 +1,4 @@
-"""What keys cost over TCP: handshakes, strangers who knock while others work, revocations, and large values.
+"""What keys cost over TCP: handshakes, strangers who knock while others work, revocations, tasks, and large values.
 
     python tests/benchmarks/keys.py
     python tests/benchmarks/keys.py --only handshakes --peers 1000 10000
@@ -12,6 +12,8 @@
   a scheduler that does nothing else.
 - `revocations`: a map, in turn alone, and while a client after the other with 1,000 waiting tasks has its key revoked:
   the rate of the map, of which each task must succeed, and after how long those clients hear of it.
+- `tasks`: the processor time of a task, of all processes, in a map of which each row is one, and the time of a lone
+  trip that a tenth are shorter than; with keys and without in turn.
 - `values`: the time of a task with 100 MB over sockets, with keys and without in turn.
 
 Ratios are medians of pairs, with their intervals of 95 %.
@@ -277,17 +279,48 @@ def revocations(pairs: int, tasks: int) -> None:
 
 
 @contextmanager
-def standing(*options: str) -> Iterator[Client]:
-    """A system whose values travel through sockets."""
-    with scheduler(None, *options) as (address, _), command("cluster", address, "-n", "1"), Client(address) as client:
+def standing(*options: str) -> Iterator[tuple[Client, tuple[Command, Command]]]:
+    """A system with one worker."""
+    with (
+        scheduler(None, *options) as (address, running),
+        command("cluster", address, "-n", "1") as cluster,
+        Client(address) as client,
+    ):
         client.submit(length, b"").result(60)
-        yield client
+        yield client, (running, cluster)
+
+
+def tasks(pairs: int, count: int, trips: int = 300) -> None:
+    alone = ("--rows-per-task", "1")
+    rows = [(number,) for number in range(count)]
+    with standing(*alone) as locked, standing(*alone, OPEN) as free:
+        cpu, lone = [], []
+        for pair in range(pairs + 1):
+            spent, trip = {}, {}
+            for system in ((locked, free), (free, locked))[pair % 2]:
+                client, commands = system
+                before = used(commands)
+                client.map(noop, rows)
+                spent[system] = used(commands) - before
+                trip[system] = statistics.quantiles([_trip(client) for _ in range(trips)], n=10)[0]
+            if pair:
+                cpu.append(spent[locked] / spent[free])
+                lone.append((trip[locked] - trip[free]) * 1e6)
+    told("processor time of a task with keys", cpu)
+    least, most = interval(lone)
+    print(f"a lone trip takes {statistics.median(lone):.0f} us more with keys ({least:.0f} to {most:.0f})", flush=True)
+
+
+def _trip(client: Client) -> float:
+    began = time.perf_counter()
+    client.submit(noop, 1).result(60)
+    return time.perf_counter() - began
 
 
 def values(pairs: int, megabytes: int) -> None:
     os.environ["SCALER_SHARED_MEMORY"] = "0"
     data = os.urandom(megabytes * MEGABYTE)
-    with standing() as locked, standing(OPEN) as free:
+    with standing() as (locked, _), standing(OPEN) as (free, _):
         ratios, times = [], []
         for pair in range(pairs + 1):
             both = [timed(client, data) for client in ((locked, free) if pair % 2 else (free, locked))]
@@ -312,7 +345,7 @@ def told(what: str, ratios: Sequence[float]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ("handshakes", "strangers", "revocations", "values")
+    parts = ("handshakes", "strangers", "revocations", "tasks", "values")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--peers", type=int, nargs="+", default=(1_000, 10_000))
     parser.add_argument("--repeats", type=int, default=1, help="of handshakes")
@@ -326,6 +359,7 @@ def main() -> None:
         "handshakes": lambda: handshakes(options.peers, options.repeats),
         "strangers": lambda: strangers(options.pairs, options.tasks),
         "revocations": lambda: revocations(options.pairs, options.tasks),
+        "tasks": lambda: tasks(options.pairs, options.tasks // 10),
         "values": lambda: values(options.pairs, options.megabytes),
     }
     for part in options.only:

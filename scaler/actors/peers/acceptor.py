@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
 from scaler.actors.insight.events import AGENT, CLIENT, PeerRefused
@@ -79,6 +80,11 @@ REFUSALS_REMEMBERED = 1024
 """Of so many peers it is known that they were refused, and why."""
 
 
+def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
+    is_so = isinstance(hello, WorkerHello) and len(names_of(hello)) > MOST_WORKERS
+    return f"an agent has at most {MOST_WORKERS} workers" if is_so else ""
+
+
 class Acceptor(Actor):
     """The one acceptor of the scheduler."""
 
@@ -108,27 +114,19 @@ class Acceptor(Actor):
     def _client_arrived(self, arrived: ClientArrived) -> None:
         hello, connection = arrived.hello, arrived.connection
         key = ("client", hello.client_id)
-        if self._directory.is_spent(connection):
-            return  # it said more than one hello in one turn
-        if self._refused(arrived, SCHEDULER_TO_CLIENT, key):
-            return
-        known = self._present(key)
-        if known is not None:
-            self._resume(known, arrived, b"")
+        if self._is_answered(arrived, SCHEDULER_TO_CLIENT, key, b""):
             return
         agent = self._directory.agents_by_token.get(hello.agent_token)
         if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
             reason = "the agent that runs your task is not connected"
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
-        owner = self._owner_of(arrived)
-        identity = identity_of(hello, owner.name)
-        directions = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-        peer = Peer(key, *directions, self._pipes, python_of(hello), b"", identity, arrived.permit, owner)
-        peer.dial = peer.begun = hello.dial
+        peer = self._new_peer(arrived, key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
         peer.is_admin = is_admin(arrived.permit, hello)
         if agent is None:
-            session = self._start_client(hello, peer, ClientSession, self._account_of(hello, owner))
+            last = hello.account if hello.resumes else None
+            account = self._directory.accounts.open(hello.client_id, peer.owner, last, hello.label)
+            session = self._start_client(hello, peer, ClientSession, account)
         else:
             self._directory.accounts.enter(hello.client_id)
             session = self._start_client(hello, peer, NestedSession, 0)
@@ -136,6 +134,29 @@ class Acceptor(Actor):
             agent.send(NestedArrived(hello.processor, session))
         self._directory.add(peer, session, connection)
         self._reply(peer, is_resumed=False)
+
+    def _is_answered(
+        self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey, held: bytes
+    ) -> bool:
+        """Return whether nothing is left to do: it was one hello too many in a turn, it is refused, or its session is
+        there, and goes on.
+        """
+        if self._directory.is_spent(arrived.connection) or self._refused(arrived, outgoing, key):
+            return True
+        known = self._present(key)
+        if known is not None:
+            self._resume(known, arrived, held)
+        return known is not None
+
+    def _new_peer(
+        self, arrived: ClientArrived | AgentArrived, key: PeerKey, incoming: Direction, outgoing: Direction
+    ) -> Peer:
+        hello, owner = arrived.hello, self._owner_of(arrived)
+        token = hello.agent_token if isinstance(hello, WorkerHello) and hello.agent_token != NO_ID else b""
+        what = (python_of(hello), token, identity_of(hello, owner.name), arrived.permit, owner)
+        peer = Peer(key, incoming, outgoing, self._pipes, *what)
+        peer.dial = peer.begun = hello.dial
+        return peer
 
     def _present(self, key: PeerKey) -> Peer | None:
         """Return the peer with this key if it has a session."""
@@ -178,58 +199,26 @@ class Acceptor(Actor):
     def _owner_of(self, arrived: ClientArrived | AgentArrived) -> Owner:
         return arrived.owner or self._directory.owners.nobody
 
-    def _account_of(self, hello: ClientHello, owner: Owner) -> int:
-        last = hello.account if hello.resumes else None
-        return self._directory.accounts.open(hello.client_id, owner, last, hello.label)
-
     def _start_client(self, hello: ClientHello, peer: Peer, made_of: type[ClientSession], account: int) -> ActorRef:
         logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))
         assert peer.identity is not None
-        return self.spawn(
-            made_of(
-                peer.identity,
-                peer,
-                self._services,
-                account,
-                bool(hello.resumes),
-            )
-        )
+        return self.spawn(made_of(peer.identity, peer, self._services, account, bool(hello.resumes)))
 
     @handles(AgentArrived)
     def _agent_arrived(self, arrived: AgentArrived) -> None:
         hello, connection = arrived.hello, arrived.connection
         key = ("cluster", hello.agent_id)
-        if self._directory.is_spent(connection):
-            return
-        if self._refused(arrived, SCHEDULER_TO_AGENT, key):
-            return
-        if len(names_of(hello)) > MOST_WORKERS:
-            self._refuse(arrived, SCHEDULER_TO_AGENT, f"an agent has at most {MOST_WORKERS} workers")
-            return
-        known = self._present(key)
-        if known is not None:
-            self._resume(known, arrived, hello.held)
-            return
-        if self._must_wait(arrived):
+        if self._is_answered(arrived, SCHEDULER_TO_AGENT, key, hello.held) or self._must_wait(arrived):
             return
         hello = self._directory.worker_names.take(hello)
-        owner = self._owner_of(arrived)
-        identity, names = identity_of(hello, owner.name), names_of(hello)
-        token = b"" if hello.agent_token == NO_ID else hello.agent_token
-        directions = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-        peer = Peer(key, *directions, self._pipes, python_of(hello), token, identity, arrived.permit, owner)
-        peer.dial = peer.begun = hello.dial
-        session = self.spawn(
-            AgentSession(
-                identity,
-                peer,
-                self._services,
-                names=names,
-                held=hello.held,
-                agents=hello.agents,
-                is_back=bool(hello.resumes),
-            )
+        peer = self._new_peer(replace(arrived, hello=hello), key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+        identity, names = peer.identity, names_of(hello)
+        assert identity is not None
+        services, is_back = self._services, bool(hello.resumes)
+        made = AgentSession(
+            identity, peer, services, names=names, held=hello.held, agents=hello.agents, is_back=is_back
         )
+        session = self.spawn(made)
         self._directory.add(peer, session, connection)
         self._directory.expect(hello.agents, self.now())
         self._reply(peer, is_resumed=False)
@@ -306,6 +295,7 @@ class Acceptor(Actor):
             or not_its_own(self._owner_of(arrived), None if known is None else known.owner)
             or self._wrong_protocol(hello, key)
             or self._wrong_python(hello, key)
+            or _too_many_workers(hello)
         )
         if reason:
             self._refuse(arrived, outgoing, reason)

@@ -10,8 +10,9 @@
   these strangers uses as much processor time without knocking: elsewhere they would use none of this machine. The rate
   of the map, the processor time of all processes but that of the strangers, and what a refusal costs each thread of
   a scheduler that does nothing else.
-- `revocations`: a map, in turn alone, and while a client after the other with 1,000 waiting tasks has its key revoked:
-  the rate of the map, of which each task must succeed, and after how long those clients hear of it.
+- `revocations`: a map, in turn alone, and while once in a second a client with 1,000 waiting tasks has its key
+  revoked, which uses some of this machine itself: the rate of the map, of which each task must succeed, and after how
+  long those clients hear of it.
 - `tasks`: the processor time of a task, of all processes, in a map of which each row is one, and the time of a lone
   trip that a tenth are shorter than; with keys and without in turn.
 - `values`: the time of a task with 100 MB over sockets, with keys and without in turn.
@@ -243,6 +244,7 @@ def be_revoked(address: str, folder: str, mode: Any, ends: Any, taken: Any) -> N
             errors = {type(each.exception(30)) for each in (*waiting, task)}
             assert errors == {AuthenticationError}
             taken.put(time.monotonic() - began)
+        time.sleep(1.0)
 
 
 def revocations(pairs: int, tasks: int) -> None:

@@ -58,6 +58,8 @@ class Program:
         self._hold_until = 0.0
         self._pause_seconds = PAUSE_SECONDS
         self._is_heard = True
+        self._problem = ""
+        """why nothing is heard, as it was said last"""
 
     def run(self) -> None:
         """Run until SIGINT, SIGTERM or SIGHUP; then drain all, and return when their commands have ended."""
@@ -85,6 +87,9 @@ class Program:
         now, restarts = time.monotonic(), self._model.restarts
         for news in self._subscriber.receive():
             self._model.take(news, now)
+        if self._subscriber.problem not in ("", self._problem):
+            self._problem = self._subscriber.problem
+            self._say(f"nothing is heard: {self._problem}")
         if self._model.restarts != restarts:
             self._say(f"another scheduler answers; its workers have {RESTART_SECONDS:.0f} s to come back")
             self._hold_until = now + RESTART_SECONDS

@@ -303,6 +303,11 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     assert top.end() == 0
     assert "scheduler" in top.output
     top.kill_all()
+    sizes = ("--max", "1", "--each", "1", "--up", "true")
+    page = site.start("ui", site.monitor, "--port", "0")
+    scale = site.start("scale", site.address, *sizes, "--monitor-address", site.monitor)
+    for command, text in ((page, "nothing is shown"), (scale, "nothing is heard")):
+        command.wait_for(f"{text}: the scheduler at {site.monitor} lets in nobody without a key")
 
 
 def asked(url: str, token: str) -> tuple[int, str]:
@@ -329,6 +334,7 @@ def test_a_page_whose_key_is_revoked_shows_nothing_any_more_and_says_so(site: Si
     wait_until(lambda: "scaler_workers 1" in asked(f"{url}metrics", token)[1], "the page has news of the cluster")
     site.revoke("eve")
     wait_until(lambda: asked(f"{url}metrics", token)[0] == 403, "the page shows nothing any more")
+    page.wait_for("nothing is shown: the scheduler at")
     for path in ("", "metrics", "static/app.js", "socket"):
         status, text = asked(url + path, token)
         assert status == 403

@@ -7,6 +7,7 @@ the scheduler but its subscriptions.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from scaler.monitor.ui.history import History, sample_of
 from scaler.monitor.ui.store import Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
+
+logger = logging.getLogger(__name__)
 
 ALWAYS = frozenset(
     {"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs", "jobs"}
@@ -98,6 +101,7 @@ class State:
             self.old_failures, self.gone, self.restarts = {}, {}, []
             self.events.clear()
             self.number += 1
+            logger.warning("nothing is shown: %s", refusal)
         self.refusal = refusal
 
     def _see_who_left(self, before: list[Worker], now: float) -> None:

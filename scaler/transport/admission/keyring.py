@@ -149,6 +149,5 @@ class Keyring:
     def _no_file(self) -> str:
         return (
             f"the scheduler at {self._endpoint} lets in nobody without a key, and this user has none for it: ask "
-            "whoever runs it for a file (scaler_keys allow NAME --role client), and name it as key_file, --key-file or "
-            "SCALER_KEY_FILE"
+            "whoever runs it for a file (scaler_keys allow), and name it as key_file, --key-file or SCALER_KEY_FILE"
         )

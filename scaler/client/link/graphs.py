@@ -115,16 +115,18 @@ class Dependents:
         are claimed"""
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """the same by task"""
+        self._unanswered: set[TaskId] = set()
+        """tasks of which the scheduler has asked for the results, and that run again as soon as they may"""
         self._to_send: deque[GraphEntry] = deque()
         """a loop, since what a graph needs may have to be made again, and need others"""
 
     def __bool__(self) -> bool:
-        """Return whether any graph is held."""
-        return bool(self._held)
+        """Return whether any graph is held, or an answer."""
+        return bool(self._held or self._unanswered)
 
     def clear(self) -> None:
         """Hold no graph any more: all are sent again, or have failed."""
-        self._held, self._by_task = {}, {}
+        self._held, self._by_task, self._unanswered = {}, {}, set()
 
     def send(self, graph: GraphEntry) -> None:
         """Send a graph: now, or as soon as the tasks are sent whose results it needs."""
@@ -152,6 +154,9 @@ class Dependents:
         task_id = needed.task_id
         if not needed.is_open:
             return self._work.large.is_claimed(ObjectId(task_id))
+        return self._has_not_left(task_id)
+
+    def _has_not_left(self, task_id: TaskId) -> bool:
         graph = self._work.graphs.of(task_id)
         return task_id in self._work.window if graph is None else graph.spec.graph_id in self._held
 
@@ -171,12 +176,17 @@ class Dependents:
                 del self._held[graph.spec.graph_id]
                 if graph in self._work.graphs:  # else it was cancelled
                     self.send(graph)
+        if task_id in self._unanswered:
+            self._answer([task_id])
 
     def on_dropped(self, task_ids: Iterable[TaskId]) -> None:
         """Tasks were cancelled before they were sent: the graphs that wait for them never run either."""
         dropped = deque(task_ids)
         while dropped:
-            for graph in self._by_task.pop(dropped.popleft(), ()):
+            task_id = dropped.popleft()
+            if task_id in self._unanswered:
+                self._answer([task_id])
+            for graph in self._by_task.pop(task_id, ()):
                 self._held.pop(graph.spec.graph_id, None)
                 dropped.extend(graph.sinks)
                 self._work.graphs.remove_graph(graph.spec.graph_id)
@@ -184,9 +194,13 @@ class Dependents:
 
     def supply(self, object_id: ObjectId) -> bool:
         """The scheduler asks for the result of a task. Return whether graphs need it."""
-        needed = self._inputs.get(TaskId(object_id))
+        needed = self._inputs.get(task_id := TaskId(object_id))
         if needed is None:
             return False
+        is_open = self._result(needed) is None
+        if is_open and (self._has_not_left(task_id) or not self._work.is_open(task_id)):
+            self._unanswered.add(task_id)  # the scheduler would ask once more for what it does not have
+            return True
         for graph_id in list(needed.users):
             graph = self._work.graphs.get(graph_id)
             if graph is None:
@@ -194,6 +208,17 @@ class Dependents:
             elif graph_id not in self._held:
                 self._work.out.append(self._item(graph, graph.inputs.index(needed), needed))
         return True
+
+    def answer_again(self) -> None:
+        """A graph has ended. What was lost of it can be made again now."""
+        if self._unanswered:
+            self._answer(list(self._unanswered))
+
+    def _answer(self, task_ids: Iterable[TaskId]) -> None:
+        """Answer what the scheduler has asked about these tasks, if more is known of them now."""
+        self._unanswered.difference_update(task_ids)
+        for task_id in task_ids:
+            self.supply(ObjectId(task_id))
 
     # What is known of a result
 

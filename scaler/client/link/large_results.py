@@ -103,13 +103,17 @@ class UnreadResult:
             receiver.notify()
 
     def deliver(self, result: TaskResult) -> None:
-        self._outcome = result
+        was_claimed, self._outcome = self.state is State.CLAIMED, result
+        if was_claimed:
+            self.state = State.AGAIN
+            self._table.on_answered(self)
         if self._receiver is not None:
             self._hand_over(result, self._receiver)
 
     def refuse(self, result: TaskResult) -> None:
         if self.state is State.CLAIMED:
-            self._table.on_refused(self)
+            self.state = State.LOST
+            self._table.on_answered(self)
         else:
             self.deliver(result)
 
@@ -143,19 +147,21 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
     """All unread results of a client, by id.
 
     Args:
-        on_refused: called with each that was claimed, and that no agent has.
+        on_answered: called with each that was claimed, when it is known whether an agent has it.
     """
 
-    def __init__(self, on_refused: Callable[[UnreadResult], None]) -> None:
+    def __init__(self, on_answered: Callable[[UnreadResult], None]) -> None:
         super().__init__()
-        self.on_refused = on_refused
+        self.on_answered = on_answered
 
     def keep(self, task_id: TaskId, open_call: Entry | tuple[GraphEntry, Sink]) -> None:
         """Keep a call whose large result stays with the scheduler."""
         object_id = ObjectId(task_id)
         known = self.get(object_id)
         if known is not None:
-            known.state = State.THERE
+            was_claimed, known.state = known.state is State.CLAIMED, State.THERE
+            if was_claimed:
+                self.on_answered(known)
             return
         call: Any = open_call[0] if isinstance(open_call[0], GraphEntry) else (open_call[0], *open_call[2:])
         self[object_id] = UnreadResult(object_id, call, self)
@@ -172,6 +178,11 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
     def in_state(self, state: State) -> list[UnreadResult]:
         """Return all results in one state, in the order of their arrival."""
         return [unread for unread in self.values() if unread.state is state]
+
+    def has_claims(self, call: Call) -> bool:
+        """Return whether it is not known yet if agents have further results of a graph."""
+        is_graph = isinstance(call, GraphEntry)
+        return is_graph and any(each.call is call and each.state is State.CLAIMED for each in self.values())
 
     def doubt(self) -> None:
         """Note that the scheduler may have deleted all that it had: a new session begins."""
@@ -212,6 +223,8 @@ class Calls(Protocol):
 
     def say_graph_again(self, graph_id: GraphId, why: str) -> bool: ...
 
+    def on_graph_over(self) -> None: ...
+
 
 class LargeResults:
     """The large results of a client that were not fetched yet, and the requests for them."""
@@ -219,7 +232,7 @@ class LargeResults:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.requests: dict[ObjectId, Receiver] = {}
-        self.unread = UnreadResults(self._claim_refused)
+        self.unread = UnreadResults(self._claim_answered)
         self._kept: set[ObjectId] = set()
         """results that are deleted only when their futures are gone"""
         self._waits_for_graph = False
@@ -246,12 +259,12 @@ class LargeResults:
 
     def _make_again(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
         """Say the calls of lost results again. A graph that is open at the scheduler has to end first, unless all that
-        is open is said again.
+        is open is said again, and it has to be known what else of a graph was lost.
         """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
-            if not with_open_graphs and self._calls.has_graph(call):
+            if not with_open_graphs and (self._calls.has_graph(call) or self.unread.has_claims(call)):
                 self._waits_for_graph = True
                 continue
             spec = call.spec if isinstance(call, GraphEntry) else call[0]
@@ -316,7 +329,7 @@ class LargeResults:
 
     def forget(self) -> None:
         """Forget all results. Requests stay."""
-        self.unread = UnreadResults(self._claim_refused)
+        self.unread = UnreadResults(self._claim_answered)
         self._kept.clear()
 
     # What the scheduler answers
@@ -365,12 +378,14 @@ class LargeResults:
                 self._make_again([unread])
         return True
 
-    def on_graph_over(self) -> None:
-        """A graph has ended. What was lost of it and is asked for can be made again now."""
+    def make_waiting_again(self) -> None:
+        """Make again what is asked for and was lost with a graph that was open, or whose other results were claimed."""
         if not self._waits_for_graph:
             return
         self._waits_for_graph = False
-        self._make_again([each for each in self.unread.in_state(State.LOST) if each.asked_by is not None])
+        lost = self.unread.in_state(State.LOST)
+        calls = {id(each.call) for each in lost if each.asked_by is not None}
+        self._make_again([each for each in lost if id(each.call) in calls])
 
     def on_new_session(self) -> None:
         """The scheduler may have deleted what was not read.
@@ -421,11 +436,12 @@ class LargeResults:
             entries.append((task, unread, function, (), ()))
         self._calls.claim(entries)
 
-    def _claim_refused(self, unread: UnreadResult) -> None:
-        """No agent has it."""
-        unread.state = State.LOST
-        if unread.asked_by is not None:
+    def _claim_answered(self, unread: UnreadResult) -> None:
+        """It is known whether an agent has it."""
+        if unread.state is State.LOST and unread.asked_by is not None:
             self._make_again(self._with_its_graph(unread))
+        elif not self.unread.has_claims(unread.call):
+            self._calls.on_graph_over()
 
     def is_claimed(self, object_id: ObjectId) -> bool:
         """Return whether it is not known yet if an agent still has a result."""

@@ -282,7 +282,7 @@ class OpenWork:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             self._dependents.on_dropped(list(graph.sinks))
             graph.fail(CancelledError)
-            self.large.on_graph_over()
+            self.on_graph_over()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
         """Cancel a task if it has not begun, which the scheduler knows unless it does not have the task yet.
@@ -334,6 +334,7 @@ class OpenWork:
         elif self._tasks.pop(TaskId(object_id), None) is not None:
             self._send_cancel(TaskId(object_id))
             self._send_waiting()
+            self.on_graph_over()
         else:
             self._forget_node(TaskId(object_id))
 
@@ -341,7 +342,7 @@ class OpenWork:
         found = self.graphs.pop(task_id)
         if found is not None and found[0] not in self.graphs:  # this was its last wanted node
             self.out.append(GraphTaskCancel(found[0].spec.graph_id))
-            self.large.on_graph_over()
+            self.on_graph_over()
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
@@ -404,10 +405,15 @@ class OpenWork:
                 self.large.unread.keep(result.task_id, call)
                 sink.store(result)
             if entry is None and call[0] not in self.graphs:
-                self.large.on_graph_over()
+                self.on_graph_over()
         if touched is not None:
             touched.notify()
         self._send_what_waited(task_ids)
+
+    def on_graph_over(self) -> None:
+        """A graph has ended, or it is known which of its results agents still have: who waited for that goes on."""
+        self.large.make_waiting_again()
+        self._dependents.answer_again()
 
     def _send_what_waited(self, ended: Iterable[TaskId]) -> None:
         """Send what there is room for now, and the graphs that waited for claimed results."""
@@ -506,7 +512,7 @@ class OpenWork:
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             graph.fail(make_error)
-            self.large.on_graph_over()
+        self.on_graph_over()
 
     def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
         response = responses[0]  # a second one answers nobody

@@ -14,7 +14,7 @@ from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, Task, TaskResult
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import LOST, InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
 from tests.unit.client.link.test_open_work import Sink, entry, function, result, task_id
 
 LARGE = 100_000
@@ -239,13 +239,7 @@ class TestLargeResults:
 
     @pytest.mark.parametrize("was_cancelled", [False, True])
     def test_those_of_one_graph_are_made_again_by_one_run_of_it(self, was_cancelled: bool) -> None:
-        work, graph_id = OpenWork(), GraphId(b"g" * 16)
-        first, second, third = (Future(number) for number in (1, 2, 3))
-        nodes = [GraphNode(graph_id, task_id(n), function().object_id, b"", b"", b"", 1) for n in (1, 2, 3)]
-        graph = GraphEntry(GraphTask(graph_id, 3), nodes, [function()], (), ())
-        graph.sinks = {task_id(number): sink for number, sink in ((1, first), (2, second), (3, third))}
-        work.add_graph(graph)
-        work.on_results([result(number, size=LARGE) for number in (1, 2)])
+        work, graph, (first, _, _) = self.of_a_graph()
         if was_cancelled:  # while the two are made again
             work.large.on_other_scheduler()
             work.resend()
@@ -256,6 +250,56 @@ class TestLargeResults:
             refuse(work, 1, 2)
         said(work)
         work.add_graph(needs(4, first)[0])
+        assert graph.spec in said(work)
+        assert set(graph.sinks) == {task_id(1), task_id(2)}
+
+    def of_a_graph(self) -> tuple[OpenWork, GraphEntry, list[Future]]:
+        """Return work with a graph of three results, of which two have come."""
+        work, graph_id = OpenWork(), GraphId(b"g" * 16)
+        futures = [Future(number) for number in (1, 2, 3)]
+        nodes = [GraphNode(graph_id, task_id(n), function().object_id, b"", b"", b"", 1) for n in (1, 2, 3)]
+        graph = GraphEntry(GraphTask(graph_id, 3), nodes, [function()], (), ())
+        graph.sinks = {task_id(number): sink for number, sink in enumerate(futures, 1)}
+        work.add_graph(graph)
+        work.on_results([result(number, size=LARGE) for number in (1, 2)])
+        return work, graph, futures
+
+    def test_while_the_graph_of_a_lost_one_is_open_the_scheduler_is_told_nothing_of_it(self) -> None:
+        work, graph, (first, _, _) = self.of_a_graph()
+        work.large.on_objects([ObjectResponse(ObjectId(task_id(1)), LOST, (), reason="its host left")])
+        work.add_graph(needs(4, first)[0])
+        assert awaited(1, of=4) in said(work)
+        for _ in range(2):
+            work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
+            assert said(work) == []
+        work.on_results([result(3)])
+        items = said(work)
+        assert items.index(graph.spec) < items.index(awaited(1, of=4, source=graph.spec.graph_id))
+
+    def test_while_what_makes_it_again_waits_for_room_the_scheduler_is_told_nothing_of_it(self) -> None:
+        work, first = self.work()
+        work.add_graph(needs(2, first)[0])
+        work.window.resize(1, 0)
+        add(work, 5)
+        said(work)
+        work.large.on_objects([ObjectResponse(ObjectId(task_id(1)), LOST, (), reason="its host left")])
+        work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
+        assert said(work) == []
+        work.on_results([result(5)])
+        assert [type(item) for item in said(work)] == [Task, GraphInput]
+
+    def test_a_graph_is_made_again_once_when_one_is_asked_for_before_all_its_claims_are_answered(self) -> None:
+        work, graph, _ = self.of_a_graph()
+        work.on_results([result(3, size=LARGE)])
+        work.large.on_other_scheduler()
+        work.resend()
+        readers = {number: Sink() for number in (1, 2, 3)}
+        for number, reader in readers.items():
+            work.large.request(ObjectId(task_id(number)), reader)
+        said(work)
+        refuse(work, 1, 2)
+        assert said(work) == []  # it is not known yet if an agent has the third one
+        work.on_results([result(3, size=LARGE)])
         assert graph.spec in said(work)
         assert set(graph.sinks) == {task_id(1), task_id(2)}
 

@@ -226,7 +226,7 @@ class Link(Actor):
     @handles(RunStatusDue)
     def _answer_run_questions(self, due: RunStatusDue) -> None:
         if self._conversation.state is UP:
-            held = () if self._values is None else self._values.held
+            held = () if self._values is None else self._values.room.held
             for status in run_statuses(due.questions, due.view, self._ledger, held):
                 self._door.say_alone(status)
 

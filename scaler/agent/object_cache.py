@@ -14,7 +14,6 @@ Must never: read an object.
 from __future__ import annotations
 
 import logging
-import math
 
 from scaler.agent.messages import (
     FetchObject,
@@ -32,7 +31,6 @@ from scaler.errors import ObjectTooLargeError
 from scaler.executors.messages import (
     CollectionDue,
     ForgetObjects,
-    HoldTasks,
     NeedObject,
     ObjectFound,
     ObjectLost,
@@ -62,11 +60,6 @@ logger = logging.getLogger(__name__)
 GONE = "its host does not have it any more"
 LOOK_SECONDS = 1.0
 """While more is in memory than may be, and all of it is read, the cache looks so often whether that has changed."""
-STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""When nothing has made room for so long, held workers begin one more piece of work each, and the next after twice the
-time, at most so long: a reader may need what they would make, before or together with what is here."""
-
-
 HAND_OVER_BYTES = 8 * 1024 * 1024
 """So much of the values of a node that leaves is given away at once, or one value."""
 SUPPLIED_SECONDS = 5.0
@@ -104,12 +97,14 @@ class ObjectCache(Actor):
         self._workers = workers
         self._store = store
         self._values = values
+        self._room = values.room
+        self._room.workers = workers
         self._can_hold = can_hold
         self._is_making_room = False
         self._is_full = False
         """whether the log has said that nothing more fits"""
-        self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
-        """when held workers go on if nothing has made room until then, and how long they wait the next time"""
+        self._n_held = len(self._room.held)
+        """how many workers are held, as the scheduler knows"""
         self._supplied: dict[tuple[ObjectId, bytes], Frames] = {}
         """values that leave part by part, by id and location: they stay in memory meanwhile"""
         self._supplied_lately: set[tuple[ObjectId, bytes]] = set()
@@ -118,6 +113,9 @@ class ObjectCache(Actor):
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
         """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
+
+    def on_start(self) -> None:
+        self._make_room()
 
     @handles(NeedObject)
     def _need(self, need: NeedObject) -> None:
@@ -215,9 +213,9 @@ class ObjectCache(Actor):
         gone = [item.object_id for item in deleted if self._drop(item.object_id, item.location)]
         self._called.difference_update(gone)
         self._forget(gone)
-        if gone and self._stalls_at < math.inf:
-            self._stalls_at = self.now() + self._stall_seconds
         self._go_on_if_there_is_room()
+        if any(item.location for item in deleted):
+            self._room.let_one_begin(self.now())
 
     def _drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Drop a copy, or, with a location, a result of this node."""
@@ -234,47 +232,30 @@ class ObjectCache(Actor):
         self._make_room()
         if not self._store.is_over() or not self._can_hold or len(self._values) < 2:
             return
-        before = len(self._values.held)
-        for worker in set(kept.workers) - self._values.held:
-            self._values.held.add(worker)
-            self._workers[worker].send(HoldTasks(self._values.are_used_by))
-        self._say_held(before)
-        self._stalls_at = min(self._stalls_at, self.now() + self._stall_seconds)
+        self._room.hold(kept.workers, self.now())
+        self._say_held()
 
     def _go_on_if_there_is_room(self) -> None:
-        if self._stalls_at == math.inf or self._store.is_over():
+        if self._store.is_over() or not self._room.let_all_go_on():
             return
-        self._let_go_on()
-        self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
+        self._say_held()
         if self._is_full:
             self._is_full = False
             logger.info("objects: there is room again, and all workers go on")
 
-    def _say_held(self, before: int) -> None:
-        if len(self._values.held) != before:
-            self._link.send(HeldChanged(len(self._values.held)))
-
-    def _let_go_on(self) -> None:
-        before = len(self._values.held)
-        for worker in sorted(self._values.held):
-            self._workers[worker].send(HoldTasks(None))
-        self._values.held.clear()
-        self._say_held(before)
-
-    def _go_on_if_nothing_moves(self) -> None:
-        if self._values.held and self.now() >= self._stalls_at:
-            self._stall_seconds = min(STALL_MOST_SECONDS, 2 * self._stall_seconds)
-            self._stalls_at = self.now() + self._stall_seconds
-            self._let_go_on()
+    def _say_held(self) -> None:
+        if len(self._room.held) != self._n_held:
+            self._n_held = len(self._room.held)
+            self._link.send(HeldChanged(self._n_held))
 
     def _say_full(self) -> None:
-        if self._values.held and not self._is_full:
+        if self._room.held and not self._is_full:
             self._is_full = True
             logger.warning(
                 "objects: memory and disk for them are full (%s bytes may be in memory), and %d of %d workers begin no "
                 "task until results are read or deleted",
                 f"{self._store.hot_most:,}",
-                len(self._values.held),
+                len(self._room.held),
                 len(self._workers),
             )
 
@@ -399,7 +380,8 @@ class ObjectCache(Actor):
                 for worker in self._workers:
                     worker.send(CollectionDue())  # their processes have objects that no task needs now
             self._say_full()
-            self._go_on_if_nothing_moves()
+            self._room.look(self.now())
+            self._say_held()
             self.schedule(LOOK_SECONDS, room)
         else:
             self._is_making_room = False

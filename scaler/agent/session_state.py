@@ -51,7 +51,7 @@ class SessionState:
         self.ledger = Ledger("the scheduler" if endpoint is None else f"the scheduler at {endpoint}", values)
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
-        self._held: Collection[int] = () if values is None else values.held
+        self._held: Collection[int] = () if values is None else values.room.held
         self.drain: DrainRequest | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
+from scaler.agent.room import Room
 from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
 from scaler.store.store import Gauges, Store
@@ -27,8 +28,7 @@ class Values:
         self._store = store
         self._said: dict[ObjectId, RunResult] = {}
         """the results as they were said, with the locations of their values"""
-        self.held: set[int] = set()
-        """the workers, by number, that begin nothing because there is no room for what they would return"""
+        self.room = Room(self._are_used_by)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """how others find a value"""
@@ -72,7 +72,7 @@ class Values:
     def __contains__(self, object_id: ObjectId) -> bool:
         return object_id in self._said
 
-    def are_used_by(self, task: RunTask) -> bool:
+    def _are_used_by(self, task: RunTask) -> bool:
         """Return whether a task needs values that are here: with its end, some may go."""
         return any(ObjectId(packed) in self._said for packed in split_ids(task.object_ids))
 

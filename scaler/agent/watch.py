@@ -179,7 +179,7 @@ class Watch:
             _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",
             _run_rows(view, short) if parts & Part.RUNS else b"",
             *self._gauges(),
-            0 if self._values is None else len(self._values.held),
+            0 if self._values is None else len(self._values.room.held),
         )
 
     def _own_cpu(self, now: float) -> int:

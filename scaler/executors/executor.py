@@ -27,7 +27,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   executor with `Part.SUSPENSION`, or without `Part.WAITS`: then it is what says that a run waits, or does not any more.
 - `SayRuns`: only for an executor with `Part.WATCH`: add to the view each process of this worker, which run it executes,
   and for how long.
-- `HoldTasks`: only for an executor with `Part.ROOM`: until it is taken back, only such tasks begin as it lets begin.
+- `HoldTasks`: only for an executor with `Part.ROOM`: until it is taken back, only such tasks begin as it lets begin,
+  each when the one before has ended.
 - `BeginAnew`: only for an executor with `Part.FRESH`: each process that is there ends after the tasks that it has, and
   tasks that come after this run in others. One stays while a client in it has open tasks.
 

@@ -149,3 +149,18 @@ def test_a_worker_that_is_held_begins_only_what_it_may_and_goes_on_afterwards(be
     bench.until(lambda: (given_back.task_id, given_back.attempt) in bench.given_back)
     bench.workers[0].send(HoldTasks(None))
     assert value_of(*bench.results(waits)) == 2
+
+
+def test_a_worker_that_is_held_asks_before_each_task(bench: ExecutorBench) -> None:
+    bench.needs(Part.ROOM)
+    tasks = [bench.task(abs, -number) for number in range(1, 5)]
+    bench.run(*tasks[:1])
+    bench.results(tasks[0])
+    left = [tasks[1].task_id]
+    bench.workers[0].send(HoldTasks(lambda task: task.task_id in left and not left.remove(task.task_id)))
+    bench.run(*tasks[1:])
+    assert value_of(*bench.results(tasks[1])) == 2
+    bench.settle()
+    assert not any(map(bench.has_result, tasks[2:]))
+    bench.workers[0].send(HoldTasks(None))
+    assert [value_of(result) for result in bench.results(*tasks[2:])] == [3, 4]

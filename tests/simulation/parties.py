@@ -444,7 +444,7 @@ class AgentParty(_Shelled):
         elif objects._store.hot_bytes or objects._store.cold_bytes:
             where = f"{objects._store.hot_bytes} bytes in memory and {objects._store.cold_bytes} on disk"
             left.append(f"{self.name} has {where} of objects that it has no more")
-        if held := self.values.held:
+        if held := self.values.room.held:
             left.append(f"{self.name} has {len(held)} workers that begin nothing, though there is room")
         busy = [slot for slot in self.slots if list(slot._queue) or any(each.tasks() for each in slot._processors)]
         if self.values.ids():

@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -31,6 +32,7 @@ from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import can_share, frames_at
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import FOUND, LOST, ObjectInstruction, ObjectRequest, ObjectResponse
+from scaler.wire.messages.priority import MOST, with_wish
 
 Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
 """An entry without its sink, since that would keep a dropped future alive; or the graph of the call."""
@@ -280,7 +282,8 @@ class LargeResults:
                 call.sinks[TaskId(unread.object_id)] = unread
                 graphs[call.spec.graph_id] = call
             else:
-                self._calls.add((call[0], unread, *call[1:]))
+                first = replace(call[0], priority=with_wish(call[0].priority, MOST))  # somebody waits for it already
+                self._calls.add((first, unread, *call[1:]))
         for graph in graphs.values():
             self._calls.add_graph(graph)
 

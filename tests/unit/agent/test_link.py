@@ -522,7 +522,7 @@ def test_workers_that_find_no_room_for_results_are_said_when_their_number_change
     bench.up()
     bench.tell(HeldChanged(2), HeldChanged(0))
     assert bench.door.take() == [WorkersHeld(2), WorkersHeld(0)]
-    values.held.add(1)
+    values.room.held.add(1)
     bench.reconnect()
     bench.welcome()
     assert bench.door.take()[-1] == WorkersHeld(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.agent import object_cache
+from scaler.agent import object_cache, room
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
@@ -484,12 +484,12 @@ def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(
     assert held(small) == [[], []]
     keep(small, 3, 1, content)
     keep(small, 4, 1, content)
-    assert (held(small), small.values.held) == ([[], [True]], {1})
+    assert (held(small), small.values.room.held) == ([[], [True]], {1})
     assert small.link.take(HeldChanged) == [HeldChanged(1)]
     delete(small, 1)
     assert held(small) == [[], []]
     delete(small, 2)
-    assert (held(small), small.values.held) == ([[], [False]], set())
+    assert (held(small), small.values.room.held) == ([[], [False]], set())
     assert small.link.take(HeldChanged) == [HeldChanged(0)]
 
 
@@ -508,6 +508,41 @@ def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -
     assert hold.may_begin is not None
     assert not hold.may_begin(task)
     assert hold.may_begin(replace(task, object_ids=TWO + ObjectId(bytes([2]) * 16)))
+
+
+def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_has(small: Bench) -> None:
+    for number in (1, 2, 3, 4):
+        keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
+    small.store.hot_most = 0  # it stays full
+    holds = [worker.take(HoldTasks)[-1].may_begin for worker in small.workers]
+    late, early, next_one = (RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"") for n in (9, 7, 8))
+    assert not any(hold(task) for hold, task in zip(holds, (late, early), strict=True))
+    delete(small, 1)
+    (hold,) = small.workers[1].take(HoldTasks)
+    assert small.workers[0].take(HoldTasks) == []
+    assert hold.may_begin(early)
+    assert hold.may_begin(early)  # it had to wait for its objects
+    assert not hold.may_begin(next_one)
+    delete(small, 2)
+    (hold,) = small.workers[1].take(HoldTasks)
+    assert not holds[0](late)
+    assert hold.may_begin(next_one)
+    small.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, TWO, "", ())]))
+    assert held(small) == [[], []]  # a copy of an argument is no result
+
+
+def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) -> None:
+    for number in (1, 2, 3):
+        keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
+    assert held(small) == [[True], []]
+    small.dispatcher.end(small.cache)
+    small.cache = small.dispatcher.spawn(
+        ObjectCache(small.dispatcher.spawn(small.link), small.refs, small.store, small.values, can_hold=True)
+    )
+    for _ in range(int(room.STALL_SECONDS) + 2):
+        small.pass_time(object_cache.LOOK_SECONDS)
+    assert held(small) == [[False], []]
+    assert HeldChanged(0) in small.link.take(HeldChanged)
 
 
 def test_the_log_says_once_that_all_is_full_and_when_it_is_no_more(
@@ -529,7 +564,7 @@ def test_when_nothing_makes_room_held_workers_begin_some_more_and_wait_twice_as_
     for number in (1, 2, 3):
         keep(small, number, 0, content)
     assert held(small) == [[True], []]
-    seconds_of = (object_cache.STALL_SECONDS, 2 * object_cache.STALL_SECONDS)
+    seconds_of = (room.STALL_SECONDS, 2 * room.STALL_SECONDS)
     for times, seconds in enumerate(seconds_of):
         for _ in range(int(seconds) - 2):
             small.pass_time(object_cache.LOOK_SECONDS)

@@ -29,9 +29,9 @@ def test_workers_that_are_held_now_are_counted() -> None:
     values = Values(Store(HostShare(None), 1 << 20))
     watch = Watch("host", "processes", (), 3, Ledger(), {}, values)
     watch.ask(1000, Part.WORKERS)
-    values.held = {0, 2}
+    values.room.held.update((0, 2))
     assert watch.report(View([]), 1.0, 0).held_workers == 2
-    values.held = set()
+    values.room.held.clear()
     assert watch.report(View([]), 2.0, 0).held_workers == 0
 
 

@@ -53,11 +53,14 @@ class Prefetch:
         self.unweighed: tuple[ProcessorRecord, Held] | None = None
         """a task that was handed over before its time was estimated"""
 
-    def take(self, processor: ProcessorRecord, together_us: float = TOGETHER_US) -> list[RunTask]:
+    def take(
+        self, processor: ProcessorRecord, together_us: float = TOGETHER_US, most: int = HELD_TASKS
+    ) -> list[RunTask]:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
 
         Args:
             together_us: the most work that it holds in ranges.
+            most: how many tasks it holds at most; a range is one.
         """
         if self.unweighed is not None:
             self.weigh()
@@ -69,15 +72,15 @@ class Prefetch:
                 self.unweighed = processor, (task, 0.0)
                 processor.held.append(self.unweighed[1])
                 return [task]
-        portion = self._take_by_time(processor, row, together_us)
+        portion = self._take_tasks(processor, row, together_us, most)
         if self._queue.by_account:
             self._queue.left(portion)
         return portion
 
-    def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
+    def _take_tasks(self, processor: ProcessorRecord, row: deque[RunTask], range_us: float, most: int) -> list[RunTask]:
         held, held_us, n_held = processor.held, processor.held_us, processor.n_held
         portion: list[RunTask] = []
-        if not row or (held and not _may_have_more(processor, together_us if row[0].rows else HELD_US)):
+        if not row or (held and not _may_have_more(processor, range_us if row[0].rows else HELD_US)):
             return portion
         if self.took_us:
             self._count()
@@ -90,12 +93,12 @@ class Prefetch:
                 function_id, is_range = task.function_id, task.rows > 0
                 mean_us = self._durations.expected_us(function_id)
                 is_short = mean_us <= NEXT_US and (n_held != 1 or held_us <= NEXT_US)
-                most_us = together_us if is_range and is_short else HELD_US
+                most_us = range_us if is_range and is_short else HELD_US
             expected_us = mean_us * task.rows if task.rows else mean_us
             room_bytes -= (n_bytes := len(task.payload) + size_of(task.frames) if task.frames else len(task.payload))
             if held and (
                 (held_us + expected_us > most_us and (n_held > 1 or max(held_us, expected_us) > NEXT_US))
-                or n_held >= HELD_TASKS
+                or n_held >= most
                 or room_bytes < 0
             ):
                 break

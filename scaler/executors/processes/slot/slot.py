@@ -54,7 +54,7 @@ from scaler.executors.processes.messages import (
     TaskUnblocks,
 )
 from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
-from scaler.executors.processes.slot.prefetch import HELD_US, TOGETHER_US, Prefetch
+from scaler.executors.processes.slot.prefetch import HELD_TASKS, HELD_US, TOGETHER_US, Prefetch
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
 from scaler.executors.processes.slot.processors import Held, Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
@@ -358,10 +358,11 @@ class Slot(Actor):
             return
         if self._cancellation.stops and self._cancellation.ends(processor):
             return
-        if self._may_begin is not None and not self._may_begin(self._queue.first_row()[0]):
+        if self._may_begin is not None and (processor.held or not self._may_begin(self._queue.first_row()[0])):
             return
         # A task that asks to go on waits for all that another processor holds.
-        portion = self._prefetch.take(processor, HELD_US if self._processors.has_blocked else TOGETHER_US)
+        together_us = HELD_US if self._processors.has_blocked else TOGETHER_US
+        portion = self._prefetch.take(processor, together_us, HELD_TASKS if self._may_begin is None else 1)
         if portion:
             hand = HandTasks(processor.number, portion)
             processor.proxy.send(hand)

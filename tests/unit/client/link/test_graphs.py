@@ -14,7 +14,14 @@ from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, Task, TaskResult
-from scaler.wire.messages.common import LOST, InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import (
+    LOST,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    TaskStatus,
+)
 from tests.unit.client.link.test_open_work import Sink, entry, function, result, task_id
 
 LARGE = 100_000

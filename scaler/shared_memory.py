@@ -193,6 +193,22 @@ class SharedBlock:
             data = memoryview(frame).cast("B") if nbytes(frame) else b""
             write_at(self.memory.descriptor, data, self.offset + start)
 
+    def read(self) -> list[bytearray]:
+        """Return copies of the frames, which take no mapping."""
+        starts = (self.offset + start for start in _offsets(self.sizes))
+        return [_read_at(self.memory.descriptor, start, size) for start, size in zip(starts, self.sizes, strict=False)]
+
+    def read_bytes(self, head: bytes) -> list[bytes] | None:
+        """Return copies of the frames if the first one is `head` and there is one more; else None. Who makes `bytes` of
+        that needs a copy anyway, and a copy of pages that are mapped for it takes a third longer.
+        """
+        if not head or len(self.sizes) != 2 or self.sizes[0] != len(head) or self.sizes[1] > _WRITE_MOST:
+            return None
+        descriptor, begin = self.memory.descriptor, self.offset
+        if os.pread(descriptor, len(head), begin) != head:
+            return None
+        return [head, os.pread(descriptor, self.sizes[1], begin + _offsets(self.sizes)[1])]
+
     def location(self) -> bytes:
         """Return the location of this block for other processes; valid while it is open here."""
         descriptor = self.memory.descriptor
@@ -302,17 +318,20 @@ def block_of(frames: Sequence[Any]) -> SharedBlock | None:
     return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
 
 
-def private_frames(frames: Sequence[Any]) -> Sequence[Any]:
+def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the same frames as private writable buffers.
 
     Pages are copied when they are written to, or at once if the block is not known.
+
+    Args:
+        bytes_head: the first frame of what becomes `bytes`: see `SharedBlock.read_bytes`.
     """
     if len(frames) == 1:  # a pickle that has all its data inside
         return frames
     block = block_of(frames)
     if block is not None:
         with contextlib.suppress(OSError):
-            return block.map_privately()
+            return block.read_bytes(bytes_head) or block.map_privately()
     return [frames[0], *map(bytearray, frames[1:])]
 
 
@@ -321,23 +340,34 @@ def writable(frame: Any) -> Any:
     return frame if type(frame) is memoryview and type(frame.obj) is bytearray else bytearray(frame)
 
 
-def frames_at(location: bytes) -> Sequence[Any]:
+def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:
     """Return the frames at a location, as memory that is this process's own: it may write to them.
 
     Pages are copied when they are written to. Small values, and those beyond `OPEN_MEMORIES_MOST`, are copied at once.
+
+    Args:
+        bytes_head: the first frame of what becomes `bytes`: see `SharedBlock.read_bytes`.
 
     Raises:
         OSError: if they cannot be opened here.
         MemoryError: if there is no memory for a copy.
     """
     block = SharedBlock.open(location)
+    if (frames := block.read_bytes(bytes_head)) is not None:
+        return frames
     if sum(block.sizes) >= SHARE_LEAST_BYTES and len(_private) < OPEN_MEMORIES_MOST:
         with contextlib.suppress(OSError):
             return block.map_privately()
-    try:
-        return [bytearray(frame) for frame in block.map()]
-    except ValueError as error:
-        raise OSError(str(error)) from error
+    return block.read()
+
+
+def _read_at(descriptor: int, offset: int, size: int) -> bytearray:
+    data = bytearray(size)
+    with memoryview(data) as view:
+        at = 0
+        while at < size:
+            at += os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
+    return data
 
 
 def write_at(descriptor: int, data: Any, offset: int) -> None:

@@ -123,8 +123,8 @@ class _OutOfBandBytes:
         return bytes, (pickle.PickleBuffer(self._value),)
 
 
-_BYTES_PICKLE = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().append)
-"""The pickle of any such value."""
+BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().append)
+"""The pickle of any such value: its first frame."""
 
 
 def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pickler.dumps) -> list[Buffer]:
@@ -406,7 +406,7 @@ def plain_call(arguments: Sequence[Any], most_bytes: int) -> tuple[bytes, list[b
     for argument in arguments:
         if type(argument) is bytes and len(argument) > FRAME_BYTES:
             frames.append(argument)
-            block += frames_argument((argument,), "", _BYTES_PICKLE)
+            block += frames_argument((argument,), "", BYTES_HEAD)
             continue
         if not _is_plain(argument, _PLAIN_DEPTH):
             return None

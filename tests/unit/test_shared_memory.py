@@ -7,12 +7,15 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scaler import shared_memory
+from scaler.pickling.serialization import BYTES_HEAD, DEFAULT_SERIALIZER, from_frames, to_frames
 from scaler.shared_memory import (
     REMEMBERED_BLOCKS_MOST,
     SHARE_LEAST_BYTES,
@@ -353,6 +356,19 @@ def test_frames_at_a_location_are_the_readers_own(size: int) -> None:
     head, data = frames_at(block.location())
     memoryview(data)[0] = 7
     assert (bytes(head), memoryview(data)[0], block.map()[1][0]) == (b"head", 7, 0)
+
+
+@pytest.mark.parametrize("size", [100_000, SHARE_LEAST_BYTES])
+@pytest.mark.parametrize("read", [frames_at, private_frames])
+def test_what_becomes_bytes_is_read_and_never_mapped(read: Callable[..., Any], size: int) -> None:
+    value = bytes(range(250)) * (size // 250)
+    slabs = Slabs()
+    blocks = [slabs.put(to_frames(DEFAULT_SERIALIZER, each)) for each in (b"x" * size, value)]
+    opened = [block.location() if read is frames_at else block.map(remember=True) for block in blocks]
+    found = [read(each, BYTES_HEAD) for each in opened]
+    assert [type(frame) for frame in found[1]] == [bytes, bytes]
+    assert from_frames(DEFAULT_SERIALIZER, found[1]) is found[1][1]
+    assert (found[0][1], found[1][1]) == (b"x" * size, value)
 
 
 def test_frames_at_a_location_outlive_their_owner() -> None:

@@ -29,6 +29,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.pickling.serialization import BYTES_HEAD
 from scaler.shared_memory import can_share, frames_at
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import FOUND, LOST, ObjectInstruction, ObjectRequest, ObjectResponse
@@ -359,7 +360,7 @@ class LargeResults:
         is_found, frames = response.found == FOUND, response.frames
         if is_found and response.location:
             try:
-                frames = frames_at(response.location)
+                frames = frames_at(response.location, BYTES_HEAD)
             except (OSError, MemoryError):  # its agent is on another host, or has just ended
                 self._calls.out.append(ObjectRequest(response.object_id, 1))
                 return

@@ -16,6 +16,7 @@ from scaler.ids import ObjectId, content_id
 from scaler.interruptions import is_interruption
 from scaler.pickling.pickled_functions import was_read
 from scaler.pickling.serialization import (
+    BYTES_HEAD,
     INLINE_BYTES,
     Buffer,
     DefaultSerializer,
@@ -123,7 +124,7 @@ class Values:
             return self._values[object_id]
         frames = self._frames[object_id]
         if is_own:
-            return from_frames(serializer, private_frames(frames))
+            return from_frames(serializer, private_frames(frames, BYTES_HEAD))
         value = from_frames(serializer, frames)
         if size_of(frames) > INLINE_BYTES:
             self._values[object_id] = value

@@ -35,7 +35,8 @@ from scaler.actors.jobs.job_keeper import JobKeeper
 from scaler.actors.jobs.shelf import JobShelf, SeenJobs
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
-from scaler.actors.objects.object_store import ObjectStore, ObjectTable
+from scaler.actors.objects.object_store import ObjectStore
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox

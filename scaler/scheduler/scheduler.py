@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scaler.actors.monitor import About
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id

@@ -17,7 +17,7 @@ from itertools import islice
 
 from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
 from scaler.actors.messages.tasks import CancelOfAny
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox

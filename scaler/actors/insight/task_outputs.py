@@ -14,7 +14,7 @@ from collections import deque
 from scaler.actors.insight.output_table import KeptLine, OutputTable
 from scaler.actors.messages.outputs import OutputAsked, RunsPrinted
 from scaler.actors.messages.peers import ReportStatistics, SessionEnded
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.ids import NO_CONNECTION, NO_ID, TaskId

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from scaler.actors.insight.explanations import in_the_queue
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.policy.interface import Group
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import FUNCTION_ROW, StateFunction

@@ -6,7 +6,7 @@ Used by the topics of single things. Must never: keep what is gone for long.
 from __future__ import annotations
 
 from scaler.actors.insight.events import PeerCame, PeerChanged, PeerWent
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.ids import ObjectId, public_id
 from scaler.kit import ActorRef
 

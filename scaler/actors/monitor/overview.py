@@ -14,7 +14,7 @@ from scaler.actors.insight.explanations import OF_NODES, in_the_queue
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import Functions
-from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.actors.objects.object_table import ObjectTable, StoredObject
 from scaler.actors.peers.owners import Owner
 from scaler.ids import ClientId, ObjectId, public_id
 from scaler.wire.messages.client import SCALES

@@ -6,7 +6,7 @@ import pytest
 
 from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.names import Names
-from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.actors.objects.object_table import ObjectTable, StoredObject
 from scaler.wire.messages.common import TaskStatus
 from tests.unit.actors.monitor.conftest import Move
 

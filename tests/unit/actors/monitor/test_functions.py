@@ -4,7 +4,7 @@ import pytest
 
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.functions import Functions
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.wire.messages.monitor import FUNCTION_ROW
 from scaler.wire.messages.worker import AgentState
 

@@ -5,7 +5,7 @@ import pytest
 from scaler.actors.messages.monitor import Backlog, GraphSeen, NodeSeen
 from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.names import Names
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.ids import ObjectId, TaskId
 
 SHORT_ID = b"graph id"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.monitor.names import Names
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.ids import public_id
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.monitor.overview import CLIENTS_MOST, Objects, client_items
-from scaler.actors.objects.object_store import ObjectTable, StoredObject
+from scaler.actors.objects.object_table import ObjectTable, StoredObject
 from scaler.actors.peers.owners import Owner
 from scaler.ids import ObjectId
 

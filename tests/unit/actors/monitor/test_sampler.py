@@ -6,7 +6,7 @@ from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.sampler import ALL_BELOW, SOME_ABOVE, STEPS_MOST, Sampler
 from scaler.actors.monitor.tasks import Tasks
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 
 
 @pytest.fixture

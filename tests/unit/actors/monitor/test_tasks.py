@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.insight.events import SUBMITTED
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.tasks import Tasks, rows_of
-from scaler.actors.objects.object_store import ObjectTable
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tasks.task_states import ASSIGNED, RETRIED
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus

@@ -31,7 +31,8 @@ from scaler.actors.messages.objects import (
 from scaler.actors.objects import copies
 from scaler.actors.objects import object_store as objects_module
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore, ObjectTable
+from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore
+from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId

@@ -1,0 +1,184 @@
+"""ObjectTable: the objects that the scheduler knows: where the bytes of each are, who needs it, and who has copies.
+
+Only the object store writes to it, and it outlives that. Others look: the monitor, the census, sessions.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.messages.objects import FetchObject, StoreObject
+from scaler.actors.objects.copies import Copies, Retained
+from scaler.actors.objects.located import LocatedFrames
+from scaler.actors.peers.owners import Owner
+from scaler.actors.peers.peer import Peer
+from scaler.ids import ClientId, ObjectId
+from scaler.kit import ActorRef
+from scaler.pickling.serialization import Frames, size_of
+from scaler.shared_memory import size_at
+from scaler.wire.session.streamed import Stream
+
+_VALUE, _FUNCTION, _ARGUMENT, _RESULT = range(4)
+_HERE, _AT_CLIENT, _AT_AGENT, _LOST = range(4)
+
+
+class StoredObject:
+    """One object and who needs it."""
+
+    __slots__ = (
+        "frames", "holders", "is_function", "lease", "location", "lost", "name", "others", "owner_session", "owners",
+        "payer", "source", "stream", "supplier", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
+        self.name = name
+        self.is_function = is_function
+        self.waiting: dict[Peer, FetchObject] = {}
+        """those that wait for the bytes, in their order: who is back on a new connection asks again"""
+        self.stream: Stream | None = None
+        """the bytes on their way from their agent to who cannot open their location"""
+        self.put(frames)
+        self.owners: set[ClientId] = set()
+        """clients that sent it and have neither deleted it nor left: it is dropped with the last, unless a task uses it
+        """
+        self.holders: set[ClientId] = set()
+        """those of them that hold it; without any, it is dropped with the last task that uses it"""
+        self.owner_session: ActorRef | None = None
+        """the session of its owner, if it is a result: it is told of a loss"""
+        self.payer: Owner | None = None
+        """whose quota it counts against"""
+        self.supplier: ClientId | None = None
+        """the client that alone may send the bytes, if they are with a client"""
+        self.others: dict[ClientId, StoreObject] = {}
+        """what other clients have stored with the same id, each for itself"""
+
+    def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
+        """Note where the bytes are: here, at a location at a client or an agent, or with an agent that shares none."""
+        self.end_stream()
+        self.lost = ""
+        """why there are none any more"""
+        self.lease: LocatedFrames | None = None
+        """while this is here, the agent keeps the bytes"""
+        if type(frames) is LocatedFrames:
+            self.lost, self.lease, location, source = frames.lost, frames, frames.location, frames.host
+            frames = ()
+        self.frames = frames
+        self.location = location
+        """where the bytes are, while they are not here"""
+        self.source = source
+        """the session of that client or agent"""
+
+    def end_stream(self) -> None:
+        """No more bytes come from where they were. Who has not got all of them waits once more."""
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
+
+    @property
+    def is_with_agent(self) -> bool:
+        """Whether its source is an agent."""
+        return self.lease is not None or self.is_with_host
+
+    @property
+    def is_with_host(self) -> bool:
+        """Whether an agent has the bytes and shares no location."""
+        return self.frames == () and not self.location and self.source is not None
+
+    def kind_for(self, client: ClientId | None) -> int:
+        """Return what it is for one of its owners: `ObjectInfo.kind`."""
+        if self.is_function:
+            return _FUNCTION
+        if client is not None and client not in self.holders:
+            return _ARGUMENT
+        return _VALUE if self.name else _RESULT
+
+    @property
+    def place(self) -> int:
+        """Where its bytes are: `ObjectInfo.place`."""
+        if self.lost:
+            return _LOST
+        if self.is_with_agent:
+            return _AT_AGENT
+        return _AT_CLIENT if self.location else _HERE
+
+    @property
+    def size_bytes(self) -> int:
+        """Its bytes, those here and those that its client or agent shares."""
+        return size_of(self.frames) + self.shared_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Those that its client or agent shares, as that says."""
+        return size_at(self.location) if self.location else 0
+
+
+class ObjectTable:
+    """All objects, by id and by owner, how many tasks use them, and who has copies."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectId, StoredObject] = {}
+        self.owned: dict[ClientId, set[ObjectId]] = {}
+        self.leaving: dict[ClientId, None] = {}
+        """owners that have left, and whose objects are being disowned: an ordered set"""
+        self.users: dict[ObjectId, int] = {}
+        """apart from the objects: a task may name one that comes after it, or never"""
+        self.copies = Copies()
+        self.retained = Retained()
+        self.located: dict[ActorRef, dict[ObjectId, None]] = {}
+        """which objects only agents have, by the session of the agent: ordered sets"""
+        self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
+        """graphs that need objects, and are told if these are lost"""
+        self.functions: dict[ObjectId, StoredObject] = {}
+        """those of the objects that are functions"""
+        self.saying_again: set[ClientId | None] = {None}
+        """owners that say again what they had stored at another scheduler; None: this one is young, and others may come
+        """
+        self.early: dict[ObjectId, list[FetchObject]] = {}
+        """what agents have asked for meanwhile, and is not here yet"""
+        self.lost_last: dict[ObjectId, str] = {}
+        """the results that were lost last, and why: a client may ask for one before it hears that"""
+        self.size_bytes = 0
+        """of all objects together, and of the arguments that travel with open tasks"""
+        self.shared_bytes = 0
+        """those of them that are in memory that clients and agents share"""
+
+    def count(self, object_id: ObjectId, stored: StoredObject, sign: int) -> None:
+        """Add an object and its bytes where it is, or take them off."""
+        if stored.source is not None and stored.is_with_agent:
+            here = self.located.setdefault(stored.source, {})
+            if sign > 0:
+                here[object_id] = None
+            else:
+                here.pop(object_id, None)
+            if not here:
+                del self.located[stored.source]
+        size = stored.size_bytes
+        self.size_bytes += sign * size
+        if stored.payer is not None:
+            stored.payer.count_bytes(sign * size)
+        self.shared_bytes += sign * stored.shared_bytes
+
+    def put(
+        self,
+        object_id: ObjectId,
+        stored: StoredObject,
+        frames: Frames,
+        location: bytes = b"",
+        source: ActorRef | None = None,
+    ) -> None:
+        """The bytes are somewhere else from now on."""
+        self.count(object_id, stored, -1)
+        stored.put(frames, location, source)
+        self.count(object_id, stored, 1)
+
+    def payer_of(self, object_id: ObjectId) -> Owner | None:
+        """Return whose an object is: only they may read it; None: it is a function, or is not here."""
+        stored = self.objects.get(object_id)
+        return None if stored is None else stored.payer
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: objects, bytes, owners, functions that only hosts have."""
+        return {
+            "objects": len(self.objects),
+            "object_bytes": self.size_bytes,
+            "object_owners": len(self.owned),
+            "retained_objects": len(self.retained),
+        }

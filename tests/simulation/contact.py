@@ -34,6 +34,8 @@ class _Contact:
     heard_at: float
     closed_at: float | None = None
     silent_before: float = 0.0
+    before: _Contact | None = None
+    """on another connection, which was closed"""
 
 
 class Contacts:
@@ -74,8 +76,10 @@ class Contacts:
         self._heard_last[name] = self._world.now
         known = self._lines.get(name)
         if known is None or known.connection <= line.connection:
+            before = self._contacts.get(name)
+            is_new = known is not line and before is not None and before.closed_at is not None
             self._lines[name] = line
-            self._contacts[name] = _Contact(self._world.now)
+            self._contacts[name] = _Contact(self._world.now, before=before if is_new else None)
 
     def closed(self, line: Line) -> None:
         """The scheduler's host knows that this connection is over."""
@@ -84,6 +88,10 @@ class Contacts:
         name = line.dialer.party.name
         contact = self._contacts.get(name)
         if contact is not None and self._lines.get(name) is line:
+            if contact.before is not None and contact.heard_at == self._world.now:
+                # Its hello and its end came at once: nobody could answer, and the session waits as it did before.
+                self._contacts[name] = contact.before
+                return
             contact.closed_at, contact.silent_before = self._world.now, self._world.now - contact.heard_at
             if contact.silent_before < SILENT_LEAST_SECONDS - TOLERANCE_SECONDS:
                 for is_client in (True, False):

@@ -46,6 +46,11 @@ WINDOW_BYTES = 256 * 1024 * 1024
 BATCH_TASKS = 64
 """The most tasks that go to the link's thread at a time."""
 
+UNKNOWN_ROWS = 256
+"""While nobody knows how long a row takes, so many are sent as tasks, and then the first result is waited for, """
+FIRST_SECONDS = 0.03
+"""at most so long."""
+
 LOOK_SECONDS = 0.02
 """While items are submitted, a map with a progress bar or a time-out looks so often at both."""
 
@@ -158,6 +163,8 @@ class MapRun:
             self._results.extend(repeat(None, n_rows))
             self._submitted += n_rows
             room -= n_rows
+            if not self._submitted % UNKNOWN_ROWS:
+                self._await_first()
             if self._is_urgent or (self._look_at < inf and time.monotonic() >= self._look_at) or self._must_learn():
                 self._collect()
             if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
@@ -172,9 +179,18 @@ class MapRun:
 
     def _must_learn(self) -> bool:
         """Return whether results are there that say for the first time how long its rows take."""
-        if not self._arrived or self._link.rows_most <= 1:
+        return bool(self._arrived) and self._is_unknown()
+
+    def _is_unknown(self) -> bool:
+        """Return whether each row is a task because nobody knows how long one takes."""
+        if self._link.rows_most <= 1 or not self._suits_rows:
             return False
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
+
+    def _await_first(self) -> None:
+        """Rows are there faster than the first result, which will have them travel together: wait for it a little."""
+        if self._n_items >= 0 and not self._link.is_nested and self._is_unknown():
+            self._wait(self._submitted - self._done - 1, FIRST_SECONDS)
 
     def _rows_now(self, left: int) -> int:
         """Return how many of the rows that are left the next task is to have."""
@@ -256,15 +272,19 @@ class MapRun:
 
     # Collecting
 
-    def _wait(self, enough: int) -> None:
-        """Wait until no more than `enough` tasks are open, something failed, or a redraw or the deadline is due."""
+    def _wait(self, enough: int, most_seconds: float | None = None) -> None:
+        """Wait until no more than `enough` tasks are open, something failed, or a redraw or the deadline is due; for
+        some time at most.
+        """
         self._wake.clear()
         self._enough = enough
         if self._is_ready():
             return
         seconds = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
         if self._progress is not None:
-            seconds = REDRAW_SECONDS if seconds is None else min(seconds, REDRAW_SECONDS)
+            most_seconds = min(REDRAW_SECONDS, most_seconds or REDRAW_SECONDS)
+        if most_seconds is not None:
+            seconds = most_seconds if seconds is None else min(seconds, most_seconds)
         with task_context.current.wait(self._link, self._is_ready, seconds):
             self._wake.wait(seconds)
 
@@ -293,7 +313,7 @@ class MapRun:
                 value, error = read_value(serializer, (result.payload,))
                 put(result.task_id, value, error and self._unread_result(error, result.task_id))
         if count and self._link.rows_most > 1:
-            self._link.durations.learn(self._function.instruction.object_id, total_us, count)
+            self._link.durations.learn(self._function.instruction.object_id, total_us or 1, count)
         while self._arrived_frames:
             object_id, frames = self._arrived_frames.popleft()
             value, error = (None, missing_result()) if frames is None else read_value(serializer, frames)

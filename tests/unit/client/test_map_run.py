@@ -3,14 +3,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
 
-from scaler.client import Client, large_values
-from scaler.client.map_run import WINDOW_TASKS, MapRun
+from scaler.client import Client, large_values, map_run
+from scaler.client.map_run import UNKNOWN_ROWS, WINDOW_TASKS, MapRun
 from scaler.config import ConfigError
 from scaler.pickling.serialization import CARRIED_BYTES, size_of
+from scaler.wire.messages import rows
 from scaler.wire.messages.client import (
     Task,
     TaskCancel,
@@ -335,3 +337,28 @@ class TestMapUnordered:
         scheduler.answers_tasks = False
         with pytest.raises(TimeoutError, match="0 of 1 results"):
             list(client.map_unordered(abs, [(1,)], timeout=0.1))
+
+
+def test_while_nobody_knows_how_long_a_row_takes_some_rows_are_sent_and_then_the_first_result_is_awaited(
+    client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.submit(abs, 0).result()
+    monkeypatch.setattr(map_run, "FIRST_SECONDS", 60)
+    client._core.link._work.rows_most = 64
+    scheduler.answers_tasks = False
+
+    def run() -> None:
+        with pytest.raises(CancelledError):
+            client.map(abs, [(-row,) for row in range(600)])
+
+    mapper = threading.Thread(target=run)
+    mapper.start()
+    first = scheduler.wait_for(Task, 1 + UNKNOWN_ROWS)[1:]
+    assert [task.rows for task in first] == [0] * UNKNOWN_ROWS
+    assert client._core.link.durations.known_us(first[0].function_id) == 0.0
+    scheduler.run(first[0])
+    rest = scheduler.wait_for(Task, where=lambda task: task.rows > 0)
+    assert rest[0].task_id == rows.row_id(first[0].task_id, UNKNOWN_ROWS), "what follows travels together"
+    client.clear()
+    mapper.join(10)
+    assert not mapper.is_alive()

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -275,9 +276,10 @@ class JobRecord:
         self._set("is_sealed", 1)
         self.is_sealed = True
 
-    def mark(self, rows: Iterable[int]) -> None:
-        """Note that these rows may begin from now on. A row that ends is marked no longer."""
+    def mark(self, rows: Iterable[int], not_begun: Iterable[int] = ()) -> None:
+        """Note that these rows may begin from now on, and others have not. A row that ends is marked no longer."""
         self.marked.update(rows)
+        self.marked.difference_update(not_begun)
         self._keep_marks()
 
     def _keep_marks(self) -> None:
@@ -320,12 +322,18 @@ class JobRecord:
             self._keep_marks()
         return n_added
 
-    def reopen_failed(self) -> list[int]:
-        """Forget how failed rows have ended, so that they run again. Return them."""
-        rows = [row for (row,) in self._connection.execute("SELECT row FROM results WHERE status != 0 ORDER BY row")]
-        self._connection.execute("DELETE FROM results WHERE status != 0")
-        for each in [each for each in self.ranges.values() if each.failed]:
-            self._count(each.first, 0, -each.failed)
+    def reopen_failed(self, status: int | None = None) -> list[int]:
+        """Forget how failed rows have ended, so that they run again. Return them.
+
+        Args:
+            status: only those that have ended so.
+        """
+        which = "status != 0" if status is None else f"status = {int(status)}"
+        found = self._connection.execute(f"SELECT row FROM results WHERE {which} ORDER BY row")  # noqa: S608 - a number
+        rows = [row for (row,) in found]
+        self._connection.execute(f"DELETE FROM results WHERE {which}")  # noqa: S608
+        for first, count in Counter(self._firsts[bisect_right(self._firsts, row) - 1] for row in rows).items():
+            self._count(first, 0, -count)
         return rows
 
     def move(self, state: str, reason: str = "") -> None:

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.client.jobs.questions import Question, read_rows
-from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
+from scaler.errors import JobError, MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.wire.messages.client import JobStatus
 from tests.simulation.programs import RAISE, Script, value_of, work
 from tests.simulation.world import ViolationError
@@ -140,6 +140,7 @@ class Kept:
         self._check_again()
 
     def start(self) -> None:
+        self._record.going_on.update(script.key for script in self.job.scripts)
         self.client.start(work, self._rows(), name=self.job.name)
         self.job.is_kept = True
 
@@ -153,7 +154,11 @@ class Kept:
 
     def retry(self) -> None:
         self._ask_again()
-        self.client.job(self.job.name).retry()
+        try:
+            self.client.job(self.job.name).retry()
+        except JobError as error:
+            if not self.job.once or "they may have begun" not in str(error):
+                raise
 
     def cancel(self) -> None:
         self.job.was_canceled = True
@@ -206,7 +211,9 @@ class Kept:
             record.needless.update([key] * (key not in record.starts))
         elif isinstance(value, (ProcessorDiedError, WorkerDiedError)):
             record.excuse_once(key, self._since, value) if script.once else record.excuse(key, (), value)
-        elif script.kind == RAISE and isinstance(value, ValueError):
+        elif (script.kind == RAISE and isinstance(value, ValueError)) or (
+            script.once and self.job.was_canceled and isinstance(value, CancelledError)
+        ):
             return
         elif script.kind == RAISE or value != value_of(script):
             raise ViolationError(f"row {key} of the job {self.job.name} returned {value!r:.80}")

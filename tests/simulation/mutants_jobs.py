@@ -55,8 +55,8 @@ def _failed_rows_count_as_done() -> Patches:
 def _a_retry_takes_a_row_that_is_done() -> Patches:
     reopen = JobRecord.reopen_failed
 
-    def one_more(self: JobRecord) -> list[int]:
-        rows = reopen(self)
+    def one_more(self: JobRecord, status: int | None = None) -> list[int]:
+        rows = reopen(self, status)
         done = self._connection.execute("SELECT row FROM results WHERE count = 1 ORDER BY row LIMIT 1").fetchall()
         for (row,) in done if rows else ():
             self._connection.execute("DELETE FROM results WHERE row = ?", (row,))
@@ -69,7 +69,7 @@ def _a_retry_takes_a_row_that_is_done() -> Patches:
 
 
 def _rows_are_not_marked() -> Patches:
-    return patch.object(JobRecord, "mark", lambda _self, _rows: None)
+    return patch.object(JobRecord, "mark", lambda *_: None)
 
 
 def _rows_that_are_said_again_are_new() -> Patches:

@@ -112,6 +112,8 @@ class Record:
     """rows of jobs of which a program has heard that they have ended well"""
     asked_again: Counter[str] = field(default_factory=Counter)
     """how often a program asked that a row of a job runs again if it has failed"""
+    going_on: set[str] = field(default_factory=set)
+    """rows of jobs that a program has started, also after somebody else had cancelled them"""
     needless: set[str] = field(default_factory=set)
     """rows of jobs that have failed because they might have begun, and had not"""
 
@@ -219,7 +221,8 @@ class Record:
     def _is_asked_again(self, key: str) -> bool:
         """Return whether somebody asked at least as often that this row of a job runs again as it has failed."""
         n_failed, was_canceled = len(self.raised.get(key, ())), any(each == key for each, _ in self.canceled_runs)
-        return 0 < n_failed <= self.asked_again[key] or (was_canceled and self.asked_again[key] > 0)
+        goes_on = self.asked_again[key] > 0 or key in self.going_on
+        return 0 < n_failed <= self.asked_again[key] or (was_canceled and goes_on)
 
     def acknowledge(self, owner: str, name: str, ends: Iterable[RowEnd]) -> None:
         """A program has heard how rows of a job have ended."""

@@ -288,12 +288,12 @@ class Story:
 
     def retry_job(self) -> None:
         job = self._some_job()
-        if job is not None and job.is_kept and not job.once:
+        if job is not None and job.is_kept:
             self._do_with(job, Kept.retry)
 
     def cancel_job(self) -> None:
         job = self._some_job()
-        if job is not None and job.is_kept and not job.once:
+        if job is not None and job.is_kept:
             self._do_with(job, Kept.cancel)
 
     def _some_job(self) -> NamedJob | None:

@@ -30,6 +30,7 @@ class Task:
     attempt: int = 1
     goes_first: bool = False
     near_worker: Any = None
+    context: Any = None
 
     @property
     def is_new(self) -> bool:

@@ -25,9 +25,10 @@ from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.jobs import GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft, Rest, TryAgain, WriteNext
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused
-from scaler.actors.messages.tasks import BalancerRestarted, CancelTask, TaskDone
+from scaler.actors.messages.tasks import BalancerRestarted, BeginRun, CancelTask, RunHeld, RunNotBegun, TaskDone
 from scaler.actors.peers.owners import UNBOUNDED, RoomInQuota
 from scaler.actors.services import Services
+from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.retries import NOT_AGAIN
@@ -57,10 +58,6 @@ T = TypeVar("T")
 
 WINDOW_ROWS = 8192
 """The most rows that are said at once: their actors take memory, and their agents must be known to a new scheduler."""
-
-ONCE_PER_WORKER, ONCE_LEAST = 2, 4
-"""The same for `at_most_once`, for each worker, and at least: these are marked on disk, and after a restart those that
-no agent has are not run."""
 
 SAID_AT_ONCE = 256
 """So many tasks are made in one turn."""
@@ -104,8 +101,10 @@ class JobActor(Actor):
         self._is_new = is_new
         self._has_objects = is_new
         """whether the object store has its functions"""
-        self._marks = dict.fromkeys(record.marked, True)
-        """for `at_most_once`: rows that are marked on disk, and whether they may have begun"""
+        self._marks = set(record.marked)
+        """for `at_most_once`: rows that are marked on disk, because they may have begun"""
+        self._held: dict[int, RunHeld] = {}
+        """rows that are about to begin, and wait for their marks"""
         self._afresh: set[int] = set()
         """rows that have failed and are to run again: what agents may have of them is how they have failed"""
         self._results: list[Result] = []
@@ -152,13 +151,15 @@ class JobActor(Actor):
         self._tasks = OpenTasks[int](owner)
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
         self._context.open_rows = self._open_rows
-        self._context_afresh = copy(self._context)
-        self._context_afresh.adoption = None
         options = services.read_options(terms.options)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
         self._is_at_most_once, self._options_again = options.at_most_once, options.said_again()
+        self._context.notes_begins = self._is_at_most_once
+        self._context_afresh = copy(self._context)
+        self._context_afresh.adoption = None
         if adoption is not None:
-            self.schedule(services.config.client_timeout_seconds, AgentsAreBack())
+            patience = services.config.client_timeout_seconds if self._is_at_most_once else HOLD_SECONDS
+            self.schedule(patience, AgentsAreBack())
         self._show_on_screens()
         self._load_objects()
         self._go_on_soon()
@@ -175,7 +176,7 @@ class JobActor(Actor):
 
     @handles(AgentsAreBack)
     def _agents_are_back(self, _news: AgentsAreBack) -> None:
-        """No agent has a run of its new tasks."""
+        """No agent has a run of its new tasks, or, unless they may run once, what one may still have is not awaited."""
         self._context.adoption = None
 
     def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
@@ -229,19 +230,19 @@ class JobActor(Actor):
             self._answer_parked()
         if not self._may_go_on():
             return
+        if self._held:
+            held, self._held = self._held, {}
+            self._order(lambda: self._record.mark(held), partial(self._are_marked, held))
         n_said, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
         room = min(self._window() - self._rows.n_said, SAID_AT_ONCE * size, self._room_in_quota())
         if room <= 0:
             return
-        alone: list[tuple[int, Row]] = []
         while n_said < room and (taken := self._rows.take(min(size, room - n_said))) is not None:
             n_said += taken.n_rows
             if taken.n_rows > 1:
                 self._say_together(taken)
             else:
-                alone.append((taken.first, taken.arguments.one(taken.at)))
-        for each in self._mark(alone) if self._is_at_most_once else alone:
-            self._say(*each)
+                self._say(taken.first, taken.arguments.one(taken.at))
         if n_said:
             self._go_on_soon()
             return
@@ -282,31 +283,30 @@ class JobActor(Actor):
 
     def _window(self) -> int:
         workers = self._services.directory.workers
-        if self._is_at_most_once:
-            return min(max(ONCE_LEAST, ONCE_PER_WORKER * workers, len(self._marks)), WINDOW_ROWS)
         return WINDOW_ROWS if self._sizes.is_known else min(FIRST_ROWS + FIRST_PER_WORKER * workers, WINDOW_ROWS)
 
-    def _mark(self, taken: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
-        """Have rows marked on disk, which are said after that. Return those that were marked before."""
-        new = [each for each in taken if each[0] not in self._marks]
-        if new:
-            rows = [row for row, _ in new]
-            self._order(lambda: self._record.mark(rows), partial(self._are_marked, new))
-        return [each for each in taken if each[0] in self._marks]
-
-    def _are_marked(self, taken: list[tuple[int, Row]], _nothing: None, error: BaseException | None) -> None:
-        rows = [row for row, _ in taken]
-        if error is None:
-            self._marks.update(dict.fromkeys(rows, False))
-        if error is None and self._may_go_on():
-            for row, arguments in taken:
-                self._say(row, arguments)
-            return
-        for row in rows:
-            self._rows.take_back(row)
-        if error is not None:
-            self._is_in_trouble(f"rows cannot be marked: {error}")
+    @handles(RunHeld)
+    def _is_held(self, held: RunHeld) -> None:
+        """A row that may run once is about to begin: when that is on disk."""
+        self._held[self._row_of(held.task_id)] = held
         self._go_on_soon()
+
+    def _are_marked(self, held: dict[int, RunHeld], _nothing: None, error: BaseException | None) -> None:
+        if error is not None:
+            self._held = {**held, **self._held}
+            self._is_in_trouble(f"rows cannot be marked: {error}")
+            return
+        self._marks.update(held)
+        for each in held.values():
+            each.worker.send(BeginRun(each.task_id, each.attempt))
+
+    @handles(RunNotBegun)
+    def _has_not_begun(self, news: RunNotBegun) -> None:
+        """Such a row has come back from its worker."""
+        row = self._row_of(news.task_id)
+        self._marks.discard(row)
+        if self._held.pop(row, None) is None:
+            self._order(lambda: self._record.mark((), (row,)), lambda _nothing, _error: None)
 
     def _loaded(self, first: int, arguments: Arguments | None, error: BaseException | None) -> None:
         self._is_loading = False
@@ -320,9 +320,7 @@ class JobActor(Actor):
         terms = self.terms
         task_id = TaskId(terms.prefix + row.to_bytes(8, "big"))
         payload, object_ids, frames = arguments
-        options = self._options_again if self._marks.get(row) else terms.options
-        if self._is_at_most_once:
-            self._marks[row] = True
+        options = self._options_again if row in self._marks else terms.options
         task = Task(
             task_id, ObjectId(terms.function_id), payload, object_ids, terms.priority, terms.task_name, options,
             self._context.account, frames,
@@ -421,7 +419,7 @@ class JobActor(Actor):
             self._end(Result(row, status, frames, 1, duration_us))
 
     def _end(self, piece: Result) -> None:
-        if piece.status == TaskStatus.CANCELED:
+        if piece.status == TaskStatus.CANCELED and piece.row not in self._marks:
             self._is_open_again(piece.row)
             return
         self._results.append(piece)
@@ -453,7 +451,7 @@ class JobActor(Actor):
         self._size_bytes, self._changed, self._duration_us = known
         for result in results:
             row, is_failure = result.row, result.status != TaskStatus.SUCCESS
-            self._marks.pop(row, None)
+            self._marks.discard(row)
             new = self._rows.end(row, result.n_rows, is_failure=is_failure)
             self._reading.note(new)
             if new and is_failure and len(self._failures) < FAILURES_SHOWN:
@@ -553,10 +551,14 @@ class JobActor(Actor):
         if wish:
             self._max_failures = said_max_failures(asked.request, self._max_failures)
             self._attend(asked)
-        if wish & RETRIES and self._rows.failed and not self._is_at_most_once:
-            self._order(self._record.reopen_failed, partial(self._reopened, asked))
+        if wish & RETRIES and self._rows.failed:
+            self._order(self._reopen_failed, partial(self._reopened, asked))
         else:
             self._reopened(asked, [], None)
+
+    def _reopen_failed(self) -> list[int]:
+        """Called by the clerk. Of rows that may run once, only those run again that no worker has had."""
+        return self._record.reopen_failed(TaskStatus.NO_WORKER if self._is_at_most_once else None)
 
     def _is_settling(self) -> bool:
         """Return whether rows that were said before it ended may still fail: these would not run again."""
@@ -583,10 +585,12 @@ class JobActor(Actor):
         """These rows have failed, and the job goes on, if it may."""
         self._rows.reopen(rows)
         self._afresh.update(rows)
-        self._failures.clear()
+        again = set(rows)
+        self._failures = [each for each in self._failures if each.row not in again]
         if rows or self._state in (CANCELED, STOPPED):
             self._move(OPEN)
         self._show_on_screens()
+        self._look_at_failures()
         self._look_at_end()
         self._go_on_soon()
 
@@ -682,11 +686,15 @@ class JobActor(Actor):
             return
 
         def then(rows: list[int] | None, error: BaseException | None) -> None:
+            if rows == [] and self._state == DONE and self._rows.failed:
+                why = f"the {self._rows.failed} rows that have failed are not run again: they may have begun, and have"
+                self._tell(asked, refused(asked.request, f"{why} the option at_most_once"))
+                return
             if rows is not None:
                 self._open_again(rows)
             self._written_for(asked, None, error)
 
-        self._order(self._record.reopen_failed, then)
+        self._order(self._reopen_failed, then)
 
     def _cancel(self, asked: JobAsked) -> None:
         if self._state == OPEN:

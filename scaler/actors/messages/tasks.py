@@ -20,7 +20,8 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 class TaskReady:
     """task -> balancer: I can run. `goes_first`: a retry, or the next node of a running graph; queued ahead of new
     tasks. `near_worker`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was
-    never accepted, and may be refused. `context`: of a range, to split it where it runs.
+    never accepted, and may be refused. `context`: of a range, to split it where it runs; of a task that is held before
+    it begins (`RunHeld`), whom to ask.
     """
 
     task: ActorRef
@@ -85,6 +86,32 @@ class TaskAssigned:
     worker: ActorRef
     attempts: Mapping[ActorRef, int]
     """by task"""
+
+
+@message
+class RunHeld:
+    """worker proxy -> job: a worker has a place for this attempt at a row that may run once. I hold the order until you
+    have noted on disk that it may begin.
+    """
+
+    worker: ActorRef
+    task_id: TaskId
+    attempt: int
+
+
+@message
+class BeginRun:
+    """job -> worker proxy: it is noted. Have this attempt begin."""
+
+    task_id: TaskId
+    attempt: int
+
+
+@message
+class RunNotBegun:
+    """task -> job: the attempt that was held, or ordered, has come back to me, and has not begun."""
+
+    task_id: TaskId
 
 
 @message

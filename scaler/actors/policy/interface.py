@@ -70,6 +70,12 @@ class Ready(Protocol):
     def account(self) -> int:
         """Its account."""
 
+    @property
+    def context(self) -> Any:
+        """Of a single task: it is noted that it may begin, and no other one of these is to wait behind it. None: of
+        others.
+        """
+
 
 T = TypeVar("T", bound=Ready)
 

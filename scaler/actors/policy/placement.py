@@ -241,6 +241,8 @@ class Placement(Generic[W, T]):
                 classes.remove(resource_class)
                 continue
             expected_us = round(self._durations.expected_us(ready.spec.function_id))
+            if ready.context is not None:
+                expected_us = max(expected_us, WORK_AHEAD_US)
             worker = self._constrained.assign(resource_class, ready, expected_us)
             if worker is None:
                 classes.remove(resource_class)
@@ -277,7 +279,9 @@ class Placement(Generic[W, T]):
                 worker = take(expected_us, rows)
             else:
                 expected_us, near = mean_us, ready.near_worker
-                worker = take(mean_us) if near is None else loads.take_near(near, mean_us)
+                if ready.context is not None and expected_us < WORK_AHEAD_US:
+                    expected_us = WORK_AHEAD_US
+                worker = take(expected_us) if near is None else loads.take_near(near, expected_us)
             tasks = assigned.get(worker)
             if tasks is None:
                 tasks = assigned[worker] = []

@@ -32,7 +32,8 @@ class ClientContext:
 
     __slots__ = (
         "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "label",
-        "next_attempt", "object_store", "open_rows", "owner", "read_options", "services", "session", "since",
+        "next_attempt", "notes_begins", "object_store", "open_rows", "owner", "read_options", "services", "session",
+        "since",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +59,8 @@ class ClientContext:
         """of the graph that the tasks are nodes of"""
         self.open_rows: OpenRows = _no_rows
         """opens a task for each row of a range, in place of the one that the range has"""
+        self.notes_begins = False
+        """whether the session notes of each of the tasks that it may begin, and their orders are held until it has"""
         self.since = 0.0
         """when the scheduler heard of that graph"""
 

@@ -30,6 +30,7 @@ from scaler.actors.messages.tasks import (
     RecallRun,
     RetryDue,
     RunLost,
+    RunNotBegun,
     RunRecalled,
     TaskAssigned,
     TaskDone,
@@ -239,6 +240,7 @@ class TaskActor(Actor):
         if lost.was_ordered and self._is_not_again():
             self._move(GIVEN_UP, self._given_up(sentence, status), worker)
             return
+        self._say_not_begun()
         event = LOST
         self._lost_on_the_way = self._lost_on_the_way + 1 if lost.was_on_its_way else 0
         if lost.was_running:
@@ -255,10 +257,15 @@ class TaskActor(Actor):
         worker, attempt = self._worker, self._attempt
         if returned.attempt == attempt and worker is not None:
             self._worker = None
+            self._say_not_begun()
             self._move(RECALLED, None, worker)
             if attempt == self._unwanted:
                 self._only_waited = self._state is READY
                 self._move(CANCEL)
+
+    def _say_not_begun(self) -> None:
+        if self._context.notes_begins:
+            self._context.session.send(RunNotBegun(self._spec.task_id))
 
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
@@ -473,7 +480,7 @@ class TaskActor(Actor):
     def _say_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec
         what = (self._actor_ref, spec, self._attempt, goes_first, self._near_worker, context.account, is_new)
-        ready = TaskReady(*what, context) if spec.rows else TaskReady(*what)
+        ready = TaskReady(*what, context) if spec.rows or context.notes_begins else TaskReady(*what)
         if spec.options:
             needs = context.needs_of(spec.options)
             if needs is not None:

@@ -79,6 +79,7 @@ class RunRecord:
         "context",
         "counted",
         "expected_us",
+        "is_held",
         "lent",
         "lent_us",
         "spec",
@@ -105,6 +106,8 @@ class RunRecord:
         """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
         self.context: Any = None
         """of a range: the context of its task, to split it"""
+        self.is_held = False
+        """the agent does not have the order: that it may begin is being noted"""
         self.was_adopted = False
         """its agent had it already when it came"""
 

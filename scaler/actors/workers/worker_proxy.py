@@ -29,6 +29,7 @@ from scaler.actors.messages.tasks import (
     AnswerOverdue,
     AssignTasks,
     BalancerRestarted,
+    BeginRun,
     CancelRun,
     ExplainRun,
     KeepResult,
@@ -36,6 +37,7 @@ from scaler.actors.messages.tasks import (
     LoadResumed,
     RecallRun,
     RecallTasks,
+    RunHeld,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -182,6 +184,11 @@ class WorkerProxy(Actor):
                 if not self._takes_rows:
                     orders += [order_of(row.spec, index, attempt, account) for row in self._split(run)]
                     continue
+            elif ready.context is not None:
+                run.is_held = True
+                ready.context.session.send(RunHeld(self.actor_ref, task_id, attempt))
+                attempts[task] = attempt
+                continue
             orders.append(order_of(spec, index, attempt, account))
             attempts[task] = attempt
         self._outbox.put_all(peer, orders)
@@ -203,10 +210,37 @@ class WorkerProxy(Actor):
         if not self._peer.connection:
             self._leave_balancer()  # the news of that comes when other workers have had theirs
 
+    @handles(BeginRun)
+    def _begin(self, begin: BeginRun) -> None:
+        run = self._runs.get(begin.task_id)
+        if run is None or run.attempt != begin.attempt or not run.is_held:
+            return
+        if not self._peer.connection:
+            self._return_held(run)
+            return
+        run.is_held, run.visit = False, self._peer.visit
+        self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
+
+    def _return_held(self, run: RunRecord) -> None:
+        """Give a run back that the agent has not heard of."""
+        del self._runs[run.spec.task_id]
+        self._free(*run.load)
+        self._tell_allocations([run.spec.task_id])
+        run.task.send(RunRecalled(run.attempt))
+
+    def _ask_back(self, run: RunRecord) -> None:
+        if run.is_held:
+            self._return_held(run)
+        else:
+            self._outbox.put(self._peer, RecallRequest(run.spec.task_id, self._index, run.attempt))
+
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:
         run = self._runs.get(cancel.task_id)
         if run is not None and run.attempt == cancel.attempt:
+            if run.is_held:
+                self._return_held(run)
+                return
             run.canceled = True
         elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
             return
@@ -216,7 +250,7 @@ class WorkerProxy(Actor):
     def _recall_run(self, recall: RecallRun) -> None:
         run = self._runs.get(recall.task_id)
         if run is not None and run.attempt == recall.attempt and not run.lent:
-            self._outbox.put(self._peer, RecallRequest(recall.task_id, self._index, recall.attempt))
+            self._ask_back(run)
 
     @handles(KeepResult)
     def _keep_result(self, keep: KeepResult) -> None:
@@ -276,7 +310,7 @@ class WorkerProxy(Actor):
         The first one most probably runs. If the same tasks were asked for before, and none of them came, it may be one
         that had to wait for its objects, and was overtaken.
         """
-        runs = [run for run in self._runs.values() if not (run.canceled or run.lent)]
+        runs = [run for run in self._runs.values() if not (run.canceled or run.lent or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
         wanted, left = [], wish.count
         while behind and left > 0:  # a range is given back as a whole
@@ -472,7 +506,7 @@ class WorkerProxy(Actor):
             self._take_back(run)
             if run.canceled:  # if it never got the order, it says so
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
-            elif held.get(task_id) != run.attempt and run.visit != resumed.visit:
+            elif held.get(task_id) != run.attempt and run.visit != resumed.visit and not run.is_held:
                 run.visit = resumed.visit
                 self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
         self._free(*self._orphans.keep_only(held))
@@ -516,9 +550,9 @@ class WorkerProxy(Actor):
     @handles(CloseWorker)
     def _close(self, _close: CloseWorker) -> None:
         self._drain(DrainWorker())
-        for task_id, run in self._runs.items():
+        for run in list(self._runs.values()):
             if not (run.canceled or run.lent):
-                self._outbox.put(self._peer, RecallRequest(task_id, self._index, run.attempt))
+                self._ask_back(run)
 
     @handles(OpenWorker)
     def _open(self, _open: OpenWorker) -> None:
@@ -558,7 +592,7 @@ class WorkerProxy(Actor):
         runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
         if was_lost and not values:  # what ran is the oldest of those that do not wait, or one that was put before it
             suspects = {run.task for run in runs if run.lent}
-            others = [run for run in runs if not run.lent]
+            others = [run for run in runs if not (run.lent or run.is_held)]
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
         if was_lost:  # which row of a range ran is not known: none of them is to blame for this
@@ -567,7 +601,8 @@ class WorkerProxy(Actor):
             self._split_all()
         for run in self._runs.values():
             was_on_its_way = was_lost and (run.spec.task_id, run.attempt) in unheard
-            run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_on_its_way=was_on_its_way))
+            was_ordered = not run.is_held
+            run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_ordered, was_on_its_way))
         if was_lost and self._runs:
             self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
         self._runs, self._orphans = {}, Orphans(())

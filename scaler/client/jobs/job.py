@@ -158,7 +158,12 @@ class Job:
         return [(end.row, headline(self._result_of(end), self._name_of(end.row))) for end in rows]
 
     def retry(self) -> None:
-        """Run the rows again that have failed, and go on if it was cancelled or has stopped."""
+        """Run the rows again that have failed, and go on if it was cancelled or has stopped. With `at_most_once` only
+        those run again that no worker has had.
+
+        Raises:
+            JobError: if all that have failed may have begun, and must not begin again, or it is not there any more.
+        """
         ask(self._link, self._ask(JobVerb.RETRY))
 
     def cancel(self) -> None:

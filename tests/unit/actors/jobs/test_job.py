@@ -18,8 +18,18 @@ from scaler.actors.jobs.values_of_rows import store_objects
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.messages.objects import ObjectLost, StoreObject
-from scaler.actors.messages.tasks import TaskAssigned, TaskReady
+from scaler.actors.messages.tasks import (
+    BeginRun,
+    RunHeld,
+    RunLost,
+    RunRecalled,
+    TaskAssigned,
+    TaskReady,
+    TaskRefused,
+    TaskWithdrawn,
+)
 from scaler.actors.peers.owners import Owner, RoomInQuota
+from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.client.jobs.questions import read_rows
 from scaler.ids import ClientId, ObjectId, content_id
 from scaler.jobs.clerk import Clerk
@@ -39,7 +49,6 @@ ONCE = RunOptions(at_most_once=True).encode()
 TERMS = JobTerms("orders", "tester", b"12345678", b"f" * 16, "order", options=ONCE)
 ROWS = 20
 RANGE = 100
-LEAST = 4
 
 
 def row_of(task_id: bytes) -> int:
@@ -119,10 +128,28 @@ class Scene:
         finally:
             other.close()
 
-    def run_row(self, ready: TaskReady) -> None:
+    def find_place(self, ready: TaskReady) -> None:
+        """A worker has a place for a row, and its proxy holds the order."""
+        self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}))
+        self.bench.tell(self.job, RunHeld(self.worker_ref, ready.spec.task_id, ready.attempt))
+
+    def begun(self) -> list[int]:
+        """Return the rows of which the order left since this was asked last."""
+        return [row_of(each.task_id) for each in self.worker.take(BeginRun)]
+
+    def ask(self, verb: JobVerb, amount: int = 0) -> None:
+        session = self.bench.recorder()[1]
+        request = JobRequest(1, verb, "orders", 0, amount, b"{}")
+        self.bench.tell(self.job, JobAsked(session, cast("Any", None), request, "tester"))
+
+    def run_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
         """Have a worker run a row to its end."""
-        result = RunResult(ready.spec.task_id, 0, ready.attempt, TaskStatus.SUCCESS, b"well", 1, ())
-        self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}), result)
+        self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}))
+        self.end_row(ready, status)
+
+    def end_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
+        """Have a row end that a worker has."""
+        self.bench.tell(ready.task, RunResult(ready.spec.task_id, 0, ready.attempt, status, b"well", 1, ()))
 
 
 @pytest.fixture
@@ -132,42 +159,41 @@ def scene(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
     scene.folder.close()
 
 
-def test_a_row_is_marked_on_disk_before_it_is_said(scene: Scene) -> None:
-    scene.bench.run()
-    scene.clerk.work()  # the arguments of its rows
-    scene.bench.run()
-    assert scene.marks_on_disk() == set()
-    scene.clerk.work()
-    assert scene.said() == {}
-    assert scene.marks_on_disk() == set(range(LEAST))
-    scene.bench.run()
-    assert sorted(scene.said()) == list(range(LEAST))
-
-
-def test_further_rows_are_marked_when_others_have_ended(scene: Scene) -> None:
+def test_a_row_is_marked_on_disk_before_it_begins(scene: Scene) -> None:
     scene.go_on()
     said = scene.said()
-    scene.run_row(said[1])
+    assert sorted(said) == list(range(ROWS))
+    scene.find_place(said[1])
+    assert scene.marks_on_disk() == set()
+    assert scene.begun() == []
+    scene.clerk.work()
+    assert scene.marks_on_disk() == {1}
+    scene.bench.run()
+    assert scene.begun() == [1]
+    scene.end_row(said[1])
+    scene.find_place(said[2])
     scene.go_on()
-    assert scene.marks_on_disk() == {0, 2, 3, 4}
-    assert sorted(scene.said()) == [4]
-    scene.services.directory.workers = 3  # two rows for each
-    scene.run_row(said[0])
-    scene.go_on()
-    assert scene.marks_on_disk() == {2, 3, 4, 5, 6, 7}
+    assert scene.marks_on_disk() == {2}
+    assert scene.begun() == [2]
 
 
-def test_rows_that_may_have_begun_are_never_started_by_the_next_scheduler(scene: Scene) -> None:
+def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others_are(scene: Scene) -> None:
     scene.go_on()
-    scene.run_row(scene.said()[1])
+    said = scene.said()
+    for row in range(5):
+        scene.find_place(said[row])
+    scene.go_on()
+    scene.end_row(said[1])
     scene.go_on()
     scene.restart()
     asks = {row_of(each.task_id): each for each in scene.adoption.take(AskForRun)}
-    assert {row: ask.patient for row, ask in asks.items()} == {0: True, 2: True, 3: True, 4: True}
+    assert {row: ask.patient for row, ask in asks.items()} == {
+        row: row in (0, 2, 3, 4) for row in range(ROWS) if row != 1
+    }
     scene.bench.tell(asks[3].task, RunFound(scene.worker_ref, 77), RunAdopted(scene.worker_ref, 77))
-    for row in (0, 2, 4):
+    for row in {*asks} - {3}:
         scene.bench.tell(asks[row].task, NotHeld())
-    assert scene.said() == {}
+    assert sorted(scene.said()) == list(range(5, ROWS))
     result = RunResult(asks[3].task_id, 0, 77, TaskStatus.SUCCESS, b"adopted", 1, ())
     scene.bench.tell(asks[3].task, result)
     scene.go_on()
@@ -175,24 +201,83 @@ def test_rows_that_may_have_begun_are_never_started_by_the_next_scheduler(scene:
     assert (ended[1], ended[3]) == ((TaskStatus.SUCCESS, b"well"), (TaskStatus.SUCCESS, b"adopted"))
     assert [ended[row][0] for row in (0, 2, 4)] == [TaskStatus.NOT_FOUND] * 3
     assert b"it is not run again because of its option at_most_once" in ended[0][1]
-    behind = scene.adoption.take(AskForRun)
-    assert [(row_of(each.task_id), each.patient) for each in behind] == [(row, False) for row in range(5, 9)]
-    for each in behind:
-        scene.bench.tell(each.task, NotHeld())
-    assert sorted(scene.said()) == [5, 6, 7, 8]  # rows behind the mark run
+    assert scene.marks_on_disk() == set()
 
 
-def test_rows_whose_mark_is_not_on_disk_are_not_said(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_came_back_from_its_worker_has_not_begun(scene: Scene) -> None:
+    scene.go_on()
+    said = scene.said()
+    for row in (1, 2, 3):
+        scene.find_place(said[row])
+    scene.go_on()
+    scene.bench.tell(said[1].task, RunRecalled(said[1].attempt))
+    scene.bench.tell(said[2].task, RunLost(said[2].attempt, "w", was_running=False, was_ordered=False))
+    again = scene.said()
+    scene.go_on()
+    assert scene.marks_on_disk() == {3}
+    scene.find_place(again[1])
+    scene.bench.tell(again[1].task, RunRecalled(again[1].attempt))  # before its mark is on disk
+    scene.find_place(scene.said()[1])
+    scene.go_on()
+    assert scene.marks_on_disk() == {1, 3}
+
+
+def test_rows_whose_mark_is_not_on_disk_do_not_begin(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_rows: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr(scene.record, "mark", fail)
     scene.go_on()
-    assert scene.said() == {}
+    monkeypatch.setattr(scene.record, "mark", fail)
+    scene.find_place(scene.said()[4])
+    scene.go_on()
+    assert scene.begun() == []
     monkeypatch.undo()
     scene.bench.advance(2.0)
     scene.go_on()
-    assert sorted(scene.said()) == list(range(LEAST))
+    assert scene.begun() == [4]
+
+
+def test_a_row_that_was_cancelled_after_it_had_begun_is_not_run_again_and_the_others_are(scene: Scene) -> None:
+    scene.go_on()
+    said = scene.said()
+    scene.find_place(said[0])
+    scene.go_on()
+    scene.ask(JobVerb.CANCEL)
+    for row in range(1, ROWS):
+        scene.bench.tell(said[row].task, TaskWithdrawn())
+    scene.end_row(said[0], TaskStatus.CANCELED)
+    scene.go_on()
+    assert {row: status for row, (status, _) in scene.results().items()} == {0: TaskStatus.CANCELED}
+    scene.ask(JobVerb.RETRY)
+    scene.go_on()
+    assert sorted(scene.said()) == list(range(1, ROWS))
+
+
+def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_had(scene: Scene) -> None:
+    scene.go_on()
+    for row, ready in scene.said().items():
+        if row == 7:
+            scene.bench.tell(ready.task, TaskRefused(ready.attempt, "nobody has a licence"))
+        else:
+            scene.run_row(ready, TaskStatus.FAILED if row == 3 else TaskStatus.SUCCESS)
+    scene.go_on()
+    assert scene.actor._rows.failed == 2
+    scene.ask(JobVerb.RETRY)
+    scene.go_on()
+    [(row, ready)] = scene.said().items()
+    assert row == 7
+    scene.run_row(ready)
+    scene.go_on()
+    assert (scene.actor._state, scene.actor._rows.failed) == (DONE, 1)
+    scene.answers.clear()
+    scene.ask(JobVerb.RETRY)
+    scene.ask(JobVerb.OPEN, 3)
+    scene.go_on()
+    assert [each.reason for each in scene.answers] == [
+        "the 1 rows that have failed are not run again: they may have begun, and have the option at_most_once",
+        "",
+    ]
+    assert scene.said() == {}
 
 
 def test_a_row_of_which_the_large_result_is_lost_is_not_run_again(scene: Scene) -> None:
@@ -225,14 +310,6 @@ def test_a_row_whose_result_is_not_on_disk_yet_is_not_said_again(bench: Bench, t
     scene.go_on()
     assert scene.results() == {5: (TaskStatus.SUCCESS, b"well")}
     scene.folder.close()
-
-
-def test_a_result_ends_the_mark_of_its_row(scene: Scene) -> None:
-    scene.go_on()
-    scene.record.begin()
-    scene.record.add_results([Result(0, 0, (b"",))])
-    scene.record.commit()
-    assert scene.marks_on_disk() == {1, 2, 3}
 
 
 def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, tmp_path: Path) -> None:
@@ -371,12 +448,25 @@ def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_o
 
 def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeatable: Scene) -> None:
     repeatable.restart()
-    request = JobRequest(1, JobVerb.RETRY, "orders")
-    session = repeatable.bench.recorder()[1]
-    repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
     assert repeatable.adoption.take(AskForRun) == []
     assert list(repeatable.said()) == [1]
+
+
+def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=400)
+    scene.restart()
+    scene.actor._sizes = RowSizes(8)
+    for ask in scene.adoption.take(AskForRun):
+        bench.tell(ask.task, NotHeld())
+    bench.advance(HOLD_SECONDS)
+    for ready in scene.said().values():
+        scene.run_row(ready)
+    scene.go_on()
+    assert scene.adoption.take(AskForRun) == []
+    assert max(ready.spec.rows for ready in scene.said().values()) == 8
+    scene.folder.close()
 
 
 def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene) -> None:
@@ -385,9 +475,7 @@ def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene
     repeatable.record.add_results([Result(1, 0, (b"1",))])
     repeatable.record.commit()
     repeatable.restart()
-    session = repeatable.bench.recorder()[1]
-    request = JobRequest(1, JobVerb.RETRY, "orders")
-    repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
     assert repeatable.actor._state == DONE
 

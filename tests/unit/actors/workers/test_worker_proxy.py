@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scaler.actors.messages.adoption import AdoptRun
-from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, StopWorker
+from scaler.actors.messages.peers import CloseWorker, ConnectionLost, DrainWorker, Resumed, StopWorker
 from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
+    BeginRun,
     CancelRun,
     LoadFreed,
     LoadResumed,
     RecallRun,
     RecallTasks,
+    RunHeld,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -763,3 +766,58 @@ def test_only_so_many_questions_wait(asking: Asking, monkeypatch: pytest.MonkeyP
     assert len(asking.answers()) == 2
     asking.simulation.advance(2 * ANSWER_SECONDS)
     assert len(asking.answers()) == 5
+
+
+@pytest.fixture
+def held(scene: Scene) -> Recorder:
+    """A proxy that holds the order of its first task, and whom it asks for it."""
+    session, session_ref = scene.bench.recorder()
+    context = SimpleNamespace(session=session_ref)
+    ready = TaskReady(scene.refs[0], Task(task_id(0), SHORT, b"arguments", b""), 1, goes_first=False, context=context)
+    scene.tell(AssignTasks([(ready, 7)]))
+    return session
+
+
+def test_an_order_is_held_until_it_is_noted_that_it_may_begin(scene: Scene, held: Recorder) -> None:
+    assert held.take() == [RunHeld(scene.proxy, task_id(0), 1)]
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
+    scene.assign(1)
+    scene.tell(RecallTasks(1), BeginRun(task_id(0), 2))
+    assert scene.outbox.said_to(scene.peer) == [order(1)]
+    scene.tell(BeginRun(task_id(0), 1), BeginRun(task_id(0), 1))
+    assert scene.outbox.said_to(scene.peer) == [order(0)]
+
+
+@pytest.mark.parametrize("news", [CancelRun(task_id(0), 1), RecallRun(task_id(0), 1), CloseWorker()])
+def test_a_held_run_that_is_not_wanted_comes_back_at_once(scene: Scene, held: Recorder, news: Any) -> None:
+    scene.balancer.take()
+    scene.tell(news, BeginRun(task_id(0), 1))
+    assert scene.tasks[0].take()[1:] == [RunRecalled(1)]
+    assert scene.balancer.take(LoadFreed) == [LoadFreed(scene.proxy, 1, 7, {})]
+    assert scene.outbox.said_to(scene.peer) == []
+    assert held.take() == [RunHeld(scene.proxy, task_id(0), 1)]
+
+
+def test_a_held_run_that_may_begin_while_its_agent_is_cut_off_comes_back(scene: Scene, held: Recorder) -> None:
+    assert held.take()
+    scene.peer.connection = NO_CONNECTION
+    scene.tell(ConnectionLost(scene.peer.visit, []))
+    assert scene.tasks[0].take()[1:] == []
+    scene.tell(BeginRun(task_id(0), 1))
+    assert scene.tasks[0].take() == [RunRecalled(1)]
+    assert scene.outbox.said_to(scene.peer) == []
+
+
+def test_a_held_run_is_not_said_to_an_agent_that_begins_anew(scene: Scene, held: Recorder) -> None:
+    assert held.take()
+    scene.peer.visit += 1
+    scene.tell(Resumed(scene.peer.visit, b"", goes_on=False))
+    assert scene.outbox.said_to(scene.peer) == []
+    scene.tell(BeginRun(task_id(0), 1))
+    assert scene.outbox.said_to(scene.peer) == [order(0)]
+
+
+def test_a_held_run_of_a_lost_agent_has_not_begun(scene: Scene, held: Recorder) -> None:
+    assert held.take()
+    scene.tell(StopWorker(was_lost=True))
+    assert scene.tasks[0].take()[1:] == [never_left(1)]

@@ -66,7 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--file", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs")
-    parser.add_argument("address", metavar="ADDRESS", nargs="?", help="of the scheduler")
+    parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="of the scheduler")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in TEXTS.items():
         part = commands.add_parser(name, help=text)
@@ -75,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
         if name == "give":
             part.add_argument("owner", metavar="OWNER", help="whose it is from now on, as the list of keys has them")
         if name == "results":
-            part.add_argument("--start", type=int, default=0, metavar="ROW", help="the first row (default: 0)")
+            part.add_argument("--start", type=_row, default=0, metavar="ROW", help="the first row (default: 0)")
         if name == "wait":
             part.add_argument(
                 "--timeout", type=float, metavar="SECONDS", help="wait so long at most (default: no limit)"
@@ -85,14 +85,24 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _address(text: str) -> str:
+    if text in TEXTS:
+        raise argparse.ArgumentTypeError(f"{text} needs a scheduler: name its address before it, and not --file")
+    return text
+
+
+def _row(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"it must be the number of a row, from 0 on, not {text!r}")
+    return int(text)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
     if (arguments.file is None) is (arguments.address is None):
         parser.error("name the address of a scheduler, or a folder with --file, and not both")
-    if arguments.file is not None and arguments.command not in OF_FILES:
-        parser.error(f"{arguments.command} needs a scheduler: name its address in place of --file")
     if arguments.file is None and arguments.command == "check":
         parser.error("check reads the files: name their folder with --file")
     try:

@@ -61,8 +61,12 @@ class Clerk:
 
     def work(self) -> None:
         """Obey all orders that wait."""
-        while self._orders:
-            self._obey([self._orders.popleft() for _ in range(min(len(self._orders), GROUP_MOST))])
+        orders = self._orders
+        while orders:
+            group = [orders.popleft()]  # one without a record stands alone: it may close a record
+            while group[0][0] is not None and orders and orders[0][0] is not None and len(group) < GROUP_MOST:
+                group.append(orders.popleft())
+            self._obey(group)
 
     def _obey(self, group: list[tuple[JobRecord | None, Order, Answer]]) -> None:
         answers: list[tuple[JobRecord | None, Answer, Any, BaseException | None]] = []

@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import sqlite3
+import struct
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,8 +37,8 @@ NETWORK = frozenset(
 )  # fmt: skip
 """Kinds of file systems that other machines use, too. There locks and the order of writes are not what SQLite needs."""
 
-UNREADABLE = (RecordError, sqlite3.Error, OSError)
-"""What a damaged record raises."""
+UNREADABLE = (RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, struct.error)
+"""What a damaged record raises: anything may be in it in the place of anything else."""
 
 
 def usual_job_folder() -> str:
@@ -70,8 +71,8 @@ class JobFolder:
         is_shared: whether other schedulers use it at the same time, each job by one of them.
 
     Raises:
-        ConfigError: if others than this user can enter it, it is on a network file system, or another scheduler has it.
-        OSError: if it cannot be made.
+        ConfigError: if it cannot be made or written, others can enter it, it is on a network file system, or another
+            scheduler has it.
     """
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
@@ -86,11 +87,14 @@ class JobFolder:
         """Make the folder, or check it, and lock it. One that is shared is entered when the first job is made."""
         if self._lock is not None:
             return
-        make_private_folder(self.path, "folder of jobs")
-        sync_folder(self.path.parent)
-        _check_local(self.path)
-        kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
-        self._lock = _locked(self.path / LOCK, kind)
+        try:
+            make_private_folder(self.path, "folder of jobs")
+            sync_folder(self.path.parent)
+            _check_local(self.path)
+            self._lock = _locked(self.path / LOCK, fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX)
+        except OSError as error:
+            reason = f"jobs cannot be kept in {self.path}: {error.strerror}"
+            raise ConfigError(f"{reason}; name a folder on a disk of this machine that you may write to") from None
         if self._lock is None:
             raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or take another folder")
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import struct
 import time
@@ -176,9 +177,20 @@ class JobRecord:
         It is made under another name first: a folder of a job holds a whole one.
         """
         part = folder.with_name(f"{PART}{os.urandom(8).hex()}")
-        part.mkdir(mode=0o700)
-        (part / VALUES).mkdir(mode=0o700)
-        connection = schema.create(part / DATABASE)
+        try:
+            cls._make(part, terms)
+        except BaseException:  # raised again
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        part.rename(folder)
+        sync_folder(folder.parent)
+        return cls.open(folder)
+
+    @staticmethod
+    def _make(folder: Path, terms: JobTerms) -> None:
+        folder.mkdir(mode=0o700)
+        (folder / VALUES).mkdir(mode=0o700)
+        connection = schema.create(folder / DATABASE)
         plain = {key: value for key, value in asdict(terms).items() if type(value) is not bytes}
         known = {"terms": json.dumps(plain), "prefix": terms.prefix, "function_id": terms.function_id,
                  "options": terms.options, "state": OPEN, "reason": "", "is_sealed": 0,
@@ -187,10 +199,7 @@ class JobRecord:
         connection.executemany("INSERT INTO job VALUES (?, ?)", known.items())
         connection.execute("COMMIT")
         connection.close()
-        sync_folder(part)
-        part.rename(folder)
-        sync_folder(folder.parent)
-        return cls.open(folder)
+        sync_folder(folder)
 
     @classmethod
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:

@@ -5,6 +5,7 @@ Used by the record alone. Must never: change a table without a new version.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -57,8 +58,13 @@ def open_writing(file: Path) -> sqlite3.Connection:
 
 
 def open_reading(file: Path) -> sqlite3.Connection:
-    """Open a record that is only looked at, also while a scheduler writes it. Raises as `open_writing`."""
-    return _checked(_connect(file, "ro"), file)
+    """Open a record that is only looked at, also while a scheduler writes it, or on a disk that is only read.
+
+    Raises: as `open_writing`.
+    """
+    log = file.with_name(f"{file.name}-wal")
+    is_still = not os.access(file.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
+    return _checked(_connect(file, "ro&immutable=1" if is_still else "ro"), file)
 
 
 def _connect(file: Path, mode: str) -> sqlite3.Connection:

@@ -106,6 +106,6 @@ def check_private_folder(path: Path, what: str = "folder of keys") -> None:
 def _check_owner(path: Path, found: os.stat_result) -> None:
     if found.st_uid not in (os.geteuid(), 0):
         raise ConfigError(
-            f"{path} belongs to another user (number {found.st_uid}), who could have written anything there: keys are "
-            "read only from files of your own or of root; copy it"
+            f"{path} belongs to another user (number {found.st_uid}), who could have written anything there: only what "
+            "is your own or root's is read; copy it"
         )

@@ -25,8 +25,8 @@ class KeptJobs:
     """What a scheduler needs to keep jobs.
 
     Raises:
-        ConfigError: if others can enter the folder, another scheduler has it, or it is on a network file system.
-        OSError: if it cannot be made.
+        ConfigError: if the folder cannot be made or written, others can enter it, it is on a network file system, or
+            another scheduler has it.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -211,6 +211,10 @@ def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
         client.map(double, rows(1), job="a\nb")
     with pytest.raises(JobError, match="there is no job 'nobody'"):
         client.job("nobody")
+    done = client.start(double, rows(1), name="row numbers")
+    for start in (-1, 2**63):
+        with pytest.raises(ValueError, match="start must be the number of a row, from 0 on, not"):
+            done.results(start)
     with pytest.raises(TypeError, match="unexpected keyword argument 'job'"):
         client.get({"a": 1}, ["a"], job="graph")  # type: ignore[call-overload]
 
@@ -233,6 +237,8 @@ def test_a_job_is_cancelled_and_goes_on(client: Client, tmp_path: Path) -> None:
     job.cancel()
     stopped = job.wait(60)
     assert stopped.state == "canceled"
+    with pytest.raises(CancelledError, match="the job 'cancelled' was cancelled before all of its rows had ended"):
+        list(job.results())
     assert stopped.done < 500
     job.retry()
     assert job.wait(60).done == 500
@@ -309,6 +315,8 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         assert run(address, "forget", "sevens") == (0, "")
         assert run(address, "show", "sevens")[1].startswith("scaler_jobs: there is no job 'sevens'")
         assert run("list")[0] == 2
+        assert "forget needs a scheduler: name its address before it" in run("--file", folder, "forget", "sevens")[1]
+        assert "number of a row, from 0 on, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
 
 
 def test_a_folder_without_room_refuses_new_jobs_and_pauses_running_ones(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ class JobActor(Actor):
         self._readers: dict[ActorRef, None] = {}
         """sessions of clients without which it does not go on: an ordered set"""
         self._reading = Reading(record, rows, self._order, self._tell)
-        self._trouble = ""
-        """why nothing can be written at the moment"""
+        self._trouble = self._told_trouble = ""
+        """why nothing can be written at the moment, and what the log has of it"""
         self._is_loading = self._is_going_on = self._has_turn = False
         self._is_closing = False
         """whether its record is being closed, to be removed or given away"""
@@ -146,7 +146,8 @@ class JobActor(Actor):
         client_id = self._client_id = ClientId(random_id())
         owner, label = services.directory.owners.of(terms.owner), f"job {terms.name}"
         account = services.directory.accounts.open(client_id, owner, label=label)
-        adoption = None if self._is_new else services.adoption
+        is_asked = not (self._is_new or self._shelf.is_shared)  # the agents of a local cluster end with its scheduler
+        adoption = services.adoption if is_asked else None
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
         self._tasks = OpenTasks[int](owner)
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
@@ -448,6 +449,9 @@ class JobActor(Actor):
             self._results = [*results, *self._results]
             self._is_in_trouble(f"results cannot be written: {error}")
             return
+        if self._told_trouble:
+            self._told_trouble = ""
+            logger.info("the job %s goes on", self.terms.name)
         self._size_bytes, self._changed, self._duration_us = known
         for result in results:
             row, is_failure = result.row, result.status != TaskStatus.SUCCESS
@@ -468,10 +472,12 @@ class JobActor(Actor):
         self._go_on_soon()
 
     def _is_in_trouble(self, reason: str) -> None:
-        if not self._trouble:
+        if reason != self._told_trouble:
             logger.error("the job %s pauses: %s", self.terms.name, reason)
+        if not self._trouble:
             self.schedule(TRY_AGAIN_SECONDS, TryAgain())
-        self._trouble = reason
+        self._trouble = self._told_trouble = reason
+        self._answer_parked()
 
     @handles(TryAgain)
     def _try_again(self, _again: TryAgain) -> None:
@@ -546,7 +552,7 @@ class JobActor(Actor):
         """Somebody has opened it: with all ranges, so that its rows can be compared."""
         wish = asked.request.amount
         if wish & RETRIES and self._is_settling():
-            self._reading.park(asked)
+            self._park_or_refuse(asked)
             return
         if wish:
             self._max_failures = said_max_failures(asked.request, self._max_failures)
@@ -559,6 +565,12 @@ class JobActor(Actor):
     def _reopen_failed(self) -> list[int]:
         """Called by the clerk. Of rows that may run once, only those run again that no worker has had."""
         return self._record.reopen_failed(TaskStatus.NO_WORKER if self._is_at_most_once else None)
+
+    def _park_or_refuse(self, asked: JobAsked) -> None:
+        if self._trouble:
+            self._tell(asked, refused(asked.request, self._trouble))
+        else:
+            self._reading.park(asked)
 
     def _is_settling(self) -> bool:
         """Return whether rows that were said before it ended may still fail: these would not run again."""
@@ -682,7 +694,7 @@ class JobActor(Actor):
 
     def _retry(self, asked: JobAsked) -> None:
         if self._is_settling():
-            self._reading.park(asked)
+            self._park_or_refuse(asked)
             return
 
         def then(rows: list[int] | None, error: BaseException | None) -> None:

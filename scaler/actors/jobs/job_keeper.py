@@ -23,7 +23,7 @@ from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
 from scaler.ids import ID_BYTES, random_id
-from scaler.jobs.folder import is_over_age, read_jobs
+from scaler.jobs.folder import UNREADABLE, is_over_age, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
@@ -84,14 +84,26 @@ class JobKeeper(Actor):
     def _opened(self, place: Path, is_new: bool, opened: Opened | None, error: BaseException | None) -> None:
         waiting = self._opening.pop(place)
         if opened is None:
-            logger.warning("the job in %s cannot be opened: %s", place, error)
+            reason = self._why_closed(place, is_new, error)
+            logger.warning("the job in %s: %s", place, reason)
             for asked in waiting:
-                self._tell(asked, refused(asked.request, f"the job cannot be opened: {error}"))
+                self._tell(asked, refused(asked.request, reason))
             return
         job = JobActor(*opened, self._shelf, self._services, self.actor_ref, is_new)
         self._jobs[place] = ref = self.spawn(job)
         for asked in waiting:
             self._hand_on(ref, asked)
+
+    def _why_closed(self, place: Path, is_new: bool, error: BaseException | None) -> str:
+        if isinstance(error, ConfigError):
+            return f"the job cannot be opened: {error}"
+        folder = self._shelf.folder.path
+        if is_new:
+            return f"the job cannot be kept in {folder}: {error}; see that there is room, and that it may be written"
+        return (
+            f"the job cannot be read: {error}; nothing was changed, and scaler_jobs --file {folder} check says what is "
+            f"damaged. To be rid of it, end the scheduler and remove {place}"
+        )
 
     def _hand_on(self, job: ActorRef, asked: JobAsked) -> None:
         self._shelf.unanswered[asked.session, asked.request.number] = job, asked
@@ -126,7 +138,7 @@ class JobKeeper(Actor):
         elif request.verb == JobVerb.OPEN and request.body:
             self._make(place, asked)
         else:
-            sentence = f"there is no job {request.name!r} of {asked.owner} here"
+            sentence = f"there is no job {request.name!r} of {asked.owner} here: it was forgotten, or has another name"
             self._tell(asked, refused(request, sentence, JobStatus.NOT_FOUND))
 
     def _place_of(self, asked: JobAsked) -> Path:
@@ -241,8 +253,11 @@ def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
             logger.error("the job in %s cannot be read, and stays as it is: %s", place, found)
         elif is_over_age(found):
             logger.info("the job %s is forgotten: it has not changed for long", found.terms.name)
-            shelf.folder.remove(shelf.folder.open(place))
-            shelf.seen.pop(place, None)
+            try:
+                shelf.folder.remove(shelf.folder.open(place))
+                shelf.seen.pop(place, None)
+            except UNREADABLE as error:
+                logger.error("the job in %s cannot be forgotten: %s", place, error)  # noqa: TRY400 - the reason is enough
         else:
             shelf.seen[place] = found
             if found.state == OPEN and found.is_sealed and not found.terms.is_attended:

@@ -366,7 +366,7 @@ class TaskActor(Actor):
                 AskForRun(spec.task_id, self.actor_ref, self._is_at_most_once() and self._may_have_been_started())
             )
         else:
-            self._has_no_run("its client's session began anew, and its result was lost with the former one")
+            self._has_no_run("the session in which it was submitted has ended, and its result with it")
 
     def _drop_offer(self) -> None:
         if self._offer is not None:

@@ -23,6 +23,7 @@ from scaler.errors import JobError, ScalerError, TooManyFailuresError
 from scaler.ids import TaskId
 from scaler.pickling.serialization import Serializer, read_arguments
 from scaler.wire.messages.client import JobResponse, JobVerb, TaskResult
+from scaler.wire.messages.common import TaskStatus
 
 READ_ROWS = 4096
 """The most results that are asked for at a time."""
@@ -123,9 +124,11 @@ class Job:
             BaseException: the exception of the first row that failed, unless `return_exceptions`.
             TooManyFailuresError: if it stopped because too many rows have failed.
             CancelledError: if it was cancelled before all rows have ended.
+            ValueError: if `start` is no number of a row.
         """
-        for _, value, error in self.read(start, b""):
-            yield _chosen(value, error, return_exceptions)
+        if not 0 <= start < 2**63:
+            raise ValueError(f"start must be the number of a row, from 0 on, not {start!r}")
+        return (_chosen(value, error, return_exceptions) for _, value, error in self.read(start, b""))
 
     def as_completed(self, return_exceptions: bool = False) -> Iterator[tuple[int, Any]]:
         """Go through rows and results in the order in which they come, those first that are there.
@@ -263,7 +266,7 @@ class Job:
         if info["state"] == "stopped":
             raise TooManyFailuresError(f"the job {self.name!r} has stopped: {info['reason']}")
         if n_rows < info["rows"]:
-            raise CancelledError
+            raise CancelledError(f"the job {self.name!r} was cancelled before all of its rows had ended")
 
     def _value_of(self, end: RowEnd) -> tuple[int, Any, BaseException | None]:
         if end.status:
@@ -272,6 +275,8 @@ class Job:
         return end.row, value, error and unread_result(error, self._name_of(end.row))
 
     def _error_of(self, end: RowEnd) -> BaseException:
+        if end.status == TaskStatus.CANCELED:
+            return CancelledError(f"row {end.row}: it had begun when it was cancelled, and has the option at_most_once")
         return read_error(self._result_of(end), self._name_of(end.row))
 
     def _result_of(self, end: RowEnd) -> TaskResult:

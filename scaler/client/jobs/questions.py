@@ -75,7 +75,7 @@ def wait(question: Question, deadline: float | None = None) -> JobResponse:
     except FutureTimeoutError:
         if question.done():
             raise
-        raise TimeoutError("the job has not come so far in time; it goes on") from None
+        raise TimeoutError("the job has not come so far in time; what has ended is kept") from None
 
 
 def checked(response: JobResponse) -> JobResponse:

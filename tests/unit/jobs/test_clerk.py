@@ -78,3 +78,11 @@ def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
         )
     clerk.end()
     assert told == [("scaler-clerk", 1)] * 10
+
+
+def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRecord) -> None:
+    clerk, told = Clerk(has_thread=False), []
+    clerk.order(record, lambda: record.results(0, 10, 100), lambda *answer: told.append(answer))
+    clerk.order(None, record.close, lambda *answer: told.append(answer))
+    clerk.work()
+    assert told == [([], None), (None, None)]

@@ -146,3 +146,11 @@ def test_a_job_that_is_given_away_belongs_to_whose_folder_it_is_in(tmp_path: Pat
     with pytest.raises(ConfigError, match=f"{TERMS.owner} has a job '{TERMS.name}' already"):
         folder.give(again, TERMS.owner)
     folder.close()
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        ConfigError, match=r"jobs cannot be kept in .*keep: .*; name a folder on a disk of this machine"
+    ):
+        JobFolder(tmp_path / "file" / "keep")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scaler.jobs import schema
+from scaler.jobs.folder import UNREADABLE
 from scaler.jobs.record import (
     CANCELED,
     DATABASE,
@@ -51,6 +56,52 @@ def add_results(record: JobRecord, *results: Result) -> int:
     added = record.add_results(results)
     record.commit()
     return added
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_bytes_are_damaged_it_is_read_or_it_is_said(record: JobRecord, seed: int) -> None:
+    add_rows(record, 0, 300)
+    add_results(record, *(Result(row, row % 7 == 3, (b"%d" % row,)) for row in range(200)))
+    record.close()
+    chance, file = random.Random(seed), record.folder / DATABASE
+    damaged = bytearray(file.read_bytes())
+    for _ in range(chance.choice((1, 3, 20, 200))):
+        damaged[chance.randrange(chance.choice((0, 4096)), len(damaged))] ^= chance.randrange(1, 256)
+    file.write_bytes(damaged[: chance.choice((None, None, chance.randrange(len(damaged))))])
+    with contextlib.suppress(*UNREADABLE):
+        other = JobRecord.open(record.folder, writing=False)
+        try:
+            for read in (other.problems, other.objects, other.summary, lambda: other.results(0, 300, 2**40)):
+                with contextlib.suppress(*UNREADABLE):
+                    read()
+        finally:
+            other.close()
+
+
+def test_where_nothing_can_be_written_a_record_is_read_as_it_lies(
+    record: JobRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_rows(record, 0, 5)
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    other = JobRecord.open(record.folder, writing=False)
+    assert other.rows == 5, "what its log has is read with it"
+    other.close()
+    record.close()
+    before = {path.name for path in record.folder.iterdir()}
+    other = JobRecord.open(record.folder, writing=False)
+    assert other.rows == 5
+    assert {path.name for path in record.folder.iterdir()} == before, "no file is made beside it"
+    other.close()
+
+
+def test_a_record_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_file: Path) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(schema, "create", fail)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        JobRecord.create(tmp_path / "job", TERMS)
+    assert list(tmp_path.iterdir()) == []
 
 
 def reopened(record: JobRecord) -> JobRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.actors.jobs.job import WRITE_SECONDS, JobActor
+from scaler.actors.jobs.job import TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
@@ -74,9 +75,9 @@ class Scene:
         record.commit()
         self.start(record, is_new=True)
 
-    def start(self, record: JobRecord, *, is_new: bool) -> None:
+    def start(self, record: JobRecord, *, is_new: bool, is_shared: bool = False) -> None:
         self.clerk = Clerk(has_thread=False)
-        shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40)
+        shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40, is_shared)
         nobody = [self.bench.recorder()[1] for _ in range(2)]
         parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref, audit=self.audit)
         self.owner = parts.directory.owners.of("tester", Terms(tasks=self.quota))
@@ -91,13 +92,14 @@ class Scene:
     def audit(self, event: str, _bounded_by: str, **about: str) -> None:
         self.audited.append({"event": event, **about})
 
-    def restart(self) -> None:
+    def restart(self, *, is_shared: bool = False) -> None:
         """Nothing is said to anybody: so it is when a scheduler is killed."""
         self.folder.close()
         self.folder = JobFolder(self.place)
         self.balancer.take()
         self.adoption.take()
-        self.start(self.folder.open(self.folder.place_of("tester", "orders")), is_new=False)
+        record = self.folder.open(self.folder.place_of("tester", "orders"))
+        self.start(record, is_new=False, is_shared=is_shared)
         self.go_on()
 
     def go_on(self) -> None:
@@ -466,6 +468,52 @@ def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path:
     scene.go_on()
     assert scene.adoption.take(AskForRun) == []
     assert max(ready.spec.rows for ready in scene.said().values()) == 8
+    scene.folder.close()
+
+
+def test_on_a_full_disk_a_question_for_a_retry_is_refused_and_the_log_says_it_once(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_results: Any) -> int:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=4)
+    scene.go_on()
+    monkeypatch.setattr(scene.record, "add_results", fail)
+    scene.run_row(scene.said()[0])
+    scene.ask(JobVerb.CANCEL)
+    scene.ask(JobVerb.RETRY)
+    for _ in range(5):
+        scene.go_on()
+        bench.advance(TRY_AGAIN_SECONDS)
+    assert "results cannot be written: database or disk is full" in [each.reason for each in scene.answers]
+    assert caplog.text.count("pauses: results cannot be written") == 1
+    monkeypatch.undo()
+    bench.advance(TRY_AGAIN_SECONDS)
+    scene.go_on()
+    assert sorted(scene.results(4)) == [0]
+    scene.folder.close()
+
+
+def test_who_reads_while_a_job_is_forgotten_has_what_is_there(repeatable: Scene) -> None:
+    session = repeatable.bench.recorder()[1]
+    for number, verb in enumerate((JobVerb.READ, JobVerb.FORGET)):
+        request = JobRequest(number, verb, "orders", 0, 100)
+        repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.go_on()
+    assert [each.status for each in repeatable.answers] == [JobStatus.ROWS, JobStatus.KNOWN]
+
+
+def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs")
+    scene.go_on()
+    scene.find_place(scene.said()[2])
+    scene.go_on()
+    scene.restart(is_shared=True)
+    scene.go_on()
+    assert scene.adoption.take(AskForRun) == []
+    assert sorted(scene.said()) == [row for row in range(ROWS) if row != 2]
+    assert scene.results()[2][0] == TaskStatus.NOT_FOUND
     scene.folder.close()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +17,7 @@ from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.jobs import JobAsked, Obeyed
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
+from scaler.jobs.record import DATABASE
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 from tests.support.bench import Bench
 from tests.support.processes import open_memory
@@ -113,3 +116,27 @@ def test_what_is_asked_of_a_job_that_is_being_forgotten_is_asked_of_the_next_one
         (3, JobStatus.NOT_FOUND),
         (4, JobStatus.KNOWN),
     ]
+
+
+def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.ask(2, JobVerb.CANCEL)
+    for _ in range(3):
+        scene.bench.advance(REST_SECONDS)
+        scene.go_on()
+    place = scene.folder.path / "tester" / "orders"
+    (place / DATABASE).write_bytes(bytes(5000))
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.REFUSED)]
+    assert scene.answers[0].reason == (
+        "the job cannot be read: file is not a database; nothing was changed, and scaler_jobs --file "
+        f"{scene.folder.path} check says what is damaged. To be rid of it, end the scheduler and remove {place}"
+    )
+    shutil.rmtree(place)
+
+    def fail(_terms: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(scene.folder, "create", fail)
+    assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(4, JobStatus.REFUSED)]
+    assert "No space left on device; see that there is room" in scene.answers[0].reason

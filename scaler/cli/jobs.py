@@ -7,12 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from scaler.cli import options
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
-from scaler.client.jobs.questions import Question, ask, read_info
+from scaler.client.jobs.questions import Info, Question, ask, read_info
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
 from scaler.errors import ScalerError
@@ -122,20 +121,12 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(130)
 
 
-def line_of(summary: Summary) -> tuple[str, ...]:
+def line_of(info: Info) -> tuple[str, ...]:
     """Return what is shown of a job."""
-    terms = summary.terms
-    names = (terms.name, terms.owner, terms.function)
-    return _line(names, summary.state, summary.is_sealed, (summary.rows, summary.done, summary.failed),
-                 summary.size_bytes, summary.changed)  # fmt: skip
-
-
-def _line(
-    names: tuple[str, ...], state: str, is_sealed: bool, counts: tuple[int, ...], size_bytes: int, changed: float
-) -> tuple[str, ...]:
-    shown = state if state != OPEN or is_sealed else "not all rows are here"
-    numbers = (f"{count:,}" for count in counts)
-    return *names, shown, *numbers, units.size(size_bytes).strip(), units.ago(time.time() - changed)
+    shown = info["state"] if info["state"] != OPEN or info["sealed"] else "not all rows are here"
+    numbers = (f"{info[count]:,}" for count in ("rows", "done", "failed"))
+    size, changed = units.size(info["bytes"]).strip(), units.ago(time.time() - info["changed"])
+    return info["name"], info["owner"], info["function"], shown, *numbers, size, changed
 
 
 def show(lines: Iterable[tuple[str, ...]]) -> None:
@@ -159,14 +150,8 @@ def _job(link: LinkThread, name: str) -> Job:
 
 def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
     everybodys = Question(JobVerb.LIST, "", amount=1)
-    show(_line_of_info(info) for info in read_info(ask(link, everybodys)))
+    show(line_of(info) for info in read_info(ask(link, everybodys)))
     return 0
-
-
-def _line_of_info(info: dict[str, Any]) -> tuple[str, ...]:
-    names = (info["name"], info["owner"], info["function"])
-    return _line(names, info["state"], info["sealed"], (info["rows"], info["done"], info["failed"]), info["bytes"],
-                 info["changed"])  # fmt: skip
 
 
 def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
@@ -200,18 +185,8 @@ def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _retry(link: LinkThread, arguments: argparse.Namespace) -> int:
-    _job(link, arguments.name).retry()
-    return 0
-
-
-def _cancel(link: LinkThread, arguments: argparse.Namespace) -> int:
-    _job(link, arguments.name).cancel()
-    return 0
-
-
-def _forget(link: LinkThread, arguments: argparse.Namespace) -> int:
-    _job(link, arguments.name).forget()
+def _do(link: LinkThread, arguments: argparse.Namespace) -> int:
+    getattr(_job(link, arguments.name), arguments.command)()
     return 0
 
 
@@ -225,9 +200,7 @@ _COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
     "show": _show,
     "wait": _wait,
     "results": _results,
-    "retry": _retry,
-    "cancel": _cancel,
-    "forget": _forget,
+    **dict.fromkeys(("retry", "cancel", "forget"), _do),
     "give": _give,
 }
 
@@ -237,7 +210,7 @@ _COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
 
 def _list_files(folder: Path) -> int:
     found = list(read_jobs(folder))
-    show(line_of(each) for _, each in found if isinstance(each, Summary))
+    show(line_of(each.info()) for _, each in found if isinstance(each, Summary))
     damaged = [(place, each) for place, each in found if not isinstance(each, Summary)]
     for place, error in damaged:
         print(f"{place} cannot be read: {error}", file=sys.stderr)

@@ -131,7 +131,7 @@ class Summary:
     terms: JobTerms
     state: str
     reason: str
-    """why it has stopped, for people"""
+    """why it has stopped, or pauses, for people"""
     is_sealed: bool
     """whether all its rows are known"""
     rows: int
@@ -144,6 +144,16 @@ class Summary:
     """the first rows that have failed"""
     said: int = 0
     """how many rows the scheduler has said to tasks, and have not ended"""
+
+    def info(self) -> dict[str, Any]:
+        """Return it as clients are told of it."""
+        terms = self.terms
+        return {
+            "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
+            "attended": terms.is_attended, "created": terms.created, "state": self.state, "reason": self.reason,
+            "sealed": self.is_sealed, "rows": self.rows, "done": self.done, "failed": self.failed, "said": self.said,
+            "bytes": self.size_bytes, "changed": self.changed,
+        }  # fmt: skip
 
 
 class JobRecord:

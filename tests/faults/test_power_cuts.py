@@ -111,6 +111,7 @@ def test_after_a_power_cut_nothing_is_lost_that_was_acknowledged(deeds: list[Dee
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_after_a_thousand_power_cuts_nothing_is_lost(deeds: list[Deed], work: Path) -> None:
     for seed in range(1000, 2000):
         try_a_cut(deeds, seed, work)

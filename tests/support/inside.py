@@ -65,7 +65,7 @@ class Inside:
     def _rows_of(self, job: Any) -> Iterator[tuple[TaskId, ActorRef]]:
         """The tasks of the rows of a job, but for those whose large results are on their way from their agents."""
         for row, task in job._tasks._tasks.items():
-            task_id = TaskId(job.terms.prefix + row.to_bytes(8, "big"))
+            task_id = TaskId(job._standing.terms.prefix + row.to_bytes(8, "big"))
             if task_id not in job._large._awaited:
                 yield task_id, task
 
@@ -128,7 +128,7 @@ class Inside:
         for job in self.jobs():
             owner = job._context.owner
             tasks[owner] += job._tasks.n_rows
-            if not job._is_new:
+            if not job._standing.is_new:
                 came_back.add(owner)
         for owner in directory.owners:
             assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, and not {owner.tasks}"

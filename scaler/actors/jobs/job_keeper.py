@@ -18,6 +18,7 @@ from scaler.actors.jobs.answers import refused
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, ReaderLeft
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
@@ -35,7 +36,7 @@ PREFIX_BYTES = 8
 AGES_SECONDS = 3600.0
 """How often jobs that have not changed for long are looked for."""
 
-Opened: TypeAlias = "tuple[JobRecord, OpenRows]"
+Opened: TypeAlias = "tuple[JobRecord, Standing]"
 
 
 class JobKeeper(Actor):
@@ -89,7 +90,7 @@ class JobKeeper(Actor):
             for asked in waiting:
                 self._tell(asked, refused(asked.request, reason))
             return
-        job = JobActor(*opened, self._shelf, self._services, self.actor_ref, is_new)
+        job = JobActor(*opened, self._shelf, self._services, self.actor_ref)
         self._jobs[place] = ref = self.spawn(job)
         for asked in waiting:
             self._hand_on(ref, asked)
@@ -236,11 +237,12 @@ def _open(shelf: JobShelf, place: Path) -> Opened:
     record = shelf.folder.open(place)
     in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
     ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
-    return record, OpenRows(record.ranges.values(), ended)
+    return record, Standing(record, OpenRows(record.ranges.values(), ended), is_new=False)
 
 
 def _create(shelf: JobShelf, terms: JobTerms) -> Opened:
-    return shelf.folder.create(terms), OpenRows((), {})
+    record = shelf.folder.create(terms)
+    return record, Standing(record, OpenRows((), {}), is_new=True)
 
 
 def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
@@ -269,13 +271,4 @@ def _list(shelf: JobShelf, owner: str | None) -> list[dict[str, Any]]:
     if not shelf.folder.path.exists():
         return []
     found = [each for _, each in read_jobs(shelf.folder.path) if isinstance(each, Summary)]
-    return [
-        {
-            "name": each.terms.name, "owner": each.terms.owner, "function": each.terms.function,
-            "program": each.terms.program, "attended": each.terms.is_attended, "created": each.terms.created,
-            "state": each.state, "reason": each.reason, "sealed": each.is_sealed, "rows": each.rows,
-            "done": each.done, "failed": each.failed, "bytes": each.size_bytes, "changed": each.changed,
-        }
-        for each in found
-        if owner in (None, each.terms.owner)
-    ]  # fmt: skip
+    return [each.info() for each in found if owner in (None, each.terms.owner)]

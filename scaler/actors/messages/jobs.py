@@ -45,18 +45,10 @@ class GoOn:
 
 
 @message
-class TryAgain:
-    """job -> itself, by timer: the disk may have room again."""
+class Due:
+    """job -> itself, by timer: do this now."""
 
-
-@message
-class WriteNext:
-    """job -> itself, by timer: results that have come meanwhile may be written."""
-
-
-@message
-class Rest:
-    """job -> itself, by timer: perhaps nobody needs me."""
+    then: Callable[[], None]
 
 
 @message

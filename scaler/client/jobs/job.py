@@ -313,6 +313,4 @@ def _is_new(seen: bytearray, row: int) -> bool:
 def progress_of(info: Info) -> JobProgress:
     """Return how far a job is."""
     counts = (info["rows"], info["done"], info["failed"])
-    return JobProgress(
-        info["state"], *counts, info["sealed"], info["reason"] or info["trouble"], info["bytes"], info["seconds"]
-    )
+    return JobProgress(info["state"], *counts, info["sealed"], info["reason"], info["bytes"], info["seconds"])

@@ -15,6 +15,7 @@ from scaler.actors.jobs.job import TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.jobs.standing import Standing
 from scaler.actors.jobs.values_of_rows import store_objects
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.jobs import JobAsked
@@ -86,7 +87,8 @@ class Scene:
         self.record, self.services = record, parts
         self.answers: list[JobResponse] = []
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
-        self.actor = JobActor(record, OpenRows(record.ranges.values(), ended), shelf, parts, nobody[1], is_new)
+        standing = Standing(record, OpenRows(record.ranges.values(), ended), is_new)
+        self.actor = JobActor(record, standing, shelf, parts, nobody[1])
         self.job = self.bench.dispatcher.spawn(self.actor)
 
     def audit(self, event: str, _bounded_by: str, **about: str) -> None:
@@ -270,7 +272,7 @@ def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_ha
     assert row == 7
     scene.run_row(ready)
     scene.go_on()
-    assert (scene.actor._state, scene.actor._rows.failed) == (DONE, 1)
+    assert (scene.actor._standing.state, scene.actor._rows.failed) == (DONE, 1)
     scene.answers.clear()
     scene.ask(JobVerb.RETRY)
     scene.ask(JobVerb.OPEN, 3)
@@ -433,7 +435,7 @@ def repeatable(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
     for _ in range(2):
         scene.go_on()
         bench.advance(WRITE_SECONDS)
-    assert scene.actor._state == DONE
+    assert scene.actor._standing.state == DONE
     yield scene
     scene.folder.close()
 
@@ -450,6 +452,7 @@ def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_o
 
 def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeatable: Scene) -> None:
     repeatable.restart()
+    assert repeatable.actor._standing.size_bytes == repeatable.record.size_bytes > 0
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
     assert repeatable.adoption.take(AskForRun) == []
@@ -525,7 +528,7 @@ def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene
     repeatable.restart()
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
-    assert repeatable.actor._state == DONE
+    assert repeatable.actor._standing.state == DONE
 
 
 class Life:
@@ -633,7 +636,7 @@ def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Be
     for _ in range(600):
         life.step()
     for _ in range(3000):  # no more deaths
-        if life.scene.actor._state == DONE:
+        if life.scene.actor._standing.state == DONE:
             break
         life.run_one()
         life.scene.clerk.work()

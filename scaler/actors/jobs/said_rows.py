@@ -1,0 +1,78 @@
+"""SaidRows: says rows of a job to tasks of their own.
+
+Owned by the job. Must never: know what becomes of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+
+from scaler.actors.jobs.open_rows import NextRows
+from scaler.actors.tasks.client_context import Begun, ClientContext
+from scaler.actors.tasks.open_tasks import OpenTasks
+from scaler.actors.tasks.task import TaskActor
+from scaler.ids import ObjectId, TaskId
+from scaler.jobs.record import JobTerms
+from scaler.jobs.values import Row
+from scaler.kit import ActorRef
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.rows import PREFIX_BYTES, calls_of
+
+
+def row_of(task_id: bytes) -> int:
+    """Return the number of a row, or of the first one of a range."""
+    return int.from_bytes(task_id[PREFIX_BYTES:], "big")
+
+
+class SaidRows:
+    """Makes the tasks of rows.
+
+    Args:
+        spawn: has the actor of a task begin.
+        context: of all of them.
+        tasks: those that have not ended, by row; a range by its first one.
+        options_again: those of a row that was said before, and must not begin a second time.
+        marks: rows that are marked on disk, because they may have begun, for `at_most_once`.
+    """
+
+    def __init__(
+        self,
+        spawn: Callable[[TaskActor], ActorRef],
+        context: ClientContext,
+        tasks: OpenTasks[int],
+        options_again: bytes,
+        marks: set[int],
+    ) -> None:
+        self._spawn, self._context, self._tasks, self._options_again = spawn, context, tasks, options_again
+        self.marks = marks
+        context.open_rows = self._split
+        self._context_afresh = copy(context)
+        self._context_afresh.adoption = None
+        self.afresh: set[int] = set()
+        """rows that have failed and are to run again: what agents may have of them is how they have failed"""
+
+    def say(self, terms: JobTerms, rows: NextRows) -> None:
+        """Make the task of a row, or of rows that travel together."""
+        first, n_rows, context, options = rows.first, rows.n_rows, self._context, terms.options
+        if n_rows > 1:
+            call = Row(rows.arguments.cut(rows.at, rows.at + n_rows))
+        else:
+            call = rows.arguments.one(rows.at)
+            options = self._options_again if first in self.marks else options
+            context = self._context_afresh if first in self.afresh else context
+            self.afresh.discard(first)
+        task = Task(
+            TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), call.payload, call.object_ids,
+            terms.priority, terms.task_name, options, context.account, call.frames, n_rows if n_rows > 1 else 0,
+        )  # fmt: skip
+        self._tasks.add(first, self._spawn(TaskActor(task, context)), n_rows)
+
+    def _split(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
+        """Called by a worker proxy or a task: see `ClientContext.split`."""
+        first = row_of(spec.task_id)
+        if first not in self._tasks.ranges:
+            return ()
+        rows = [self._spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
+        self._tasks.open(first, dict(enumerate(rows, first)))
+        return rows

@@ -1,0 +1,79 @@
+"""Standing: what is known of one job in memory: its state, how many rows have ended, and what it takes.
+
+Made by the job keeper, changed by the job, read by whoever is told of it. Must never: touch the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scaler.actors.jobs.open_rows import OpenRows
+from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, Result, Summary
+from scaler.wire.messages.common import TaskStatus
+
+
+class Standing:
+    """How a job stands.
+
+    Args:
+        record: of the job, as it was opened.
+        rows: which of them have ended.
+        is_new: whether no scheduler has said any of them before.
+    """
+
+    is_at_most_once = False
+    """whether none of its rows may begin twice"""
+
+    def __init__(self, record: JobRecord, rows: OpenRows, is_new: bool) -> None:
+        self.rows, self.terms, self.is_new = rows, record.terms, is_new
+        self.state, self.reason, self.is_sealed = record.state, record.reason, record.is_sealed
+        self.size_bytes, self.changed, self.duration_us = record.size_bytes, record.changed, record.duration_us
+        self.failures = list(record.first_failures)
+        """the first ones"""
+        self.max_failures = self.terms.max_failures
+        self.trouble = ""
+        """why nothing can be written at the moment"""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return bool(self.state == OPEN)
+
+    def end(self, results: Sequence[Result]) -> Iterator[Sequence[int]]:
+        """These are on disk. Go through the rows that had not ended before."""
+        for result in results:
+            is_failure = result.status != TaskStatus.SUCCESS
+            new = self.rows.end(result.row, result.n_rows, is_failure=is_failure)
+            if new and is_failure and len(self.failures) < FAILURES_SHOWN:
+                self.failures.append(result)
+            yield new
+
+    def reopen(self, rows: Sequence[int]) -> None:
+        """These rows have failed, and are to run again."""
+        again = set(rows)
+        self.failures = [each for each in self.failures if each.row not in again]
+        self.rows.reopen(rows)
+
+    def why_stop(self) -> str:
+        """Return that too many rows have failed, if that is so and it is open."""
+        most, failed, ended = self.max_failures, self.rows.failed, self.rows.done + self.rows.failed
+        if most is None or not self.is_open:
+            return ""
+        is_number = most >= 1 or most == 0
+        if failed <= (most if is_number else most * ended) or not (is_number or ended >= 100):
+            return ""
+        return f"{failed} of {ended} rows that have ended have failed, and at most {most:g} may"
+
+    def summary(self) -> Summary:
+        """Return it in a line, for screens."""
+        rows = self.rows
+        return Summary(
+            self.terms, self.state, self.reason or self.trouble, self.is_sealed, rows.rows, rows.done, rows.failed,
+            self.size_bytes, self.changed, tuple(self.failures), rows.n_said,
+        )  # fmt: skip
+
+    def info(self) -> dict[str, Any]:
+        """Return it for clients."""
+        more = {"python": self.terms.python, "fingerprint": self.terms.fingerprint, "seconds": self.duration_us / 1e6}
+        return {**self.summary().info(), **more}

@@ -7,8 +7,16 @@ from typing import NamedTuple
 import pytest
 
 from scaler.actors.sessions.client_objects import FOREIGN
+from scaler.actors.sessions.client_session import ClientSession
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
-from scaler.wire.messages.client import ExplainRequest, ExplainResponse, OutputLine, OutputRequest
+from scaler.wire.messages.client import (
+    ExplainRequest,
+    ExplainResponse,
+    GraphNode,
+    GraphTask,
+    OutputLine,
+    OutputRequest,
+)
 from scaler.wire.messages.common import FOUND, NOT_FOUND, ObjectResponse, OutputStream, TaskStatus
 from scaler.wire.messages.worker import RunOutput
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
@@ -54,6 +62,21 @@ def test_a_result_is_its_owners(scene: Scene) -> None:
     scene.simulation.advance(1.0)
     assert scene.fetched(scene.also_alice, ObjectId(task_id)).found == FOUND
     assert scene.fetched(scene.bob, ObjectId(task_id)).found == NOT_FOUND
+
+
+def test_of_graphs_with_objects_of_others_no_more_are_remembered_than_of_those_over_a_quota(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.sessions.client_graphs.REFUSED_MOST", 3)
+    for number in range(5):
+        graph_id = GraphId(bytes([9, number]) * 8)
+        node = GraphNode(graph_id, TaskId(bytes([8, number]) * 8), scene.bob.function_id, b"", scene.object_id, b"", 1)
+        scene.bob.say(GraphTask(graph_id, 1), node)
+    scene.simulation.run()
+    refused = [each for each in scene.bob.surplus if each.status == TaskStatus.MISSING_OBJECTS]
+    assert len(refused) == 5
+    sessions = [each for each in scene.simulation.sessions(ClientSession) if each._owner.name == "bob"]
+    assert [len(each._graphs._refused) for each in sessions] == [3]
 
 
 def test_a_task_gets_no_object_of_another_owner(scene: Scene) -> None:

@@ -1,0 +1,36 @@
+"""Open tasks of a client or a job: their owner has as many open as they have rows."""
+
+from __future__ import annotations
+
+from scaler.actors.peers.owners import Owner
+from scaler.actors.tasks.open_tasks import OpenTasks
+from tests.support.bench import Bench
+
+
+def test_their_owner_has_each_row_open_until_it_ends(bench: Bench) -> None:
+    owner = Owner("alice")
+    tasks = OpenTasks[int](owner)
+    refs = [bench.recorder()[1] for _ in range(5)]
+    tasks.add(1, refs[0])
+    tasks.add(10, refs[1], 3)
+    assert (len(tasks), tasks.n_rows, owner.tasks) == (2, 4, 4)
+    assert (tasks.key_of(refs[1]), tasks.key_of(refs[2]), tasks.get(10), tasks.get(11)) == (10, None, refs[1], None)
+    tasks.open(10, dict(enumerate(refs[2:], 10)))
+    assert (list(tasks), tasks.n_rows, owner.tasks, tasks.ranges) == ([1, 10, 11, 12], 4, 4, {})
+    assert [tasks.end(11), tasks.end(11), owner.tasks] == [True, False, 3]
+    tasks.add(20, refs[0], 2)
+    assert tasks.end(20)
+    assert owner.tasks == 3
+    assert tasks.take_all() == [refs[0], refs[2], refs[4]]
+    assert (len(tasks), owner.tasks) == (0, 0)
+
+
+def test_a_task_that_has_ended_wakes_who_waits_for_room_in_the_quota(bench: Bench) -> None:
+    recorder, session = bench.recorder()
+    owner = Owner("alice")
+    tasks = OpenTasks[int](owner)
+    tasks.add(1, session)
+    owner.wait(session)
+    tasks.end(1)
+    bench.run()
+    assert len(recorder.messages) == 1

@@ -11,7 +11,7 @@ from typing import Any
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import LOST, ObjectResponse
+from scaler.wire.messages.common import LOST, ObjectResponse, TaskStatus
 from scaler.wire.messages.rows import row_ids
 
 
@@ -36,8 +36,10 @@ class Resubmission:
     def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
         self._told: set[TaskId] = set()
         self._tasks = set(open_tasks)
+        self._heard: set[TaskId] = set()
+        """what was said again: if it comes once more it is to run, since its result is lost"""
         for item in said:
-            if type(item) is TaskResult:
+            if type(item) is TaskResult and item.status != TaskStatus.NOT_FOUND:  # else it is to run now
                 ended = row_ids(item.task_id, item.rows)
                 self._told.update(ended)
                 self._tasks.update(ended)
@@ -56,8 +58,10 @@ class Resubmission:
 
     def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
         """Leave out what was open and has ended."""
-        known = self._tasks
-        return [spec for spec in batch if spec.task_id not in known or spec.task_id in open_tasks]
+        known, heard = self._tasks, self._heard
+        left_out = {each.task_id for each in batch if each.task_id in known and each.task_id not in heard}
+        heard |= left_out
+        return [spec for spec in batch if spec.task_id not in left_out or spec.task_id in open_tasks]
 
     def knows_any(self, task_ids: Iterable[TaskId]) -> bool:
         """Return whether any of these tasks was open, or has ended, when the session began anew."""

@@ -373,7 +373,7 @@ class LargeResults:
 
     def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
         """A result went with its agent, or one that an open graph needs. Return whether that is all there is to it."""
-        if unread is None:
+        if unread is None or unread.state is State.AGAIN:  # a call whose arguments are futures: its graph has its id
             return self._calls.say_graph_again(GraphId(response.object_id), response.reason)
         if unread.is_at_scheduler:
             unread.state, unread.times_lost = State.LOST, unread.times_lost + 1

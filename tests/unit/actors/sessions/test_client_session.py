@@ -577,6 +577,13 @@ def test_what_was_open_and_is_not_any_more_has_ended() -> None:
     assert again.still_to_run(batch, {task_id(2)}) == [task(2), task(4)]
 
 
+def test_what_is_said_once_more_is_to_run_since_no_agent_has_its_result() -> None:
+    claimed, refused = task(1), task(2)
+    again = Resubmission([task_id(1)], [TaskResult(task_id(2), TaskStatus.NOT_FOUND, b"", 0)])
+    assert again.still_to_run([claimed, refused], ()) == [refused]
+    assert again.still_to_run([claimed], ()) == [claimed]
+
+
 def test_what_made_a_result_that_was_lost_is_said_again_to_run() -> None:
     said = [TaskResult(task_id(number), 0, b"", 100_000) for number in range(3)]
     again = Resubmission((), [*said, ObjectResponse(ObjectId(task_id(0)), LOST, (), reason="its agent is gone")])

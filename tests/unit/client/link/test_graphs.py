@@ -283,6 +283,18 @@ class TestLargeResults:
         items = said(work)
         assert items.index(graph.spec) < items.index(awaited(1, of=4, source=graph.spec.graph_id))
 
+    def test_a_call_whose_inputs_are_lost_while_it_is_made_again_is_said_again(self) -> None:
+        work, first = self.work()
+        graph, _ = needs(2, first)
+        work.add_graph(graph)
+        work.on_results([result(2, size=LARGE)])
+        work.large.request(ObjectId(task_id(2)), Sink())
+        lost = [ObjectResponse(ObjectId(task_id(number)), LOST, (), reason="its host left") for number in (2, 1, 2)]
+        work.large.on_objects(lost[:2])
+        assert graph.spec in said(work)
+        work.large.on_objects(lost[2:])  # the scheduler says so of the graph, which has the id of its call
+        assert [type(item) for item in said(work)] == [Task, GraphTask, GraphInput, GraphNode]
+
     def test_while_what_makes_it_again_waits_for_room_the_scheduler_is_told_nothing_of_it(self) -> None:
         work, first = self.work()
         work.add_graph(needs(2, first)[0])

@@ -229,6 +229,8 @@ class ObjectCache(Actor):
         """Have a worker begin nothing while its result is more than there is room for. One result is always let in, so
         that its readers go on, and make room.
         """
+        for object_id in [each for each in self._waiting if each in self._values]:  # it was made here meanwhile
+            self._found(object_id, self._waiting.pop(object_id))
         self._make_room()
         if not self._store.is_over() or not self._can_hold or len(self._values) < 2:
             return

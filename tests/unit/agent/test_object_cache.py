@@ -500,6 +500,15 @@ def test_one_result_is_always_let_in(small: Bench) -> None:
     assert held(small) == [[], []]
 
 
+def test_what_is_made_here_while_it_is_fetched_is_found_at_once(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.need(TWO)
+    keep(bench, ONE[0], 0, b"l" * SHARE_LEAST_BYTES)
+    assert [found.stored.object_id for found in bench.workers[0].take(ObjectFound)] == [ONE]
+    bench.respond(TWO, b"from elsewhere")
+    assert [found.stored.object_id for found in bench.workers[0].take(ObjectFound)] == [TWO]
+
+
 def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -> None:
     for number in (1, 2, 3):
         keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))

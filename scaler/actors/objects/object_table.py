@@ -168,6 +168,8 @@ class ObjectTable:
         self.count(object_id, stored, -1)
         stored.put(frames, location, source)
         self.count(object_id, stored, 1)
+        if stored.source is not None:  # what it has made it is not sent: its own parts would have to come first
+            stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not stored.source}
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
         """Return whose an object is: only they may read it; None: it is a function, or is not here."""

@@ -572,6 +572,15 @@ def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> N
     assert scene.table.objects[ONE].frames == ()
 
 
+def test_a_host_that_has_made_what_it_waits_for_is_not_sent_it(scene: Scene) -> None:
+    frames, _ = keep_located(scene)
+    table, stored = scene.table, scene.table.objects[ONE]
+    fetches = FetchObject(ONE, scene.client, None), FetchObject(ONE, scene.node, scene.node_ref)
+    stored.waiting = {fetch.peer: fetch for fetch in fetches}
+    table.put(ONE, stored, LocatedFrames(frames.location, scene.node_ref))
+    assert list(stored.waiting) == [scene.client]
+
+
 LARGE = [bytes(range(256)) * 4000, b"", b"tail" * 500_000]
 N_PARTS = -(-sum(map(len, LARGE)) // PART_BYTES)
 

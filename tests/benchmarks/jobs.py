@@ -3,6 +3,8 @@
     python tests/benchmarks/jobs.py                    some half a minute; pairs of one run
     python tests/benchmarks/jobs.py --folder /scratch  the disk to use, else /var/tmp
     python tests/benchmarks/jobs.py --attach 200000    another client reads so many rows; memory
+    python tests/benchmarks/jobs.py --once             rows that may run once, with and without a name
+    python tests/benchmarks/jobs.py --make 1000000     a job of so many rows is made; memory while that is done
 
 Processor time is that of the scheduler process with its clerk.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from scaler.cluster.cluster import Cluster
 
 CASES = (0.0, 100_000), (0.001, 4_000), (0.01, 600)
 """seconds of a row, how many there are"""
+ONCE = (0.001, 1000), (0.02, 200)
 TIMES = 3
 HEAD = "| row | rows | rows/s | with a name | part | scheduler us a row | with a name |\n|---|---|---|---|---|---|---|"
 
@@ -59,10 +63,37 @@ def attach(scheduler: psutil.Process, address: str, n_rows: int) -> None:
     print(f"| {n_rows:,} | {first:.3f} | {seconds:.2f} | {(after - before) / 2**20:.1f} | {read / 2**20:.1f} |")
 
 
+def make(scheduler: psutil.Process, address: str, n_rows: int) -> None:
+    """Print how long it takes to make a job, and the most memory of its client and of the scheduler meanwhile."""
+    me = psutil.Process()
+    before, most = [each.memory_info().rss for each in (me, scheduler)], [0, 0]
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.02):
+            most[:] = [max(known, each.memory_info().rss) for known, each in zip(most, (me, scheduler), strict=True)]
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    begin = time.perf_counter()
+    with Client(address) as client:
+        job = client.start(row, ((number, 0.0) for number in range(n_rows)), name="made")
+        made = time.perf_counter() - begin
+        job.wait()
+    seconds = time.perf_counter() - begin
+    is_over.set()
+    watcher.join()
+    client_mib, scheduler_mib = ((after - then) / 2**20 for after, then in zip(most, before, strict=True))
+    print("| rows | on disk, s | all done, s | client, MiB more | scheduler, MiB more |\n|---|---|---|---|---|")
+    print(f"| {n_rows:,} | {made:.1f} | {seconds:.1f} | {client_mib:.1f} | {scheduler_mib:.1f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", default="/var/tmp", help="on the disk to use")
     parser.add_argument("--attach", type=int, metavar="ROWS", help="read a job of so many rows with another client")
+    parser.add_argument("--make", type=int, metavar="ROWS", help="make a job of so many rows")
+    parser.add_argument("--once", action="store_true", help="of rows with at_most_once")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
         scheduler = Scheduler(keep=str(Path(place) / "jobs"), logging_level="WARNING")
@@ -72,14 +103,18 @@ def main() -> None:
         process = next(each for each in psutil.Process().children() if each.pid == scheduler.pid)
         with Client(scheduler.get_address()) as client:
             client.map(row, [(1, 0.0)] * 100)
-            if arguments.attach:
-                attach(process, scheduler.get_address(), arguments.attach)
+            if arguments.attach or arguments.make:
+                measure = attach if arguments.attach else make
+                measure(process, scheduler.get_address(), arguments.attach or arguments.make)
+                cases = ()
             else:
                 print(HEAD)
-            for seconds, n_rows in () if arguments.attach else CASES:
+                cases = ONCE if arguments.once else CASES
+            calls = client.options(at_most_once=True) if arguments.once else client
+            for seconds, n_rows in cases:
                 items = [(number, seconds) for number in range(n_rows)]
                 pairs = [
-                    (*timed(client, process, items, None), *timed(client, process, items, f"{seconds}-{turn}"))
+                    (*timed(calls, process, items, None), *timed(calls, process, items, f"{seconds}-{turn}"))
                     for turn in range(TIMES)
                 ]
                 plain, plain_cpu, named, named_cpu = (statistics.median(column) for column in zip(*pairs, strict=True))

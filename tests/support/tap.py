@@ -16,10 +16,11 @@ class Tap:
 
     Args:
         target: the address of the scheduler.
-        change: returns what passes on in place of some bytes for the scheduler.
+        change: takes some bytes for the scheduler, and how often this connection's peer has said something, these
+            included; returns what passes on in place of them.
     """
 
-    def __init__(self, target: str, change: Callable[[bytes], bytes] = bytes) -> None:
+    def __init__(self, target: str, change: Callable[[bytes, int], bytes] = lambda data, n_heard: data) -> None:
         self._endpoint = Endpoint.parse(target)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -45,16 +46,15 @@ class Tap:
                 self._sockets += [near, far]
                 self.connections += 1
                 self.heard = []
-                self._begin(self._pass_on, near, far, True)
-                self._begin(self._pass_on, far, near, False)
+                self._begin(self._pass_on, near, far, self.heard, True)
+                self._begin(self._pass_on, far, near, self.heard, False)
 
-    def _pass_on(self, source: socket.socket, target: socket.socket, is_up: bool) -> None:
-        heard = self.heard
+    def _pass_on(self, source: socket.socket, target: socket.socket, heard: list[bytes], is_up: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 if is_up:
                     heard.append(data)
-                target.sendall(self._change(data) if is_up else data)
+                target.sendall(self._change(data, len(heard)) if is_up else data)
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -110,7 +110,7 @@ class ObjectStore(Actor):
             stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._add(store)
-        elif (stored.lost or stored.lease) and store.frames:
+        elif (stored.lost or stored.is_with_agent) and store.frames:
             self._made_again(stored, store)
         elif (stored.location or type(stored.frames) is LostFrames) and stored.supplier == store.owner:
             self._store_again(stored, store)

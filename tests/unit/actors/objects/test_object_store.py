@@ -884,6 +884,17 @@ def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> 
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
 
 
+def test_a_copy_that_its_host_has_replaced_by_the_result_that_it_made_again_is_not_awaited_there(scene: Scene) -> None:
+    _, session = keep_located(scene)
+    _, other_ref = scene.bench.recorder()
+    scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
+    frames = LocatedFrames(located(scene).location, other_ref)
+    scene.tell(StoreObject(ONE, ANN, "", frames, held=True))
+    assert scene.table.objects[ONE].lease is frames  # while that is here, its agent keeps the value
+    scene.tell(HostLeft(other_ref, "the other too"))
+    assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
+
+
 def test_after_a_restart_of_the_store_nobody_waits_for_an_agent_that_is_gone(scene: Scene) -> None:
     _, session = keep_located(scene)
     scene.bench.dispatcher.end(scene.node_ref)

@@ -79,6 +79,10 @@ def test_so_it_does_in_fresh_runs() -> None:
     assert "190 seeds, 0 failed" in simulate("--seeds", "190", "--first", str(fresh_seed(1_000)))
 
 
+def test_an_order_that_a_smaller_one_has_overtaken_is_not_to_blame_for_the_loss_of_its_agent() -> None:
+    assert Story(6217).run() == []
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     logs = []
     for _ in range(2):

@@ -20,6 +20,7 @@ from scaler.keys.allowed import AllowedKey
 from scaler.kit import ActorRef
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import Direction
+from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.transfer import WINDOW_BYTES
 
 PeerKey: TypeAlias = tuple[str, bytes]
@@ -76,6 +77,7 @@ class NewPipe(Protocol):
         window_bytes: int,
         counts: defaultdict[type, int] | None,
         room: Callable[[], float],
+        on_left_late: Callable[[Sequence[Any]], None],
     ) -> PeerPipe: ...
 
 
@@ -105,9 +107,16 @@ class PipeFactory:
         """Return how many bytes of a large message are kept: a quarter more than its sender may know at the moment."""
         return self._value_bytes() * 5 // 4 or inf
 
-    def open(self, incoming: Direction, outgoing: Direction) -> PeerPipe:
+    def open(self, incoming: Direction, outgoing: Direction, on_left_late: Callable[[Sequence[Any]], None]) -> PeerPipe:
         """Return a pipe of a new session."""
-        return self._new_pipe(incoming, outgoing, window_bytes=self._window_bytes, counts=self._counts, room=self._room)
+        return self._new_pipe(
+            incoming,
+            outgoing,
+            window_bytes=self._window_bytes,
+            counts=self._counts,
+            room=self._room,
+            on_left_late=on_left_late,
+        )
 
 
 class Peer:
@@ -204,7 +213,7 @@ class Peer:
         self._open_pipe()
 
     def _open_pipe(self) -> None:
-        self.pipe = self._pipes.open(self.incoming, self.outgoing)
+        self.pipe = self._pipes.open(self.incoming, self.outgoing, self._left_late)
         self.put = self.pipe.put
         self.left = 0
         """the highest number of a message that was given to a socket"""
@@ -212,6 +221,12 @@ class Peer:
         """what it had acknowledged when its window was last found closed, and since when"""
         self.is_spoilt = False
         """its session cannot go on: some of it was dropped, or could not be read"""
+
+    def _left_late(self, items: Sequence[Any]) -> None:
+        """Smaller items that were put later have left before these. Its session hears of orders."""
+        orders = Batch[RunTask](item for item in items if type(item) is RunTask)
+        if orders:
+            self.session.send(orders)
 
     def connect(self, connection: Connection) -> None:
         """It has a new connection, on which nothing has been said."""

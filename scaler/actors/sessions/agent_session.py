@@ -268,6 +268,7 @@ class AgentSession(Session):
         Batch[RunSplit],
         Batch[RunOutput],
         Batch[RunStatus],
+        Batch[RunTask],
     )
     def _news_of_runs(self, news: Batch[Any]) -> None:
         if len(news) == 1:

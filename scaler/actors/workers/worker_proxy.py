@@ -70,6 +70,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunSplit,
     RunStatus,
+    RunTask,
     RunUnblocked,
 )
 
@@ -233,6 +234,15 @@ class WorkerProxy(Actor):
             self._return_held(run)
         else:
             self._outbox.put(self._peer, RecallRequest(run.spec.task_id, self._index, run.attempt))
+
+    @handles(Batch[RunTask])
+    def _left_late(self, orders: Batch[RunTask]) -> None:
+        """These large orders have left just now: their runs are behind those of all smaller ones before this."""
+        for order in orders:
+            for task_id in row_ids(order.task_id, order.rows):  # they are one if it was not split
+                run = self._runs.get(task_id)
+                if run is not None and run.attempt == order.attempt:
+                    self._runs[task_id] = self._runs.pop(task_id)
 
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:

@@ -56,6 +56,7 @@ class Pipe:
         counts: items written, by class (`Traffic.items`).
         on_heard: called with the items of each numbered message that the other side has heard, in order.
         room: returns how many bytes a large message may have of which more than its header is kept here.
+        on_left_late: called with items of the bulk lane when they have left as a whole, behind all small ones.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Pipe:
         counts: defaultdict[type, int] | None = None,
         on_heard: OnHeard | None = None,
         room: Callable[[], float] = _any_room,
+        on_left_late: OnHeard | None = None,
     ) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
@@ -78,6 +80,7 @@ class Pipe:
         self._counts = counts
         self._on_heard = on_heard
         self._room = room
+        self._on_left_late = on_left_late
         self._unsorted: list[Any] = []
         self.put = self._unsorted.append
         """queue an item"""
@@ -234,6 +237,8 @@ class Pipe:
             if taken is None:
                 return
             messages.append(self._say(*taken, is_bulk=True))
+            if taken[1] and self._on_left_late is not None:
+                self._on_left_late(taken[1])
 
     def _say(self, items: Sequence[Any], done: Sequence[Any], *, is_bulk: bool) -> Message:
         header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)

@@ -6,7 +6,9 @@ from scaler.actors.peers.peer import Peer, PipeFactory
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.worker import RunTask
 from scaler.wire.session.pipe import Pipe
+from tests.support.bench import Bench, connected_peer
 
 RESULT = TaskResult(b"t" * 16, 0, b"done", 0)
 
@@ -28,6 +30,17 @@ def test_what_was_for_one_connection_alone_does_not_leave_on_the_next() -> None:
     peer.is_awaited = True
     peer.connect(Connection(b"other"))
     assert (peer.connection, peer.visit, peer.alone, peer.is_awaited) == (b"other", 2, [], False)
+
+
+def test_its_session_hears_of_an_order_that_has_left_behind_smaller_ones(bench: Bench) -> None:
+    peer = connected_peer(b"agent")
+    heard, peer.session = bench.recorder()
+    large, small = (RunTask(bytes([size % 7]) * 16, 0, 1, b"f" * 16, bytes(size), b"") for size in (100_000, 10))
+    peer.put(large)
+    peer.put(small)
+    peer.pipe.take()
+    bench.run()
+    assert heard.take() == [[large]]
 
 
 def test_a_session_goes_on_with_what_was_not_heard() -> None:

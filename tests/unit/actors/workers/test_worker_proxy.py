@@ -578,6 +578,16 @@ def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) 
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host, name="alpha")]
 
 
+def test_an_order_that_smaller_ones_have_overtaken_is_not_what_ran(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(Batch[RunTask]([order(0)]))
+    scene.assign(2)
+    scene.forget()
+    scene.tell(StopWorker(True))
+    lost = [mail for task in scene.tasks for mail in task.take() if type(mail) is RunLost]
+    assert [mail.was_running for mail in lost] == [False, True, False]
+
+
 def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.suspend(1)

@@ -106,8 +106,10 @@ class Keyring:
         if not self._best[1] or weight > self._best[0]:
             self._best = weight, sentence
         self._failed += 1
-        if self._failed < len(self._tries):
-            self._at = (self._at + 1) % len(self._tries)
+        n_tries = len(self._tries)
+        # While a scheduler with a new key follows the one with the old key, each key may have met the other scheduler.
+        if self._failed < n_tries or (n_tries > 1 and not self._best[0] and self._failed < 2 * n_tries):
+            self._at = (self._at + 1) % n_tries
         elif not self._has_others():
             self.refusal = self._best[1]
 

@@ -154,7 +154,21 @@ def test_when_none_fits_the_files_are_read_again(monkeypatch: pytest.MonkeyPatch
         keyring.failed(SILENT, 32)
     assert not keyring.refusal
     assert lent(keyring)[0] == new.servers[0]
-    for _ in range(2 * SILENT_REFUSALS):
+    for _ in range(4 * SILENT_REFUSALS):  # each is tried twice
         assert not keyring.refusal
         keyring.failed(SILENT, 32)
     assert "has a new key" in keyring.refusal
+
+
+def test_keys_that_met_the_scheduler_before_or_after_theirs_are_tried_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listens_with(monkeypatch, "CURVE")
+    both = key("a", n_servers=2)
+    keyring = ring(both)
+    for server in (*both.servers, *both.servers):
+        assert not keyring.refusal
+        assert lent(keyring)[0] == server
+        for _ in range(SILENT_REFUSALS):
+            keyring.failed(SILENT, 32)
+    assert "is not the scheduler that the key in /keys/a.json (client a) is for" in keyring.refusal

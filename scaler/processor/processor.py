@@ -228,6 +228,8 @@ class Processor:
                     waiting.forget_children()
                 after_task()
             uplink.put(result, not left)
+            if task.options and RunOptions.decode(task.options).at_most_once:
+                uplink.send_results()  # while this one counts as executed: what is done and was not told begins again
         words[0] = 0
         self._number = number
         uplink.send_hurried()

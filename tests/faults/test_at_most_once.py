@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
@@ -62,6 +63,55 @@ def test_a_task_whose_process_or_worker_died_fails(parts: tuple[str, Command, Co
         with command("cluster", address, "-n", "1"), pytest.raises(WorkerDiedError, match="at_most_once"):
             future.result(60)
     assert (tmp_path / "a").read_text() == "x"
+
+
+def row(number: int, folder: str, seconds: float, dies: bool) -> int:
+    """Note that a row begins, in a file of its process."""
+    with Path(folder, str(os.getpid())).open("a") as file:
+        file.write(f"{number}\n")
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(seconds)
+    return number
+
+
+def begun_in(folder: Path) -> Counter[int]:
+    return Counter(int(line) for file in folder.iterdir() for line in file.read_text().split())
+
+
+def test_rows_before_and_behind_one_whose_process_dies_run_once(
+    parts: tuple[str, Command, Command], tmp_path: Path
+) -> None:
+    with Client(parts[0]) as client:
+        items = [(number, str(tmp_path), 0, number in (400, 401, 900)) for number in range(1000)]
+        results = client.options(at_most_once=True).map(row, items, return_exceptions=True)
+    failed = [number for number, result in enumerate(results) if isinstance(result, ProcessorDiedError)]
+    assert failed == [400, 401, 900]
+    assert [result for number, result in enumerate(results) if number not in failed] == [
+        number for number in range(1000) if number not in failed
+    ]
+    assert begun_in(tmp_path) == Counter(range(1000))
+
+
+@pytest.mark.more
+def test_rows_that_a_lost_cluster_had_no_orders_for_run_elsewhere(
+    parts: tuple[str, Command, Command], tmp_path: Path
+) -> None:
+    address, _, cluster = parts
+    with Client(address) as client:
+        client.map(time.sleep, [(0.005,)] * 20)
+        items = [(number, str(tmp_path), 0.005, False) for number in range(600)]
+        rows = client.options(at_most_once=True).map_unordered(row, items, return_exceptions=True)
+        ended = [next(rows) for _ in range(100)]
+        kill(cluster)
+        with command("cluster", address, "-n", "1"):
+            ended += list(rows)
+    begun, done = begun_in(tmp_path), {number for number in ended if isinstance(number, int)}
+    lost = [error for error in ended if isinstance(error, WorkerDiedError)]
+    assert len(done) + len(lost) == 600
+    assert 1 <= len(lost) < 100, "some 50 ms of work are with a worker"
+    assert set(begun.values()) == {1}
+    assert done <= set(begun)
 
 
 def test_a_task_that_was_lost_with_all_of_its_cluster_and_scheduler_fails(

@@ -67,6 +67,8 @@ from scaler.executors.supply import Supply
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.kit import Actor, ActorRef, handles
+from scaler.processor.progress_page import ALL
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import RowsError, results_of, row_ids
@@ -327,15 +329,19 @@ class Slot(Actor):
         self._split(processor)
         ends = self._cancellation.ends(processor) or {}
         # One that was killed because a task did not end may execute any other by now, which is not to blame.
-        executed = None if processor.state is DOOMED else processor.task_at(down.executing)
+        to_blame = 0 if processor.state is DOOMED else down.executing
         is_distrusted = processor.state is DISTRUSTED
+        begun = down.executing or (ALL if is_distrusted else 0)
         reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason
         again: list[RunTask] = []
-        for task in processor.tasks():
+        for number, entry in enumerate(processor.held, processor.results_seen + 1):
+            if entry is None:
+                continue
+            task = entry[0]
             end = ends.get(run_of(task))
             if end is not None:
                 self._answers.end([task], end)
-            elif task is executed:
+            elif number == to_blame or (number <= begun and RunOptions.decode(task.options).at_most_once):
                 text = f"the processor of worker {self.name} {reason}"
                 self._answers.end([task], End(down.status, text))
             else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler.executors.answers import End
@@ -12,6 +14,7 @@ from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.recall import SETTLE_SECONDS
 from scaler.executors.task_queue import run_of
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import FUNCTION, SlotBench
@@ -50,6 +53,19 @@ def test_the_processor_is_asked_until_it_has_interrupted_the_task(bench: SlotBen
     for _ in range(5):
         bench.wait(INSIST_SECONDS)
     assert bench.processor.take(InterruptProcessor) == []
+
+
+def test_one_that_may_run_once_and_runs_when_its_process_is_killed_for_another_one_ends(bench: SlotBench) -> None:
+    bench.know()
+    first, once = bench.task(), replace(bench.task(), options=RunOptions(at_most_once=True).encode())
+    bench.run(first, once)
+    bench.progress.words[0] = 2
+    bench.cancel(first)
+    bench.wait(GRACE_SECONDS + 2 * INSIST_SECONDS)
+    bench.wait(INSIST_SECONDS)
+    assert len(bench.processor.take(KillProcessor)) == 1
+    bench.die(executing=3)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED), (once.task_id, TaskStatus.PROCESSOR_DIED)]
 
 
 def test_a_task_that_does_not_end_is_killed_after_the_grace_and_the_others_run_again(bench: SlotBench) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler.executors.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.executors.processes.messages import KillProcessor, ProcessorDown, TasksFinished, TasksSaid
 from scaler.executors.processes.slot.slot import Slot
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput
 from scaler.wire.messages.worker import RunOutput, RunResult, RunTask
 from tests.support.slot_bench import FUNCTION, SlotBench
+
+ONCE = RunOptions(at_most_once=True).encode()
 
 
 @pytest.fixture
@@ -89,6 +94,23 @@ def test_only_the_executing_task_is_marked_by_a_death(bench: SlotBench) -> None:
     bench.processor_up()
     bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [tasks[1], tasks[3]]
+
+
+@pytest.mark.parametrize("executing", [3, 0])
+def test_what_may_run_once_and_may_have_begun_in_a_process_of_doubtful_results_is_not_handed_on(
+    bench: SlotBench, executing: int
+) -> None:
+    bench.know()
+    tasks = [replace(bench.task(), options=ONCE) for _ in range(4)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks
+    bench.finish(bench.task())  # a result of another task
+    bench.die(executing)  # the first one has number 2
+    begun = tasks[:2] if executing else tasks
+    assert bench.answers() == [(task.task_id, TaskStatus.PROCESSOR_DIED) for task in begun]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == tasks[len(begun) :]
 
 
 def test_what_became_of_the_process_becomes_of_its_task(bench: SlotBench) -> None:

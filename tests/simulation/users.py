@@ -388,7 +388,7 @@ class User:
     @property
     def has_all(self) -> bool:
         """Whether it waits for nothing but what it reads at the very end, and no task goes on whose future is gone."""
-        return all(each.is_lazy for each in self.unread) and self.dropped.isdisjoint(self.link._work._tasks)
+        return all(each.is_lazy for each in self.unread) and not any(map(self.link._work.is_open, self.dropped))
 
     @property
     def is_done(self) -> bool:

@@ -254,7 +254,7 @@ struct ObjectInfo {
   count @0 :UInt32;        # number of items
   number @1 :Data;         # UInt32 column: of the request
   object @2 :Data;         # id column: its id; of a result the one of its task
-  name @3 :List(Text);     # what its client has called it; of a result empty
+  name @3 :List(Text);     # what its client has called it; of a result the name of its function
   kind @4 :Data;           # byte column: 0 = a stored value, 1 = a function, 2 = an argument of one task, 3 = a result
   place @5 :Data;          # byte column: where its bytes are: 0 = here, 1 = with the client, 2 = with an agent, 3 = lost
   sizeBytes @6 :Data;      # UInt64 column: of its bytes, wherever they are

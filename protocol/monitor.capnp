@@ -263,7 +263,7 @@ struct StateObject {
   # A stored object, the largest first. Topic objects.
   count @0 :UInt32;        # number of items
   object @1 :List(Data);   # its short id
-  name @2 :List(Text);     # what the user calls it
+  name @2 :List(Text);     # what the user calls it; of a result the name of its function
   client @3 :List(Data);   # short id of a client that holds it
   sizeBytes @4 :Data;      # UInt64 column: of what is shared, as its client says
   copies @5 :Data;         # UInt32 column: nodes that have a copy

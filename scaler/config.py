@@ -83,13 +83,13 @@ def check_reachable(endpoint: Endpoint) -> None:
         )
 
 
-def check_number(name: str, value: Any, least: float, most: float = float("inf")) -> None:
+def check_number(name: str, value: Any, least: float, most: float = float("inf"), unit: str = "") -> None:
     """Raise `ConfigError` unless `value` is a number between `least` and `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(f"{name} must be a number, not {value!r}")
     if not least <= value <= most:
-        limit = f"at least {least:g}" if most == float("inf") else f"between {least:g} and {most:g}"
-        raise ConfigError(f"{name} must be {limit}, not {value!r}")
+        limit = f"at least {least:,}" if most == float("inf") else f"between {least:,} and {most:,}"
+        raise ConfigError(f"{name} must be {f'{limit} {unit}'.strip()}, not {value!r}")
 
 
 def check_whole_number(name: str, value: Any, least: int, most: int) -> None:
@@ -200,7 +200,7 @@ class Setting:
         return value
 
     def _check_number(self, value: Any) -> float:
-        check_number(self.name, value, self._about["least"], self._about["most"])
+        check_number(self.name, value, self._about["least"], self._about["most"], self.unit)
         if self.kind == "int" and not isinstance(value, int):
             raise ConfigError(f"{self.name} must be a whole number, not {value!r}")
         number: float = value

@@ -59,7 +59,7 @@ def test_a_result_that_is_not_read_is_with_the_cluster_that_made_it_until_it_is_
     future = client.submit(large, 1_000_000)
     wait_until(lambda: of_kind(client, "result"), "the result")
     (result,) = of_kind(client, "result")
-    assert result.object_id == future.task_id
+    assert (result.object_id, result.name) == (future.task_id, "large")
     assert result.size >= 1_000_000
     assert result.place == ("cluster" if can_share() else "scheduler")
     assert len(future.result()) == 1_000_000

@@ -382,6 +382,10 @@ def price(strike: int) -> int:
     return strike
 
 
+def surface(size: int) -> bytes:
+    return os.urandom(size)
+
+
 def test_a_real_cluster_its_counters_a_failure_and_a_scheduler_that_is_killed(
     watch: Callable[..., Watched], tmp_path: Path
 ) -> None:
@@ -407,6 +411,13 @@ def test_a_real_cluster_its_counters_a_failure_and_a_scheduler_that_is_killed(
             seen.page.locator("summary", has_text="ValueError").click()
             seen.wait_for('raise ValueError("bad strike <i>0</i>")', "main")
             seen.picture("wide-light-real-failure")
+            kept = client.submit(surface, 1_000_000)
+            seen.page.locator("#nav a", has_text="Memory").click()
+            seen.wait_for("result of surface", "main")
+            row = seen.page.locator("tr", has_text="result of surface").inner_text()
+            assert row.split("\t")[1:4] == ["977 KiB", "with its agent", "admin"]
+            del kept
+            seen.page.locator("#nav a", has_text="Failures").click()
         os.kill(first.pid, signal.SIGKILL)
         seen.wait_for("No news", "#strip")
         running.enter_context(scheduler(address))

@@ -346,7 +346,7 @@ class GraphActor(Actor):
             self._values.take_frames(node)
         self._open_count -= 1
         if node.wanted and not self._lost:
-            self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker))
+            self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker, node.function_id))
         for dependency in node.dependencies:
             needed = self._nodes[dependency]
             needed.needed_by -= 1

@@ -103,7 +103,9 @@ class GraphValues:
     def _store(self, node: Node, frames: Frames) -> None:
         """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
         self._object_store.send(
-            StoreObject(ObjectId(node.task_id), None, "", frames, False, payer=self._owner, is_result=True)
+            StoreObject(
+                ObjectId(node.task_id), None, "", frames, False, payer=self._owner, function_id=node.function_id
+            )
         )
         self.hold_stored(node)
 

@@ -294,7 +294,7 @@ class JobActor(Actor):
     def _ended_with_frames(self, done: TaskDone) -> None:
         if row_of(done.result.task_id) not in self._tasks:
             return
-        frames, reason = self._large.take(done.result.task_id, done.frames)
+        frames, reason = self._large.take(done.result.task_id, done.frames, done.function_id)
         if reason:
             self._keep(done.result.task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
         elif frames is not None:

@@ -46,7 +46,7 @@ class LargeResults:
         self._reader: Any = Reader(actor, client_id)
         self._awaited: set[ObjectId] = set()
 
-    def take(self, task_id: TaskId, frames: Frames) -> tuple[Frames | None, str]:
+    def take(self, task_id: TaskId, frames: Frames, function_id: ObjectId) -> tuple[Frames | None, str]:
         """Return the frames of a result if they are here, and why there are none if they are lost. Others come."""
         if type(frames) is LostFrames:
             return None, frames.reason
@@ -54,8 +54,8 @@ class LargeResults:
             return frames, ""
         object_id = ObjectId(task_id)
         self._awaited.add(object_id)
-        whose = (self._actor, self._owner)
-        self._store.send(StoreObject(object_id, self._client_id, "", frames, True, False, b"", *whose, is_result=True))
+        whose = (self._actor, self._owner, function_id)
+        self._store.send(StoreObject(object_id, self._client_id, "", frames, True, False, b"", *whose))
         self._store.send(FetchObject(object_id, self._reader, None, by_value=True, whole=True))
         return None, ""
 

@@ -30,8 +30,8 @@ class StoreObject:
     """the session of its owner, which asks the client for them, and tells it of a loss"""
     payer: Owner | None = None
     """whose quota it counts against; None: nobody's"""
-    is_result: bool = False
-    """it is there already, so it is not refused"""
+    function_id: ObjectId | None = None
+    """of a result: its function. It is there already, so it is not refused"""
 
 
 @message

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from scaler.actors.policy.interface import NO_OFFER
 from scaler.actors.policy.needs import Needs, Offer
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.pickling.serialization import Frames
@@ -188,6 +188,8 @@ class TaskDone:
     result: TaskResult
     frames: Frames
     worker: ActorRef | None = None
+    function_id: ObjectId = ObjectId(NO_ID)
+    """of what is large"""
 
 
 # What it waits for
@@ -330,6 +332,7 @@ class GraphNodeDone:
     result: TaskResult
     frames: Frames
     worker: ActorRef | None = None
+    function_id: ObjectId = ObjectId(NO_ID)
 
 
 @message

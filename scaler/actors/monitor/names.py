@@ -44,8 +44,7 @@ class Names:
 
     def of_function(self, function_id: ObjectId) -> str:
         """Return the name of a function, if it is stored."""
-        stored = self._table.functions.get(function_id)
-        return "" if stored is None else stored.name
+        return self._table.function_name(function_id)
 
     def short(self, secret: bytes) -> bytes:
         """Return a short id. Those of functions and clients are asked for again and again."""

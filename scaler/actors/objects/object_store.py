@@ -147,7 +147,9 @@ class ObjectStore(Actor):
             self._ask_for(store.object_id, stored)
 
     def _add(self, store: StoreObject) -> StoredObject:
-        stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
+        name = store.name if store.function_id is None else self._table.function_name(store.function_id)
+        stored = self._objects[store.object_id] = StoredObject(name, store.frames, store.is_function)
+        stored.is_result = store.function_id is not None
         stored.supplier, stored.payer = store.owner, store.payer
         stored.put(store.frames, store.location, store.source)
         self._table.count(store.object_id, stored, 1)
@@ -158,7 +160,7 @@ class ObjectStore(Actor):
         if store.owner is None:  # a result: copies that are older may be of another one
             self._delete_copies(store.object_id)
         if self._events.of_objects is not None:
-            told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
+            told = ObjectStored(store.object_id, store.owner, name, stored.size_bytes)
             self._events.of_objects.send(told)
         for fetch in self._table.early.pop(store.object_id, ()):
             self._fetch(fetch)
@@ -549,7 +551,7 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 def _within_quota(store: StoreObject) -> StoreObject:
     """Return what is to be stored: without its bytes, if its owner may not have so many more."""
     payer = store.payer
-    if payer is None or store.is_result or not payer.has_quota or type(store.frames) is LostFrames:
+    if payer is None or store.function_id is not None or not payer.has_quota or type(store.frames) is LostFrames:
         return store
     size = size_at(store.location) if store.location else size_of(store.frames)
     if payer.has_room_for(size):

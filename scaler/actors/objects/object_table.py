@@ -24,13 +24,15 @@ class StoredObject:
     """One object and who needs it."""
 
     __slots__ = (
-        "frames", "holders", "is_function", "lease", "location", "lost", "name", "others", "owner_session", "owners",
-        "payer", "source", "stream", "supplier", "waiting",
+        "frames", "holders", "is_function", "is_result", "lease", "location", "lost", "name", "others", "owner_session",
+        "owners", "payer", "source", "stream", "supplier", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
+        """of a result that of its function"""
         self.is_function = is_function
+        self.is_result = False
         self.waiting: dict[Peer, FetchObject] = {}
         """those that wait for the bytes, in their order: who is back on a new connection asks again"""
         self.stream: Stream | None = None
@@ -88,7 +90,7 @@ class StoredObject:
             return _FUNCTION
         if client is not None and client not in self.holders:
             return _ARGUMENT
-        return _VALUE if self.name else _RESULT
+        return _RESULT if self.is_result else _VALUE
 
     @property
     def place(self) -> int:
@@ -170,6 +172,11 @@ class ObjectTable:
         self.count(object_id, stored, 1)
         if stored.source is not None:  # what it has made it is not sent: its own parts would have to come first
             stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not stored.source}
+
+    def function_name(self, function_id: ObjectId) -> str:
+        """Return the name of a function, if it is stored."""
+        stored = self.functions.get(function_id)
+        return "" if stored is None else stored.name
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
         """Return whose an object is: only they may read it; None: it is a function, or is not here."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 
 from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObject
+from scaler.actors.messages.tasks import GraphNodeDone, TaskDone
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.ids import ClientId, ObjectId, content_id, split_ids
 from scaler.kit import ActorRef
-from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
 from scaler.wire.session.lost_frames import LostFrames
 
@@ -83,11 +82,12 @@ class ClientObjects:
             )
         )
 
-    def keep_result(self, result: TaskResult, frames: Frames) -> None:
+    def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
         """A large result stays here, or with its agent, until the client drops it."""
-        object_id, whose = ObjectId(result.task_id), (self._session, self.payer)
-        kept = StoreObject(object_id, self._client_id, "", frames, True, False, b"", *whose, is_result=True)
-        self._services.object_store.send(kept)
+        object_id, whose = ObjectId(done.result.task_id), (self._session, self.payer)
+        self._services.object_store.send(
+            StoreObject(object_id, self._client_id, "", done.frames, True, False, b"", *whose, done.function_id)
+        )
 
     def fetch(self, request: ObjectRequest) -> None:
         """It asks for the content of an object."""

@@ -254,7 +254,7 @@ class ClientSession(Session):
     @handles(TaskDone)
     def _done_with_frames(self, done: TaskDone) -> None:
         if done.result.task_id in self._tasks:
-            self._objects.keep_result(done.result, done.frames)
+            self._objects.keep_result(done)
             self._awaited.tell(NO_GRAPH, done)
             self._done(done.result)
 
@@ -287,7 +287,7 @@ class ClientSession(Session):
     @handles(GraphNodeDone)
     def _node_done(self, done: GraphNodeDone) -> None:
         if done.frames:
-            self._objects.keep_result(done.result, done.frames)
+            self._objects.keep_result(done)
         if self._resubmission is not None:
             self._resubmission.tell(done.result.task_id)
         if self._awaited:

@@ -534,7 +534,7 @@ class TaskActor(Actor):
         size = bytes_in(frames) if frames else 0
         result = TaskResult(spec.task_id, status, payload, size, profile, spec.rows, statuses, duration_us)
         if frames or context.graph_id is not None:
-            context.session.send(TaskDone(result, frames, self._worker))
+            context.session.send(TaskDone(result, frames, self._worker, spec.function_id))
         else:
             context.session.send(result)
         self.stop_now()

@@ -96,7 +96,7 @@ class ObjectInfo:
     Attributes:
         object_id: 16 bytes: of a reference its `object_id`, of a result the `task_id` of its future.
         kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with it) or "result".
-        name: what the value or the function is called; of others empty.
+        name: what the value or the function is called; of a result its function; of others empty.
         size: bytes of its serialised form.
         place: where its bytes are: "scheduler"; "client": in memory that this program shares with workers on its
             machine; "cluster": with the agent of the workers that made it, in memory or on its disk; "lost": with an

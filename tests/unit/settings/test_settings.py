@@ -203,12 +203,17 @@ def test_names_of_levels_are_known_in_any_case(level: str) -> None:
     [
         ("address", 5, "address must be a str"),
         ("profiling", "yes", "profiling must be True or False, not 'yes'"),
-        ("timeout_seconds", 0, "timeout_seconds must be at least 0.001, not 0"),
+        ("timeout_seconds", 0, "timeout_seconds must be at least 0.001 s, not 0"),
         ("heartbeat_interval_seconds", None, "heartbeat_interval_seconds must be a number, not None"),
     ],
 )
 def test_bad_setting_of_a_client_is_refused_by_name(name: str, value: Any, why: str) -> None:
     assert why in bad(ClientConfig(), **{name: value})
+
+
+def test_limits_are_said_as_plain_numbers_with_their_unit() -> None:
+    why = "object_memory_bytes must be between 1,048,576 and 4,611,686,018,427,387,904 bytes, not 1"
+    assert bad(CLUSTER, object_memory_bytes=1) == why
 
 
 def test_capabilities_are_texts_or_in_code_a_dict() -> None:

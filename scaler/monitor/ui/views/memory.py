@@ -33,12 +33,13 @@ def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
         hosts[host] |= asdict(values)
     ordered = sorted(hosts.values(), key=lambda row: row["free"] or 0)
     objects = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
+    labels = {key: client.label for key, client in model.clients.items()}
     shown, total = model.shown_and_total("objects")
     return {
         "series": series(state, wish, sent, ("scheduler", "agents", "processors", "objects"), window),
         "hosts": ordered[:HOSTS_MOST],
         "hosts_total": len(ordered),
-        "objects": [plain(each) for each in objects[:OBJECTS_MOST]],
+        "objects": [plain(each) | {"client_label": labels.get(each.client, "")} for each in objects[:OBJECTS_MOST]],
         "objects_total": max(total, shown, len(objects)),
         "heard": "objects" in model.heads,
     }

@@ -35,6 +35,7 @@ from scaler.actors.objects.object_store import LATE_SECONDS, ObjectStore
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import SLICE_STEPS
+from scaler.client.insight.presence import KINDS
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.shared_memory import SharedBlock
@@ -549,6 +550,13 @@ def keep_located(scene: Scene) -> tuple[LocatedFrames, Recorder]:
     session, session_ref = scene.bench.recorder()
     scene.tell(StoreObject(ONE, ANN, "", frames, held=True, source=session_ref))
     return frames, session
+
+
+def test_a_result_has_the_name_of_its_function_also_when_that_is_gone(scene: Scene) -> None:
+    scene.keep(OTHER, is_function=True)
+    scene.tell(StoreObject(ONE, ANN, "", located(scene), held=True, function_id=OTHER), DeleteObject(OTHER, ANN))
+    stored = scene.table.objects[ONE]
+    assert (stored.name, KINDS[stored.kind_for(ANN)]) == ("name", "result")
 
 
 def test_a_result_at_an_agent_is_given_out_as_its_location(scene: Scene) -> None:

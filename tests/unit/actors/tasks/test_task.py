@@ -101,7 +101,10 @@ def test_a_large_result_is_announced_by_its_size(scene: Scene) -> None:
     scene.run_and(1, result(1, payload=b"", frames=[b"123", b"4567"]))
     (done,) = scene.session.take()
     assert done == TaskDone(
-        TaskResult(TASK_ID, TaskStatus.SUCCESS, b"", 7, duration_us=1000), [b"123", b"4567"], scene.worker_ref
+        TaskResult(TASK_ID, TaskStatus.SUCCESS, b"", 7, duration_us=1000),
+        [b"123", b"4567"],
+        scene.worker_ref,
+        PLAIN.function_id,
     )
 
 

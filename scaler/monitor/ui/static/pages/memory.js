@@ -6,7 +6,7 @@ import { bytes, count, unknown } from "../format.js";
 import { prefs, set } from "../prefs.js";
 
 const windows = [300, 1800, 21600, 86400, 604800];
-const kinds = ["value", "function", "argument", "result"];
+const kinds = ["value", "function", "argument", "result of"];
 const places = ["at the scheduler", "shared by its client", "with its agent", "lost"];
 const words = { 300: "5 min", 1800: "30 min", 21600: "6 h", 86400: "1 d", 604800: "7 d" };
 
@@ -42,7 +42,7 @@ export default function memory(app) {
     { title: "Object", cell: (row) => `${kinds[row.kind]} ${row.name || row.id}` },
     { title: "Size", num: true, cell: (row) => bytes(row.size) },
     { title: "Where", narrow: false, cell: (row) => places[row.place] },
-    { title: "Owner", narrow: false, cell: (row) => row.owner || unknown },
+    { title: "Owner", narrow: false, cell: (row) => row.owner || (kinds[row.kind] !== "function" && row.client_label) || unknown },
     { title: "Copies", num: true, cell: (row) => count(row.copies) },
     { title: "Readers", num: true, narrow: false, cell: (row) => count(row.users) }] });
   const hostTitle = h("h2"), objectTitle = h("h2"), none = muted();

@@ -327,11 +327,13 @@ def test_a_thousand_workers_are_sixty_lanes_and_one_for_all(hear: Hear) -> None:
 
 def test_memory_by_host_counts_each_host_once(hear: Hear) -> None:
     hear("workers", agent(row(rss=5)), agent(row(rss=6), agent=b"second"), agent(row(), agent=b"far", host="far"))
+    hear("clients", StateClient(b"c", "night run", b"c"))
     state = hear("objects", StateObject(b"o", "surface", b"c", 100, 1, 2), total=7)
     shown = data(state, "memory")
     (here,) = (each for each in shown["hosts"] if each["host"] == "rome07")
     assert (here["workers"], here["processes"], here["free"]) == (2, 11, 9 << 30)
     assert (shown["objects"][0]["name"], shown["objects_total"]) == ("surface", 7)
+    assert shown["objects"][0]["client_label"] == "night run"
 
 
 def test_processes_of_workers(hear: Hear) -> None:

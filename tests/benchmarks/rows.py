@@ -6,6 +6,7 @@
     python tests/benchmarks/rows.py --uneven             how long maps take whose rows are not equally long
     python tests/benchmarks/rows.py --waiting --count 10000000 --rows 4096      ten million of them: some minutes
     python tests/benchmarks/rows.py --beside             beside Pool.map, joblib, Ray and Dask, where they are installed
+    python tests/benchmarks/rows.py --alone              what makes rows travel alone, and what they cost then
 
 One cluster for each length of ranges, all at the same time; blocks take turns, so that the load of the machine meets
 all of them. The smallest block counts: noise only ever adds.
@@ -33,6 +34,7 @@ from scaler.client import map_run
 
 WORKERS = 2
 WAITING = 200_000
+LARGE_BYTES = 16 * 1024
 LENGTHS = (1, 16, 64, 256)
 ROWS = {0.0: 20_000, 0.1: 5_000, 1.0: 1_000}
 """of a block, by the milliseconds of a row"""
@@ -58,9 +60,9 @@ def boxed(number: list[int]) -> int:
 class System:
     """A scheduler, a cluster and a client with one length of ranges."""
 
-    def __init__(self, stack: contextlib.ExitStack, rows: int) -> None:
+    def __init__(self, stack: contextlib.ExitStack, rows: int, **settings: Any) -> None:
         before = set(psutil.Process().children(recursive=True))
-        combo = stack.enter_context(SchedulerClusterCombo(n_workers=WORKERS, rows_per_task=rows))
+        combo = stack.enter_context(SchedulerClusterCombo(n_workers=WORKERS, rows_per_task=rows, **settings))
         self.client = stack.enter_context(Client(combo.get_address()))
         self.client.map(no_op, [(number,) for number in range(1000)])
         self._processes = [each for each in psutil.Process().children(recursive=True) if each not in before]
@@ -101,6 +103,41 @@ def compare(lengths: Sequence[int], blocks: int) -> None:
             for rows, (used, took) in best.items():
                 name = f"{milliseconds:g} ms" if milliseconds else "nothing"
                 print(f"| {name} | {kind} | {rows} | {used:.2f} | {took:.2f} | {1e6 / took:,.0f} |", flush=True)
+
+
+def large(number: int) -> bytes:
+    return bytes(LARGE_BYTES)
+
+
+def alone(blocks: int) -> None:
+    """Run maps with what makes their rows travel alone, in turn. The smallest processor time of each counts."""
+    many = 10**9
+    cases: dict[str, tuple[Callable[[int], object], dict[str, Any], dict[str, Any]]] = {
+        "nothing: in ranges": (no_op, {}, {}),
+        "`rows_per_task=1`": (no_op, {"rows": 1}, {}),
+        "`at_most_once`": (no_op, {}, {"at_most_once": True}),
+        "capabilities": (no_op, {"capabilities": {"seats": 1000}}, {"capabilities": {"seats": 1}}),
+        "`profiling`": (no_op, {}, {"profiling": True}),
+        "`max_number_of_tasks_waiting`": (no_op, {"max_number_of_tasks_waiting": many}, {}),
+        "`max_tasks_per_processor`": (no_op, {"max_tasks_per_processor": many}, {}),
+        "`processor_memory_bytes`": (no_op, {"processor_memory_bytes": 2**40}, {}),
+        "results of 16 KiB": (large, {}, {}),
+        "the same, `rows_per_task=1`": (large, {"rows": 1}, {}),
+    }
+    print("| rows with | processor time of a row, us |\n|---|---:|")
+    with contextlib.ExitStack() as stack:
+        systems = {name: System(stack, **{"rows": 256, **settings}) for name, (_, settings, _) in cases.items()}
+        best = dict.fromkeys(systems, float("inf"))
+        for _ in range(blocks):
+            for name, system in systems.items():
+                function, _, options = cases[name]
+                count = ROWS[0.0 if function is no_op else 0.1]
+                used = system.used_seconds()
+                for _ in system.client.options(**options).map_unordered(function, [(row,) for row in range(count)]):
+                    pass
+                best[name] = min(best[name], 1e6 * (system.used_seconds() - used) / count)
+        for name, used in best.items():
+            print(f"| {name} | {used:.1f} |", flush=True)
 
 
 def uneven(lengths: Sequence[int], blocks: int) -> None:
@@ -267,12 +304,15 @@ def main() -> None:
     parser.add_argument("--waiting", action="store_true", help="measure memory instead")
     parser.add_argument("--uneven", action="store_true", help="time maps of uneven rows instead")
     parser.add_argument("--count", type=int, default=WAITING, help="how many rows wait (default: %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="measure what makes rows travel alone")
     parser.add_argument("--beside", action="store_true", help="compare with Pool.map, joblib, Ray and Dask")
     options = parser.parse_args()
     if options.uneven:
         uneven(options.rows, options.blocks)
     elif options.waiting:
         waiting(options.rows, options.count)
+    elif options.alone:
+        alone(options.blocks)
     elif options.beside:
         beside(min(options.blocks, 3))
     else:

@@ -23,6 +23,7 @@ from pathlib import Path
 from scaler.ids import ObjectId
 from scaler.shared_memory import SharedBlock, write_at
 from scaler.store.host_share import is_locked, new_locked
+from scaler.wire.session.too_large import NO_LIMIT
 
 logger = logging.getLogger(__name__)
 
@@ -96,13 +97,21 @@ class SpillFolder:
         self._folder: Path | None = None
         self._lock = -1
 
+    def free_bytes(self) -> int:
+        """Return how many bytes more its disk takes, if part of that stays free.
+
+        Raises:
+            OSError: if the disk fails.
+        """
+        return free_for_values(self.base) if self._keeps_free else NO_LIMIT
+
     def begin(self, object_id: ObjectId, block: SharedBlock) -> Writing:
         """Begin to write a value.
 
         Raises:
             OSError: if the disk is full, or fails.
         """
-        if self._keeps_free and free_for_values(self.base) < block.n_bytes:
+        if self.free_bytes() < block.n_bytes:
             raise OSError(errno.ENOSPC, f"less than a tenth of the disk of {self.base} would stay free")
         if self._folder is None:
             folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=self.base))

@@ -120,7 +120,11 @@ class Store:
 
     def gauges(self) -> Gauges:
         """Return what it holds and may hold, for viewers."""
-        cold_most = 0 if self._folder is None else self.cold_most
+        cold_most = 0
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                on_disk = self.cold_bytes + self._share.others.cold
+                cold_most = min(self.cold_most, on_disk + self._folder.free_bytes())
         own = self.hot_bytes, self.hot_most, self.cold_bytes, cold_most
         return Gauges(*own, self._spilled_bytes, self._read_bytes)
 

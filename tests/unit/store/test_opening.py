@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ def test_without_settings_it_is_half_of_the_free_memory() -> None:
     before = free_bytes()
     store = open_store(None, "", None)
     assert before / 3 < store.hot_most < before / 1.5
+    assert store.gauges().cold_most < shutil.disk_usage(opening.USUAL_FOLDER).total, "a tenth of it stays free"
     store.close()
 
 

@@ -217,6 +217,9 @@ def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
             done.results(start)
     with pytest.raises(TypeError, match="unexpected keyword argument 'job'"):
         client.get({"a": 1}, ["a"], job="graph")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'job'"):
+        client.as_executor().map(double, range(3), job="executor")
+    assert client.submit(dict, job="the function's own").result() == {"job": "the function's own"}
 
 
 def test_a_job_is_forgotten(client: Client, folder: Path) -> None:
@@ -448,6 +451,22 @@ def test_a_program_that_was_killed_goes_on_where_it_was(cluster: Cluster) -> Non
     again = cluster.program(0.005, 1000, "map")
     assert again.communicate(timeout=120)[0].strip() == "True"
     assert counts(cluster.ran) == Counter(range(1000))
+
+
+@pytest.mark.faults
+def test_when_the_program_of_a_map_ends_its_rows_that_run_end_and_no_others_begin(cluster: Cluster) -> None:
+    program = cluster.program(0.02, 1000, "map")
+    run_for(cluster, 20)
+    program.send_signal(signal.SIGINT)
+    program.communicate(timeout=60)
+    with Client(cluster.address) as client:
+        wait_until(lambda: not sum(worker.tasks for worker in client.workers()), "what ran has ended")
+        wait_until(lambda: cluster.n_acknowledged() == counts(cluster.ran).total(), "it is on disk")
+        assert client.job("prices").progress().done == cluster.n_acknowledged() < 1000
+        assert client.info().waiting_tasks == 0
+        assert client.submit(double, 4).result(60) == 8  # the workers have nothing else to do
+        assert not sum(worker.tasks for worker in client.workers())
+    assert counts(cluster.ran) == Counter(cluster.acknowledged())
 
 
 @pytest.mark.faults

@@ -179,11 +179,12 @@ $(VENV)/.testsuite: $(VENV)/.made
 	fi
 	@touch $@
 
-# The tests of parfun and pargraph are in their source packages. Without these, those that run them are skipped.
+# The tests of parfun and pargraph, and the examples of Scaler 1.9.9, are in their source packages. Without these, those that
+# run them are skipped.
 $(VENV)/.theirs: $(VENV)/.more
 	@mkdir -p $(VENV)/.theirs-sources && cd $(VENV)/.theirs-sources && \
-		for package in parfun==7.2.2 pargraph==0.9.6; do \
-			{ $(abspath $(BIN))/python -m pip download --quiet --no-deps --no-binary parfun,pargraph $$package && \
+		for package in parfun==7.2.2 pargraph==0.9.6 scaler==1.9.9; do \
+			{ $(abspath $(BIN))/python -m pip download --quiet --no-deps --no-binary parfun,pargraph,scaler $$package && \
 			tar xzf "$$(echo $$package | sed 's/==/-/').tar.gz"; } >/dev/null 2>&1 || \
 			echo "could not get the source package of $$package" >&2; \
 		done

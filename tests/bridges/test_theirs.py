@@ -1,4 +1,4 @@
-"""Tests of parfun and of pargraph, from their source packages, with Scaler: those named here.
+"""Tests of parfun and of pargraph, from their source packages, with Scaler: those named here. Examples of Scaler 1.9.9.
 
 Not here, of parfun's back-end: `test_is_backend_providing_speedup` and `test_task_duration`, which measure times that
 a busy machine does not keep. The others of both packages have no back-end of Scaler.
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.bridges.needs import needs
+from tests.support.on_tcp import on_tcp
 from tests.support.processes import run_python
 
 needs("parfun")
@@ -54,14 +55,30 @@ unittest.main(argv=["unittest", *(f"OnScaler.{{name}}" for name in {OF_PARGRAPH!
 """
 
 
+OF_SCALER_1 = "disconnect graphtask graphtask_nested map nested send_object simple"
+
+
+def source(package: str, folder: str) -> Path:
+    found = next(Path(sys.prefix).glob(f".theirs-sources/{package}-[0-9]*/{folder}"), None)
+    if found is None:
+        pytest.skip(f"the source package of {package} is not here: make test-more gets it from the package index")
+    return found
+
+
+@pytest.mark.parametrize("name", OF_SCALER_1.split())
+def test_the_examples_of_the_version_before_run_over_tcp_with_keys(name: str, tmp_path: Path) -> None:
+    example = source("scaler", "examples") / f"{name}_client.py"
+    done = run_python(example, folder=tmp_path, PYTHONPATH=on_tcp(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(done.listened.values()) == {"CURVE"}
+
+
 @pytest.mark.parametrize(
     ("package", "program", "count"),
     [("parfun", PROGRAM_OF_PARFUN, len(OF_PARFUN.split())), ("pargraph", PROGRAM_OF_PARGRAPH, len(OF_PARGRAPH))],
 )
 def test_their_own_tests_pass(package: str, program: str, count: int, tmp_path: Path) -> None:
-    folder = next(Path(sys.prefix).glob(f".theirs-sources/{package}-*/tests"), None)
-    if folder is None:
-        pytest.skip(f"the source package of {package} is not here: make test-more gets it from the package index")
+    folder = source(package, "tests")
     text = tmp_path / "program.py"
     text.write_text(program)
     done = run_python(text, folder=folder.parent, seconds=300, SCALER_PRELOAD="parfun,pandas")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.on_tcp import on_tcp
 from tests.support.processes import REPOSITORY, command, complaints, descendants, run_python, scheduler, wait_until
 
 README = (REPOSITORY / "README.md").read_text()
@@ -106,24 +107,14 @@ FURTHER = [
 LOCAL = ["simple_submit"]
 """those that run as they are, on sockets in a folder"""
 
-ON_TCP = """
-from scaler.cluster import combo
-made = combo.SchedulerClusterCombo.__init__
-def make(self, n_workers=None, address="tcp://127.0.0.1:*", *others, **options):
-    made(self, n_workers, address, *others, **options)
-combo.SchedulerClusterCombo.__init__ = make
-"""
-"""found by Python before it runs a program: a cluster at no address is on TCP"""
-
 
 @pytest.fixture(scope="module")
 def over_tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What is in the environment of a program whose clients and clusters are to be on TCP, with keys."""
     folder = tmp_path_factory.mktemp("tcp")
-    (folder / "sitecustomize.py").write_text(ON_TCP)
     with scheduler() as (address, running), command("cluster", address, "-n", "2") as cluster:
         STANDING[:] = running.pid, cluster.pid
-        yield {"SCALER_ADDRESS": address, "PYTHONPATH": f"{folder}:{REPOSITORY}"}
+        yield {"SCALER_ADDRESS": address, "PYTHONPATH": on_tcp(folder)}
     STANDING.clear()
 
 

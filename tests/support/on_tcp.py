@@ -1,0 +1,22 @@
+"""Programs whose clusters at no address are on TCP, with keys, though nothing in them says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.processes import REPOSITORY
+
+_BEFORE = """
+from scaler.cluster import combo
+made = combo.SchedulerClusterCombo.__init__
+def make(self, n_workers=None, address="tcp://127.0.0.1:*", *others, **options):
+    made(self, n_workers, address, *others, **options)
+combo.SchedulerClusterCombo.__init__ = make
+"""
+"""found by Python before it runs a program"""
+
+
+def on_tcp(folder: Path) -> str:
+    """Return a `PYTHONPATH` for such programs; what it needs is written to an empty folder."""
+    (folder / "sitecustomize.py").write_text(_BEFORE)
+    return f"{folder}:{REPOSITORY}"

@@ -163,7 +163,7 @@ def test_a_program_of_the_gallery_gives_what_it_gives_without_a_cluster(
     assert "times as fast" in done.stdout.splitlines()[-1], (
         "the last line says how much faster it was, and why not more"
     )
-    assert set(done.listened.values()) == {"CURVE"}
+    assert set(done.listened.values()) - {""} == {"CURVE"}  # one is a web service, too
     assert processes() <= before
 
 

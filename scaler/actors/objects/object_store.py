@@ -141,6 +141,8 @@ class ObjectStore(Actor):
         if store.frames is stored.lease:
             return
         self._table.put(store.object_id, stored, store.frames)
+        if stored.source is not None:  # what it has made it is not sent: its own parts would have to come first
+            stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not stored.source}
         if stored.frames:
             self._answer_waiting(store.object_id, stored, stored.frames)
         elif stored.waiting:

@@ -170,8 +170,6 @@ class ObjectTable:
         self.count(object_id, stored, -1)
         stored.put(frames, location, source)
         self.count(object_id, stored, 1)
-        if stored.source is not None:  # what it has made it is not sent: its own parts would have to come first
-            stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not stored.source}
 
     def function_name(self, function_id: ObjectId) -> str:
         """Return the name of a function, if it is stored."""

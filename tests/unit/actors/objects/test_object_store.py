@@ -581,12 +581,23 @@ def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> N
 
 
 def test_a_host_that_has_made_what_it_waits_for_is_not_sent_it(scene: Scene) -> None:
-    frames, _ = keep_located(scene)
-    table, stored = scene.table, scene.table.objects[ONE]
-    fetches = FetchObject(ONE, scene.client, None), FetchObject(ONE, scene.node, scene.node_ref)
-    stored.waiting = {fetch.peer: fetch for fetch in fetches}
-    table.put(ONE, stored, LocatedFrames(frames.location, scene.node_ref))
-    assert list(stored.waiting) == [scene.client]
+    keep_located(scene)
+    _, other_ref = scene.bench.recorder()
+    scene.tell(*(FetchObject(ONE, *who, by_value=True) for who in ((scene.client, None), (scene.node, other_ref))))
+    made = LocatedFrames(located(scene).location, other_ref)
+    scene.tell(StoreObject(ONE, ANN, "", made, held=True))
+    assert list(scene.table.objects[ONE].waiting) == [scene.client]
+
+
+def test_a_host_that_waits_for_what_was_lost_and_is_taken_to_have_it_hears_of_the_loss(scene: Scene) -> None:
+    _, session = keep_located(scene)
+    other, other_ref = scene.bench.recorder()
+    scene.tell(FetchObject(ONE, scene.node, other_ref, by_value=True), HostLeft(scene.node_ref, "why"))
+    assert other.take(PartWanted) == [PartWanted(ONE, b"", 0)]
+    scene.tell(PartCame(other_ref, ObjectPart(ONE, b"", 0, b"", (), "it has none")))
+    [answer] = scene.outbox.said_to(scene.node)
+    assert (answer.found, answer.reason) == (LOST, "it has none")
+    assert session.take(ObjectLost) == [ObjectLost(ONE, "it has none")]
 
 
 LARGE = [bytes(range(256)) * 4000, b"", b"tail" * 500_000]

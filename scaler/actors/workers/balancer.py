@@ -122,6 +122,7 @@ class Balancer(Actor):
         self._hand_over()
         waited = self._pinned.pop(withdraw.task, None) is not None
         waited = waited or self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
+        self._will_place |= waited  # rows that no worker has room for hold up those behind them
         withdraw.task.send(TaskWithdrawn() if waited else TaskNotWaiting())
 
     @handles(WorkerJoined)

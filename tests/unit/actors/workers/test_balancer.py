@@ -214,6 +214,17 @@ def test_a_task_that_does_not_wait_is_told_so(scene: Scene) -> None:
     assert scene.said() == [TaskNotWaiting()]
 
 
+def test_rows_that_have_no_room_hold_nobody_up_when_they_are_cancelled(scene: Scene, bench: Bench) -> None:
+    scene.join(queue_size=4, tasks=1)
+    scene.learn(SHORT, 10)
+    together = Task(TaskId(bytes([1]) * 16), SHORT, b"", b"", rows=4)
+    bench.tell(scene.balancer, TaskReady(scene.task(1), together, 1, goes_first=False))
+    scene.ready(2)
+    assert scene.placed() == []
+    scene.withdraw(1)
+    assert scene.placed() == [2]
+
+
 def test_tasks_of_two_clients_that_have_the_same_id_are_two(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
     scene.ready(1)

@@ -207,7 +207,8 @@ class SharedBlock:
         descriptor, begin = self.memory.descriptor, self.offset
         if os.pread(descriptor, len(head), begin) != head:
             return None
-        return [head, os.pread(descriptor, self.sizes[1], begin + _offsets(self.sizes)[1])]
+        data = os.pread(descriptor, self.sizes[1], begin + _offsets(self.sizes)[1])
+        return [head, data] if len(data) == self.sizes[1] else None
 
     def location(self) -> bytes:
         """Return the location of this block for other processes; valid while it is open here."""
@@ -366,7 +367,10 @@ def _read_at(descriptor: int, offset: int, size: int) -> bytearray:
     with memoryview(data) as view:
         at = 0
         while at < size:
-            at += os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
+            n_read = os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
+            if not n_read:
+                raise OSError("its memory or file is shorter than its location says")
+            at += n_read
     return data
 
 

@@ -84,9 +84,17 @@ class ClientObjects:
 
     def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
         """A large result stays here, or with its agent, until the client drops it."""
-        object_id, whose = ObjectId(done.result.task_id), (self._session, self.payer)
         self._services.object_store.send(
-            StoreObject(object_id, self._client_id, "", done.frames, True, False, b"", *whose, done.function_id)
+            StoreObject(
+                ObjectId(done.result.task_id),
+                self._client_id,
+                "",
+                done.frames,
+                held=True,
+                source=self._session,
+                payer=self.payer,
+                function_id=done.function_id,
+            )
         )
 
     def fetch(self, request: ObjectRequest) -> None:

@@ -8,7 +8,6 @@ Must never: name a module of the user's own, whose import may do anything.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable
 
 from scaler.endpoint import Endpoint
@@ -18,9 +17,7 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import Imports as Place
 
 FUNCTIONS_MOST = 8
-"""A program that makes functions all the time is not held up for each of them."""
-SECONDS = 5.0
-"""By then each cluster has started."""
+"""A program that makes functions all the time is not held up for each of them: by then its cluster has started."""
 LOOKED_AT_BYTES = 1 << 16
 """Of a function with much data: each loaded module is looked for in it, which takes 0.2 us for each KiB."""
 
@@ -35,7 +32,6 @@ class Imports:
     def __init__(self, endpoint: Endpoint) -> None:
         self._place = Place.at(endpoint)
         self._left = FUNCTIONS_MOST if self._place is not None else 0
-        self._until = time.monotonic() + SECONDS
         self._names: set[str] = set()
 
     def note(self, frames: Frames, own: Iterable[str]) -> None:
@@ -47,7 +43,7 @@ class Imports:
         """
         if not self._left:
             return
-        self._left = self._left - 1 if time.monotonic() < self._until else 0
+        self._left -= 1
         pickled = bytes(memoryview(frames[1])[:LOOKED_AT_BYTES])
         loaded = (sys.modules.get(each) for each in own)
         used = {name for each in loaded if each is not None for name in modules_of(vars(each).values())}

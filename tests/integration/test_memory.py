@@ -39,15 +39,17 @@ def work(client: Client, n_tasks: int) -> None:
     assert client.get({"a": 2, "b": (pow, "a", 3)}, ["b"]) == {"b": 8}
 
 
-def test_nothing_is_left_in_the_scheduler_of_clients_that_left() -> None:
-    with scheduler(None, "-ot", "0") as (address, running), command("cluster", address, "-n", "2"):
+def test_nothing_is_left_in_the_scheduler_of_clients_that_left(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    options = ("-ot", "0", "--audit-file", str(audit))
+    with scheduler(None, *options) as (address, running), command("cluster", address, "-n", "2"):
         for number in range(5):
             with Client(address) as client:
                 work(client, 500)
                 client.submit(echo, number)  # left open
         with Client(address) as client:
             assert client.map(pow, [(2, 3)] * 10) == [8] * 10  # no task of a client that left is in the way
-        wait_until(lambda: running.output.count(" connected (") >= 7, "all have been there")
+        wait_until(lambda: audit.read_text().count('"event": "ended"') == 6, "the sessions of all clients have ended")
         running.signal(signal.SIGTERM)
         statistics = running.wait_for("scheduler: ended")
         running.end()

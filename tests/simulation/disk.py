@@ -6,7 +6,6 @@ scheduler dies before what it has ordered is written, before that is synced, or 
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable
@@ -80,13 +79,13 @@ class DiskModel:
 
     def __init__(self) -> None:
         place = IN_MEMORY if IN_MEMORY.is_dir() else None
-        self._place = Path(tempfile.mkdtemp(prefix="scaler-jobs-", dir=place))
+        self._place = tempfile.TemporaryDirectory(prefix="simulated-jobs-", dir=place)
         self._folder: JobFolder | None = None
         self._clerk: ClerkModel
 
     def shelf(self, party: SchedulerParty) -> JobShelf:
         """Return what a new scheduler finds."""
-        self._folder = JobFolder(self._place / "jobs")
+        self._folder = JobFolder(Path(self._place.name) / "jobs")
         self._clerk = ClerkModel(party)
         post: Callable[[ActorRef, Any], None] = self._clerk.post
         return JobShelf(self._folder, self._clerk, post, "nobody", 2**50)
@@ -106,7 +105,7 @@ class DiskModel:
     def close(self) -> None:
         """Nothing is needed any more."""
         self.crash()
-        shutil.rmtree(self._place, ignore_errors=True)
+        self._place.cleanup()
 
 
 def _problems_of(place: Path) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from zmq.utils import z85
 
 from scaler import (
     AsyncClient,
@@ -415,6 +416,29 @@ def test_no_secret_is_where_others_look(site: Site) -> None:
     secrets = secrets_of(site.folder)
     assert len(secrets) == 5
     assert not [secret for secret in secrets for text in said if secret in text]
+
+
+def memory_of(pid: int) -> Iterator[bytes]:
+    """Give what a core dump of a process would have."""
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            place, rights = line.split()[:2]
+            begin, end = (int(number, 16) for number in place.split("-"))
+            if rights.startswith("r") and "[v" not in line:  # the kernel's own pages cannot be read
+                yield os.pread(memory.fileno(), end - begin, begin)
+
+
+@pytest.mark.thorough
+def test_the_memory_of_the_scheduler_has_its_own_secret_and_none_of_those_whom_it_lets_in(site: Site) -> None:
+    clients = [site.allow("alice"), site.allow("bob")]
+    for file in clients:
+        with Client(file) as client:  # the workers are away: its task waits
+            client.submit(pow, 2, 10)
+    secrets = {Path(file).stem: json.loads(Path(file).read_text())["secret"] for file in clients}
+    secrets["scheduler"] = json.loads((site.folder / "scheduler.key").read_text())["keys"][0]["secret"]
+    forms = {form: name for name, secret in secrets.items() for form in (secret.encode(), z85.decode(secret))}
+    found = {name for part in memory_of(site.scheduler.pid) for form, name in forms.items() if form in part}
+    assert found == {"scheduler"}
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:

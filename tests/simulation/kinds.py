@@ -147,7 +147,8 @@ FUTURES = Kind(
 ONCE = Kind(
     "once",
     (
-        *("submit_once", "submit_once", "submit_once", "submit_graph_once", "submit", "submit_lazy", "submit_large"),
+        *("submit_once", "submit_many_once", "submit_many_once", "submit_graph_once"),
+        *("submit", "submit_lazy", "submit_large"),
         *("strange", "reset", "half_reset", "hole", "half_hole", "restart_scheduler", "pause_program", "pause_agent"),
         *("pause_scheduler", "kill_processor", "kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves"),
         *("program_returns_late", "program_returns_late"),

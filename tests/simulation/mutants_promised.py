@@ -1,7 +1,7 @@
-"""Promised: ten more mutants that each break a sentence of the pages, chosen before the code was looked at.
+"""Promised: eleven more mutants that each break a sentence of the pages, chosen before the code was looked at.
 
-There were twelve. Two it cannot see, and unit tests find them: another host with a copy keeps a result, and the newest
-task is refused.
+Two others it cannot see, and unit tests find them: another host with a copy keeps a result, and the newest task is
+refused.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.peer.states import LEAVE
 from scaler.priority_rows import PriorityRows
 from tests.simulation.mutants import Mutant
+from tests.simulation.processors import ProcessorModel
 
 
 def _one_death_more() -> AbstractContextManager[Any]:
@@ -68,6 +69,10 @@ def _tasks_outlive_their_client() -> AbstractContextManager[Any]:
 
 def _once_may_be_twice() -> AbstractContextManager[Any]:
     return patch.object(TaskActor, "_is_not_again", TaskActor._may_have_been_started)
+
+
+def _what_is_done_waits_for_the_next() -> AbstractContextManager[Any]:
+    return patch.object(ProcessorModel, "_must_leave", lambda *_: False)
 
 
 def _a_drain_hands_nothing_over() -> AbstractContextManager[Any]:
@@ -126,6 +131,12 @@ PROMISED: tuple[Mutant, ...] = (
         ("choppy",),
     ),
     Mutant("twice", "task options: at_most_once", _once_may_be_twice, ("once",)),
+    Mutant(
+        "told late",
+        "task options: a result of at_most_once leaves before the next task begins",
+        _what_is_done_waits_for_the_next,
+        ("once",),
+    ),
     Mutant("handed", "guarantees: a drain hands the values over", _a_drain_hands_nothing_over, ("orderly",)),
     Mutant(
         "gives",

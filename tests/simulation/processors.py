@@ -50,6 +50,7 @@ from scaler.processor.execution.failure import describe_failure
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.progress_page import Progress
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
@@ -68,6 +69,9 @@ LIMIT_SECONDS = 3.0
 START_SECONDS = 0.05
 ROWS_SECONDS = 0.1
 """No result of a row waits longer for those of the next rows; in every second run 41 times as long: rows are, too."""
+HELD_SECONDS = 0.006
+"""No result of a single task waits longer for those of the next ones, in two of five runs; in half of these 41 times as
+long: more dies meanwhile."""
 DEFAULT = DefaultSerializer()
 
 
@@ -173,7 +177,11 @@ class ProcessorModel(Party):
         """the numbers of all rows of ranges"""
         self._rows: list[RunResult] = []
         """results of rows that have not left"""
-        self._row_timer: Event | None = None
+        self._unsent: list[RunResult] = []
+        """results of single tasks that have not left; they are of before these rows"""
+        self._send_timer: Event | None = None
+        self._rows_seconds = ROWS_SECONDS * (1 + 40 * (agent.world.seed % 2))
+        self._held_seconds = HELD_SECONDS * {3: 1, 4: 41}.get(agent.world.seed % 5, 0)
         self._answered = 0
         self._timer: Event | None = None
         self._script: Script | None = None
@@ -211,7 +219,7 @@ class ProcessorModel(Party):
         self._tell(ProcessorUp(self.number, self.proxy, self.page, self.is_extra))
 
     def _say(self, items: list[Any]) -> None:
-        self._send_rows()
+        self._send_results()
         for item in items:
             if type(item) is TaskBlocked:
                 seconds = item.timeout_ms / 1000 if item.timeout_ms else inf
@@ -403,25 +411,38 @@ class ProcessorModel(Party):
             self.user.unread.clear()
         duration_us = min(int(seconds * 1e6), 2**32 - 1)
         result = RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"")
-        self._put(result)
+        self._put(result, RunOptions.decode(task.options))
         self.soon(self._next, 0.00002)
 
-    def _put(self, result: RunResult) -> None:
-        """Say a result; that of a row waits for the end of its range, but not for long."""
-        if self._answered not in self._in_range or result.frames:
-            self._send_rows()
-            self._tell(TasksFinished(self.number, Batch[RunResult]([result])))
-            return
-        self._rows.append(result)
-        if self._answered in self._range_ends:
-            self._send_rows()
-        elif self._row_timer is None:
-            self._row_timer = self.soon(self._send_rows, ROWS_SECONDS * (1 + 40 * (self.world.seed % 2)))
+    def _put(self, result: RunResult, options: RunOptions) -> None:
+        """Say a result. That of a row waits for the end of its range, and that of a single task perhaps for the next
+        ones, but not for long.
+        """
+        if self._answered in self._in_range and not result.frames:
+            self._rows.append(result)
+            may_wait, seconds = self._answered not in self._range_ends, self._rows_seconds
+        else:
+            if self._rows or result.frames:
+                self._send_results()
+            self._unsent.append(result)
+            may_wait = self._answered < len(self._tasks) and not (result.frames or self._must_leave(options))
+            seconds = self._held_seconds
+        if not (may_wait and seconds):
+            self._send_results()
+        elif self._send_timer is None:
+            self._send_timer = self.soon(self._send_results, seconds)
 
-    def _send_rows(self) -> None:
-        if self._row_timer is not None:
-            self._row_timer.cancel()
-            self._row_timer = None
+    def _must_leave(self, options: RunOptions) -> bool:
+        """Return whether a result leaves before the next task begins: else its task begins again if that one dies."""
+        return options.at_most_once
+
+    def _send_results(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self._tell(TasksFinished(self.number, Batch[RunResult](unsent)))
         rows, self._rows = self._rows, []
         if rows:
             first, statuses = rows[0], bytes(row.status for row in rows)
@@ -463,8 +484,9 @@ class ProcessorModel(Party):
             return
         executing = self.page.words[0]
         self.die()
-        if executing or self._script is not None or self._rows:
+        if executing or self._script is not None or self._rows or self._unsent:
             self.agent.record.lose(self.name)
+            self.agent.record.processors.add(self.name)
         self.agent.world.log(f"{self.name} {reason}")
         if self.is_up:
             self.agent.tell(self._slot, ProcessorDown(self.number, executing, reason))

@@ -100,6 +100,8 @@ class Record:
     """what was on its way to a client is lost, and its session begins anew"""
     excused: set[str] = field(default_factory=set)
     """tasks that failed, as they should, with what was lost"""
+    processors: set[str] = field(default_factory=set)
+    """the names of those that have died; of these, its session is lost, too"""
     related: set[str] = field(default_factory=set)
     """tasks that need results of others, or whose results others need"""
     owners: dict[str, str] = field(default_factory=dict)
@@ -328,13 +330,16 @@ class Record:
 
     def excuse_once(self, key: str, since: float, error: BaseException) -> None:
         """A task that must not begin twice has failed, because something was lost after it was submitted, or so shortly
-        before that its client did not know.
+        before that its client did not know. Of a process that dies only the task that ran fails.
 
         Raises:
             ViolationError: if that is not so.
         """
-        if all(at < since - UNKNOWN_SECONDS for at, _ in self.losses):
+        lost = [name for at, name in self.losses if at >= since - UNKNOWN_SECONDS]
+        if not lost:
             raise ViolationError(f"task {key} failed although nothing was lost: {error!r}")
+        if all(name in self.processors for name in lost) and (key in self.ends or not self.hits[key]):
+            raise ViolationError(f"task {key} failed although it did not run in a process that died: {error!r}")
         self.excused.add(key)
 
     def excuse_unread(self, key: str, user: str, error: BaseException) -> None:

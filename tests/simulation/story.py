@@ -183,6 +183,12 @@ class Story:
         script, is_lazy = self.script(once=True), self.random.random() < 0.3
         self._have(lambda user: user.submit(script, is_lazy=is_lazy))
 
+    def submit_many_once(self) -> None:
+        """Short ones, of which some end their process, while results of those before may be in it."""
+        scripts = [self.script(once=True, seconds=self.random.choice((0.0, 0.001))) for _ in range(12)]
+        scripts = [dataclasses.replace(each, deaths=int(self.random.random() < 0.2)) for each in scripts]
+        self._have(lambda user: [user.submit(script) for script in scripts])
+
     def submit_value_once(self) -> None:
         script = self.script(once=True, size=self.random.choice(self.kind.sizes))
         self._have(lambda user: user.submit(script, is_lazy=True))

@@ -17,6 +17,8 @@ examples:
   scaler_cluster ipc://$HOME/scaler.sock             a worker per core
   scaler_cluster tcp://10.0.0.5:2345 -n 4            four workers, for a scheduler on another machine
   scaler_cluster ipc:///srv/me/s -wn left,right      two workers with names
+  scaler_cluster tcp://10.0.0.5:2345 -n 8 --engine concurrent.futures:ProcessPoolExecutor
+                                                     hands its tasks to that engine, eight at once
 """
 
 
@@ -29,12 +31,6 @@ def make_parser() -> argparse.ArgumentParser:
         "The scheduler may be started later.",
         EXAMPLES,
     )
-
-
-def run(parser: argparse.ArgumentParser, argv: list[str] | None) -> NoReturn:
-    """Run a cluster with the settings that `parser` reads; ends the process."""
-    config = options.read_settings(parser, ClusterConfig, argv)
-    run_with(parser, config)
 
 
 def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn:
@@ -55,7 +51,8 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    run(make_parser(), argv)
+    parser = make_parser()
+    run_with(parser, options.read_settings(parser, ClusterConfig, argv))
 
 
 if __name__ == "__main__":

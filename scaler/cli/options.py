@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from scaler.config import ConfigError, Setting, check_reachable
@@ -22,9 +22,7 @@ before the environment, and the environment before the file.
 """
 
 
-def make_parser(
-    name: str, kind: type[Settings], description: str, examples: str, without: Collection[str] = ()
-) -> argparse.ArgumentParser:
+def make_parser(name: str, kind: type[Settings], description: str, examples: str) -> argparse.ArgumentParser:
     """Return the parser of a command whose options are the settings of a process.
 
     Args:
@@ -32,7 +30,6 @@ def make_parser(
         kind: the table of the process.
         description: what the command does.
         examples: how it is used.
-        without: settings that have no effect in this command.
     """
     rows = kind.rows()
     sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
@@ -44,8 +41,7 @@ def make_parser(
         argument_default=argparse.SUPPRESS,
     )
     for row in rows:
-        if row.name not in without:
-            _add_option(parser, row)
+        _add_option(parser, row)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 

@@ -108,19 +108,16 @@ class Part(Enum):
     """a worker takes them, says when it splits one (`SplitRows`), and splits all when it is told to (`SplitAll`)"""
 
 
-NEEDS_PROCESSES = (
-    "preload",
-    "initializer",
-    "max_tasks_per_processor",
-    "max_waiting_per_worker",
-    "processor_memory_bytes",
-)
-"""settings of `Part.PROCESSES`"""
 _NEEDS = {
     "task_timeout_seconds": Part.TIME_LIMIT,
     "hard_processor_suspend": Part.SUSPENSION,
-    **dict.fromkeys(NEEDS_PROCESSES, Part.PROCESSES),
+    "preload": Part.PROCESSES,
+    "initializer": Part.PROCESSES,
+    "max_tasks_per_processor": Part.PROCESSES,
+    "max_waiting_per_worker": Part.PROCESSES,
+    "processor_memory_bytes": Part.PROCESSES,
 }
+"""The settings that only some executors can do."""
 
 
 @dataclass(frozen=True)

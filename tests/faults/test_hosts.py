@@ -91,7 +91,7 @@ class Hosts:
         own = (address, "-n", str(WORKERS), "-hi", "1")
         self._run(ONE, "cluster", *own)
         self._run(TWO, "cluster", *own)
-        self._run(ENGINE, "engine_cluster", *own, "--engine", "tests.support.engines:processes")
+        self._run(ENGINE, "cluster", *own, "--engine", "tests.support.engines:processes")
         with self._words.open("wb") as words:
             self._client = subprocess.Popen(
                 [*self.network.prefix(CLIENTS), sys.executable, "-c", PROGRAM, address, str(self._folder), str(TASKS)],

@@ -87,7 +87,7 @@ def test_without_a_number_there_are_as_many_workers_as_dask_has_threads_also_whe
     with (
         contextlib.ExitStack() as added,
         command("scheduler", address),
-        command("engine_cluster", address, "--engine", dask.engine),
+        command("cluster", address, "--engine", dask.engine),
         Client(address) as client,
     ):
         assert client.wait_for_workers(THREADS, timeout=90).workers == THREADS
@@ -178,7 +178,7 @@ def test_tasks_outlive_the_scheduler_and_the_host_of_dask_and_wait_for_workers(t
     with (
         contextlib.ExitStack() as at_end,
         command("scheduler", address),
-        command("engine_cluster", address, "--engine", dask.engine, "-n", "2", env=impatient) as running,
+        command("cluster", address, "--engine", dask.engine, "-n", "2", env=impatient) as running,
         Client(address) as client,
     ):
         at_end.callback(dask.end)
@@ -199,7 +199,7 @@ def test_while_dask_is_away_nothing_is_said_to_run_there(tmp_path: Path, gate: P
     with (
         contextlib.ExitStack() as at_end,
         command("scheduler", address),
-        command("engine_cluster", address, "--engine", dask.engine) as running,
+        command("cluster", address, "--engine", dask.engine) as running,
         Client(address) as client,
     ):
         at_end.callback(dask.end)
@@ -225,6 +225,6 @@ def test_a_dask_that_tells_its_clients_something_while_one_connects(dask: DaskCl
 
 def test_a_dask_that_is_not_there_ends_the_cluster_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
-    with command("engine_cluster", "ipc:///tmp/nobody", "--engine", "dask://127.0.0.1:1", "-n", "1") as running:
+    with command("cluster", "ipc:///tmp/nobody", "--engine", "dask://127.0.0.1:1", "-n", "1") as running:
         assert running.end() == 1
         assert "there is no Dask scheduler at 127.0.0.1:1" in running.output

@@ -107,10 +107,10 @@ def test_a_host_that_is_killed_is_started_again(engine: str) -> None:
 @pytest.mark.more
 def test_an_engine_that_has_worked_and_is_away_is_waited_for(tmp_path: Path) -> None:
     away, address = tmp_path / "away", free_address()
-    options = ("--engine", "tests.support.engines:sometimes_away", "--concurrency", "1")
+    options = ("--engine", "tests.support.engines:sometimes_away", "-n", "1")
     with (
         command("scheduler", address),
-        command("engine_cluster", address, *options, env={AWAY: str(away)}) as running,
+        command("cluster", address, *options, env={AWAY: str(away)}) as running,
         Client(address) as client,
     ):
         host = client.submit(os.getpid).result(timeout=30)
@@ -124,6 +124,6 @@ def test_an_engine_that_has_worked_and_is_away_is_waited_for(tmp_path: Path) -> 
 
 
 def test_a_factory_that_is_not_there_ends_the_cluster_with_a_sentence() -> None:
-    with command("engine_cluster", "ipc:///tmp/nobody", "--engine", "nowhere:nothing", "--concurrency", "1") as running:
+    with command("cluster", "ipc:///tmp/nobody", "--engine", "nowhere:nothing", "-n", "1") as running:
         assert running.end() == 1
         assert "cannot be loaded: No module named 'nowhere'" in running.output

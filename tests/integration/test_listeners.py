@@ -47,7 +47,7 @@ def test_the_commands_have_keys_wherever_they_listen_and_the_page_has_a_token(tm
             for each in (
                 ("ui", monitor, "--port", "0", "--token-file", str(token)),
                 ("cluster", address, "-n", "1"),
-                ("engine_cluster", address, "--engine", "futures", "--concurrency", "1"),
+                ("cluster", address, "--engine", "futures", "-n", "1"),
                 ("symphony_cluster", address, "ScalerService", "-n", "1"),
                 ("scale", address, "--max", "3", "--each", "1", "--up", "true", "-ma", monitor),
                 ("top", monitor, "--once", "--timeout", "20"),

@@ -1,4 +1,4 @@
-"""Pools of other packages behind `scaler_engine_cluster --engine module:factory`, as a user starts it: loky, MPI."""
+"""Pools of other packages behind `scaler_cluster --engine module:factory`, as a user starts it: loky, MPI."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     if request.param == MPI and shutil.which("mpiexec") is None:
         pytest.skip("there is no MPI: install openmpi-bin")
     address = free_address()
-    engine = ("--engine", request.param, "--concurrency", "2")
+    engine = ("--engine", request.param, "-n", "2")
     with (
         command("scheduler", address),
-        command("engine_cluster", address, *engine, env=AS_ROOT_OPEN_MPI_ASKS),
+        command("cluster", address, *engine, env=AS_ROOT_OPEN_MPI_ASKS),
         Client(address) as client,
     ):
         yield client

@@ -80,7 +80,7 @@ def test_without_a_number_there_are_as_many_workers_as_ray_has_cpus_also_when_it
     with (
         contextlib.ExitStack() as added,
         command("scheduler", address),
-        command("engine_cluster", address, "--engine", "ray://auto", env=ray.environment) as cluster,
+        command("cluster", address, "--engine", "ray://auto", env=ray.environment) as cluster,
         Client(address) as client,
     ):
         assert client.wait_for_workers(THREADS, timeout=120).workers == THREADS

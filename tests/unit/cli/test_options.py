@@ -7,9 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from scaler.cli import cluster, engine_cluster, scheduler
+from scaler.cli import cluster, scheduler
 from scaler.cli.options import read_settings
-from scaler.executors.executor import NEEDS_PROCESSES
 from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
 from scaler.version import __version__
 
@@ -156,9 +155,3 @@ def test_each_command_says_its_version(
         command.main(["--version"])
     assert exit_info.value.code == 0
     assert capsys.readouterr().out == f"scaler_{kind.TABLE} {__version__}\n"
-
-
-def test_a_cluster_of_another_engine_offers_no_options_for_processes_that_it_does_not_start() -> None:
-    flags = ["--" + name.replace("_", "-") for name in NEEDS_PROCESSES]
-    assert [flag for flag in flags if flag not in cluster.make_parser().format_help()] == []
-    assert [flag for flag in flags if flag in engine_cluster.make_parser().format_help()] == []

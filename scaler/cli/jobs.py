@@ -11,7 +11,8 @@ from pathlib import Path
 from scaler.cli import options
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
-from scaler.client.jobs.questions import Info, Question, ask, read_info
+from scaler.client.jobs.questions import Info, ask, read_info
+from scaler.client.link.requests import JobQuestion
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
 from scaler.errors import ScalerError
@@ -145,11 +146,11 @@ def show(lines: Iterable[tuple[str, ...]]) -> None:
 
 
 def _job(link: LinkThread, name: str) -> Job:
-    return Job(name, link, DEFAULT_SERIALIZER, read_info(ask(link, Question(JobVerb.SHOW, name))))
+    return Job(name, link, DEFAULT_SERIALIZER, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
 
 
 def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
-    everybodys = Question(JobVerb.LIST, "", amount=1)
+    everybodys = JobQuestion(JobVerb.LIST, "", amount=1)
     show(line_of(info) for info in read_info(ask(link, everybodys)))
     return 0
 
@@ -191,7 +192,7 @@ def _do(link: LinkThread, arguments: argparse.Namespace) -> int:
 
 
 def _give(link: LinkThread, arguments: argparse.Namespace) -> int:
-    ask(link, Question(JobVerb.GIVE, arguments.name, body=arguments.owner.encode()))
+    ask(link, JobQuestion(JobVerb.GIVE, arguments.name, body=arguments.owner.encode()))
     return 0
 
 

@@ -13,7 +13,6 @@ from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.maker import results_of
 from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
@@ -23,6 +22,7 @@ from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.jobs import making
 from scaler.client.jobs.job import Job
+from scaler.client.maker import results_of
 from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module
 

@@ -17,11 +17,11 @@ from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import explained_lists, pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
-from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.repeated import Repeated
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
+from scaler.client.maker import CallMaker
 from scaler.client.map_run import MapRun
 from scaler.client.map_stream import MapStream
 from scaler.client.object_reference import ObjectReference

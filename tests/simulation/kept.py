@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from scaler.actors.jobs.row_sizes import RowSizes
-from scaler.client.jobs.questions import Question, read_rows
+from scaler.client.jobs.questions import read_rows
+from scaler.client.link.requests import JobQuestion
 from scaler.errors import JobError, MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.wire.messages.client import JobStatus
 from tests.simulation.programs import RAISE, Script, value_of, work
@@ -222,15 +223,15 @@ class Kept:
 @contextmanager
 def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
     """Have threads of programs take turns with the world, and each row noted of which a program hears."""
-    hear = Question.hear
+    hear = JobQuestion.hear
 
-    def note(question: Question, response: Any, rows: object) -> bool:
+    def note(question: JobQuestion, response: Any, rows: object) -> bool:
         if response.status == JobStatus.ROWS:
             _, name, *_ = question._said
             party().record.acknowledge(party().owner, name, read_rows(response))
         return hear(question, response, rows)
 
-    def result(question: Question, _seconds: float | None = None) -> Any:
+    def result(question: JobQuestion, _seconds: float | None = None) -> Any:
         Routine.here.routine.wait(question)
         return Future.result(question, 0)
 
@@ -239,8 +240,8 @@ def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
         return max(1, min(sizes._most, 1 + n_open * 5 % rows_most))
 
     patches: list[AbstractContextManager[Any]] = [
-        patch.object(Question, "hear", note),
-        patch.object(Question, "result", result),
+        patch.object(JobQuestion, "hear", note),
+        patch.object(JobQuestion, "result", result),
         patch.object(RowSizes, "size", size),
         patch("scaler.client.jobs.row_ranges.ROWS", 7),
     ]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler import task_context
 from scaler.client.aio.link import AsyncLink
-from scaler.client.insight.answer import Answer
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, question, story_of
-from scaler.client.insight.presence import Asked, SchedulerInfo, enough
+from scaler.client.insight.presence import SchedulerInfo, enough, late_for
 from scaler.client.insight.task_log import late
 from scaler.client.insight.tracing import tracing
+from scaler.client.link.requests import Answer, Inquiry
 from scaler.ids import TaskId
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
     return answer.result()
 
 
-async def presence(link: AsyncLink, asked: Asked[T], timeout: float | None = None) -> T:
+async def presence(link: AsyncLink, asked: Inquiry[T], timeout: float | None = None) -> T:
     """Ask who is there, and return the answer.
 
     Raises:
@@ -68,7 +68,7 @@ async def presence(link: AsyncLink, asked: Asked[T], timeout: float | None = Non
     end_of_wait = task_context.current.expect(link)
     try:
         if not await _come(link, asked, timeout):
-            raise asked.late(link.advice, timeout)
+            raise late_for(link, asked, timeout)
         return asked.result()
     finally:
         end_of_wait()

@@ -18,7 +18,6 @@ from scaler.client.aio.job import AsyncJob, in_thread, through
 from scaler.client.aio.rows import Rows
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.maker import results_of
 from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
 from scaler.client.calls.tolerance import Tolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
@@ -26,6 +25,7 @@ from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.jobs import making
 from scaler.client.jobs.job import Job
+from scaler.client.maker import results_of
 from scaler.config import check_number
 from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module

@@ -21,7 +21,6 @@ from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.client_pickling import address_from_settings
-from scaler.client.calls.entry import MakeError
 from scaler.client.calls.options import TaskOptions
 from scaler.client.insight import dashboard as page
 from scaler.client.insight import presence
@@ -247,17 +246,8 @@ class AsyncClient(AsyncCaller):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
         link = self._connected().link
-        reply = _Reply(loop=link.loop)
-        link.shut_down(reply)
-        await reply
+        await asyncio.wrap_future(link.shut_down(), loop=link.loop)
         await self.disconnect()
-
-
-class _Reply(asyncio.Future[None]):
-    """The reply to a shutdown."""
-
-    def fail(self, make_error: MakeError) -> None:
-        self.set_exception(make_error())
 
 
 def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int) -> None:

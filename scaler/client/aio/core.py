@@ -20,7 +20,7 @@ from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import explained_lists, pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
-from scaler.client.calls.maker import CallMaker
+from scaler.client.maker import CallMaker
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import has_ended_a_task
 from scaler.graph.gathering import all_inside

@@ -22,7 +22,7 @@ from concurrent.futures import CancelledError
 from functools import partial
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver
 from scaler.client.link.link import Command, Link
 from scaler.client.outcome import client_ended
 from scaler.endpoint import Endpoint
@@ -106,11 +106,6 @@ class AsyncLink(Link):
         self._obey(len(self._commands))
         self._work.clear(CancelledError)
         self._turn_soon()
-
-    def shut_down(self, reply: ShutdownReply) -> None:
-        """Ask the scheduler to end."""
-        self.check_open()
-        self._put(partial(self._work.shut_down, reply))
 
     # Turns
 

@@ -69,14 +69,6 @@ class Receiver(Sink, Protocol):
         """Take the frames; None if the result is not stored any more."""
 
 
-class ShutdownReply(Protocol):
-    """Receives the answer to a shutdown."""
-
-    def set_result(self, result: None) -> None: ...
-
-    def set_exception(self, exception: BaseException) -> None: ...
-
-
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
 """A task, the sink of its result, its function, its objects, and the references that it keeps alive.
 

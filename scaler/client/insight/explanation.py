@@ -10,7 +10,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, fields
 
 from scaler.client.calls.inputs import Ended
-from scaler.client.insight.answer import Answer, AskedLink
+from scaler.client.link.link import Link
+from scaler.client.link.requests import Answer
 from scaler.ids import ID_BYTES, TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
@@ -76,7 +77,7 @@ def checked_task_id(task: object) -> TaskId:
     return TaskId(task)
 
 
-def tell(link: AskedLink, task_id: TaskId, name: str, future: Ended | None, seconds: float) -> Story:
+def tell(link: Link, task_id: TaskId, name: str, future: Ended | None, seconds: float) -> Story:
     """Return the story of a task; ask the scheduler about it if it is open.
 
     Args:
@@ -94,7 +95,7 @@ def question() -> Answer[ExplainResponse]:
     return Answer(lambda answer: answer)
 
 
-def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | None:
+def _ask(link: Link, task_id: TaskId, seconds: float) -> ExplainResponse | None:
     answer = question()
     link.ask(task_id, answer.take)
     try:
@@ -126,7 +127,7 @@ def _from_end(task_id: TaskId, name: str, future: Ended) -> Story:
     return Story(task_id, name, "failed", ENDED, f"it has failed: {type(error).__name__}: {error}"[:400])
 
 
-def late(link: AskedLink, future: Ended, task_id: TaskId, name: str, timeout: float) -> str:
+def late(link: Link, future: Ended, task_id: TaskId, name: str, timeout: float) -> str:
     """Return the text of a `TimeoutError`: which task was not ready, and why if there is time to ask."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:

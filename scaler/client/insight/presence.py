@@ -8,19 +8,17 @@ when there are enough workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
 from scaler.client.insight import markup
-from scaler.client.insight.answer import Answer, AskedLink
 from scaler.client.insight.explanation import checked_task_id
-from scaler.client.link.waiting import Advice
+from scaler.client.link.link import Link
+from scaler.client.link.requests import Inquiry
 from scaler.config import ConfigError, check_number, check_whole_number
-from scaler.errors import NotAllowedError
 from scaler.ids import PUBLIC_ID_BYTES, is_public_id, public_id
 from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import OBJECTS, WORKERS, InfoResponse
@@ -122,81 +120,32 @@ class Objects(list[ObjectInfo]):
         return markup.table(("kind", "name", "bytes", "place", "copies", "readers"), rows)
 
 
-class Asked(Answer[T]):
-    """One request about who is there, and what its last answer comes to.
-
-    Args:
-        read: makes that from the response and the workers in it.
-        detailed: what is described too: `WORKERS`, `OBJECTS`, or nothing.
-        workers: how many to wait for.
-        restart: whether all workers are to go on with fresh processes.
-        leave: names of workers whose clusters are to leave, separated by commas.
-        cancel: short ids of tasks that are to be cancelled, in hex, separated by commas.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[InfoResponse, list[Any]], T],
-        detailed: int = 0,
-        workers: int = 0,
-        restart: bool = False,
-        leave: str = "",
-        cancel: str = "",
-    ) -> None:
-        super().__init__(read)
-        self.detailed = detailed
-        self.workers = workers
-        self.restart = restart
-        self.leave = leave
-        self.cancel_tasks = cancel
-        self._found: int | None = None
-
-    def hear(self, response: InfoResponse, described: list[Any]) -> bool:
-        self._found = response.workers
-        if response.refused:
-            self.fail(partial(NotAllowedError, response.refused))
-        elif response.workers >= self.workers:
-            self.take(response, described)
-        return self.done()
-
-    def late(self, advice: Advice, timeout: float | None) -> TimeoutError:
-        """Return the error of a wait for workers that took too long."""
-        assert timeout is not None, "else it waits on"
-        if self._found is None:
-            return advice.silent_for(timeout)
-        address, missing = advice.endpoint, self.workers - self._found
-        return TimeoutError(
-            f"{self._found} of {self.workers} workers are connected to the scheduler at {address} after {timeout:g} s; "
-            f"start more with: scaler_cluster {address} -n {missing}"
-        )
-
-
-def info(address: str) -> Asked[SchedulerInfo]:
+def info(address: str) -> Inquiry[SchedulerInfo]:
     """Ask how many are there."""
-    return Asked(lambda response, _: _read_info(address, response))
+    return Inquiry(lambda response, _: _read_info(address, response))
 
 
-def workers() -> Asked[list[WorkerInfo]]:
+def workers() -> Inquiry[list[WorkerInfo]]:
     """Ask for the connected workers, cluster by cluster."""
-    return Asked(lambda _, described: Workers(map(_read_worker, described)), detailed=WORKERS)
+    return Inquiry(lambda _, described: Workers(map(_read_worker, described)), detailed=WORKERS)
 
 
-def objects() -> Asked[list[ObjectInfo]]:
+def objects() -> Inquiry[list[ObjectInfo]]:
     """Ask for the objects of this client, the largest first."""
-    return Asked(lambda _, described: Objects(map(_read_object, described)), detailed=OBJECTS)
+    return Inquiry(lambda _, described: Objects(map(_read_object, described)), detailed=OBJECTS)
 
 
-def restart() -> Asked[None]:
+def restart() -> Inquiry[None]:
     """Ask all agents to replace their worker processes. When the answer comes, all of them know."""
-    return Asked(lambda _response, _workers: None, restart=True)
+    return Inquiry(lambda _response, _workers: None, restart=True)
 
 
-def leave(names: Iterable[str]) -> Asked[None]:
+def leave(names: Iterable[str]) -> Inquiry[None]:
     """Ask the clusters of these workers to leave. Their agents report what comes of it."""
-    return Asked(lambda _response, _workers: None, leave=",".join(names))
+    return Inquiry(lambda _response, _workers: None, leave=",".join(names))
 
 
-def cancel(tasks: Iterable[bytes | str]) -> Asked[None]:
+def cancel(tasks: Iterable[bytes | str]) -> Inquiry[None]:
     """Ask to cancel tasks of anybody.
 
     Args:
@@ -205,7 +154,7 @@ def cancel(tasks: Iterable[bytes | str]) -> Asked[None]:
     Raises:
         ValueError: if one is neither.
     """
-    return Asked(lambda _response, _workers: None, cancel=",".join(map(_short_id, tasks)))
+    return Inquiry(lambda _response, _workers: None, cancel_tasks=",".join(map(_short_id, tasks)))
 
 
 def _short_id(task: bytes | str) -> str:
@@ -216,7 +165,7 @@ def _short_id(task: bytes | str) -> str:
     return task
 
 
-def enough(address: str, n_workers: int, timeout: float | None) -> Asked[SchedulerInfo]:
+def enough(address: str, n_workers: int, timeout: float | None) -> Inquiry[SchedulerInfo]:
     """Ask for the moment when so many workers are connected.
 
     Raises:
@@ -225,10 +174,10 @@ def enough(address: str, n_workers: int, timeout: float | None) -> Asked[Schedul
     check_whole_number("n_workers", n_workers, 1, _MOST)
     if timeout is not None:
         check_number("timeout", timeout, 0)
-    return Asked(lambda response, _: _read_info(address, response), workers=n_workers)
+    return Inquiry(lambda response, _: _read_info(address, response), workers=n_workers)
 
 
-def wait(link: AskedLink, asked: Asked[T], timeout: float | None = None) -> T:
+def wait(link: Link, asked: Inquiry[T], timeout: float | None = None) -> T:
     """Ask, and wait for the answer in this thread.
 
     Raises:
@@ -242,13 +191,25 @@ def wait(link: AskedLink, asked: Asked[T], timeout: float | None = None) -> T:
     except FutureTimeoutError:
         if asked.done():
             raise
-        raise asked.late(link.advice, timeout) from None
+        raise late_for(link, asked, timeout) from None
     finally:
         if not asked.done():
             link.withdraw(asked)
 
 
-def wait_for_workers(link: AskedLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
+def late_for(link: Link, asked: Inquiry[Any], timeout: float | None) -> TimeoutError:
+    """Return the error of a wait for workers that took too long."""
+    assert timeout is not None, "else it waits on"
+    if asked.found is None:
+        return link.advice.silent_for(timeout)
+    address, found, wanted = link.address, asked.found, asked.workers
+    return TimeoutError(
+        f"{found} of {wanted} workers are connected to the scheduler at {address} after {timeout:g} s; "
+        f"start more with: scaler_cluster {address} -n {wanted - found}"
+    )
+
+
+def wait_for_workers(link: Link, n_workers: int, timeout: float | None) -> SchedulerInfo:
     """Wait until so many workers are connected.
 
     Raises:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar, overload
 
-from scaler.client.insight.answer import Answer, AskedLink
+from scaler.client.link.link import Link
+from scaler.client.link.requests import Answer
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OUTPUT_STREAMS
@@ -136,21 +137,21 @@ def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgres
     return None
 
 
-def ask_log(link: AskedLink, task_id: TaskId) -> Answer[TaskLog]:
+def ask_log(link: Link, task_id: TaskId) -> Answer[TaskLog]:
     """Ask what a task has written."""
     answer = Answer(read_log)
     link.read_output(task_id, answer.take)
     return answer
 
 
-def ask_progress(link: AskedLink, task_id: TaskId) -> Answer[TaskProgress | None]:
+def ask_progress(link: Link, task_id: TaskId) -> Answer[TaskProgress | None]:
     """Ask for the latest report of a task."""
     answer = Answer(read_progress)
     link.read_output(task_id, answer.take, report=True)
     return answer
 
 
-def wait(link: AskedLink, answer: Answer[T], timeout: float | None) -> T:
+def wait(link: Link, answer: Answer[T], timeout: float | None) -> T:
     """Wait for an answer in this thread.
 
     Raises:

@@ -16,8 +16,9 @@ from reprlib import Repr
 from typing import Any
 
 from scaler.client.calls.items import name_of_item
-from scaler.client.jobs.questions import Info, Question, RowEnd, ask, read_info, read_rows, wait
+from scaler.client.jobs.questions import Info, RowEnd, ask, read_info, read_rows, wait
 from scaler.client.link.link import Link
+from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result
 from scaler.errors import JobError, ScalerError, TooManyFailuresError
 from scaler.ids import TaskId
@@ -179,8 +180,8 @@ class Job:
 
     # For `Client.map`, too
 
-    def _ask(self, verb: JobVerb, first: int = 0, amount: int = 0, body: bytes = b"") -> Question:
-        return Question(verb, self.name, first, amount, body)
+    def _ask(self, verb: JobVerb, first: int = 0, amount: int = 0, body: bytes = b"") -> JobQuestion:
+        return JobQuestion(verb, self.name, first, amount, body)
 
     def _info(self) -> Info:
         info: Info = read_info(ask(self._link, self._ask(JobVerb.SHOW)))
@@ -222,7 +223,7 @@ class Job:
         seen = bytearray()
         log, at, n_seen = "", 0, 0
         while True:
-            info = read_info(ask(self._link, Question(JobVerb.OPEN, self.name, amount=1 if wish else 0), deadline))
+            info = read_info(ask(self._link, JobQuestion(JobVerb.OPEN, self.name, amount=1 if wish else 0), deadline))
             if log != info["log"]:  # another scheduler has another order: begin with what is there
                 log, at = info["log"], info["logged"]
                 for end in self._scan(seen):

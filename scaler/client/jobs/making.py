@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, NamedTuple
 
-from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.job import ATTEND, Job
 from scaler.client.jobs.opening import Opening, Work
-from scaler.client.jobs.questions import Info, Question, ask, read_info
+from scaler.client.jobs.questions import Info, ask, read_info
 from scaler.client.link.link import Link
+from scaler.client.link.requests import JobQuestion
+from scaler.client.maker import CallMaker
 from scaler.client.progress.bar import Progress
 from scaler.errors import JobError, TooManyFailuresError
 from scaler.wire.messages.client import JobVerb
@@ -129,7 +130,7 @@ def find(core: CallMaker[Any, Any], name: str) -> Job:
     """Return a job that is there. Raises `JobError`."""
     link: Link = core.link
     link.check_open()
-    return Job(name, link, core.serializer, read_info(ask(link, Question(JobVerb.SHOW, name))))
+    return Job(name, link, core.serializer, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
 
 
 def find_all(core: CallMaker[Any, Any]) -> list[Job]:
@@ -141,5 +142,5 @@ def find_all(core: CallMaker[Any, Any]) -> list[Job]:
 
 def infos(link: Link) -> list[Info]:
     """Return what is known of all jobs of this owner. Raises `JobError`."""
-    known: list[Info] = read_info(ask(link, Question(JobVerb.LIST, "")))
+    known: list[Info] = read_info(ask(link, JobQuestion(JobVerb.LIST, "")))
     return known

@@ -21,9 +21,10 @@ from scaler.client.calls.functions import Function, Terms
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.jobs.fingerprint import differences, fingerprint
 from scaler.client.jobs.job import Job
-from scaler.client.jobs.questions import Info, Question, ask, read_info, wait
+from scaler.client.jobs.questions import Info, ask, read_info, wait
 from scaler.client.jobs.row_ranges import NewRange, compare, new_ranges
 from scaler.client.link.link import Link
+from scaler.client.link.requests import JobQuestion
 from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError
@@ -131,7 +132,7 @@ class Opening:
         conflict, n_unknown = self._compare(info, rest)
         if conflict and work.on_change == RESTART:
             logger.warning("the job %r is begun anew: %s", work.name, conflict)
-            ask(self._link, Question(JobVerb.FORGET, work.name))
+            ask(self._link, JobQuestion(JobVerb.FORGET, work.name))
             info, rest = self._ask_open(), iter(items)
         elif conflict:
             raise JobConflictError(
@@ -146,7 +147,7 @@ class Opening:
         return Job(work.name, self._link, self._serializer, info)
 
     def _ask_open(self, wish: int = 0) -> Info:
-        info: Info = read_info(ask(self._link, Question(JobVerb.OPEN, self._work.name, 0, wish, self._body)))
+        info: Info = read_info(ask(self._link, JobQuestion(JobVerb.OPEN, self._work.name, 0, wish, self._body)))
         return info
 
     def _compare(self, info: Info, items: Iterator[Sequence[Any]]) -> tuple[str, int]:
@@ -170,24 +171,24 @@ class Opening:
         if instruction.object_id.hex() not in self._sent:
             self._sent.add(instruction.object_id.hex())
             body, frames = instruction.object_id, instruction.frames
-            ask(self._link, Question(JobVerb.OBJECT, self._work.name, 0, int(instruction.kind), body, frames))
+            ask(self._link, JobQuestion(JobVerb.OBJECT, self._work.name, 0, int(instruction.kind), body, frames))
 
     def _send_rows(self, items: Iterator[Sequence[Any]], info: Info) -> None:
         if info["sealed"]:
             return
-        unwritten: deque[Question] = deque()
+        unwritten: deque[JobQuestion] = deque()
         for new in new_ranges(items, info["rows"], self._work.function.block, self._make):
             self._send_range(new, unwritten)
             if len(unwritten) >= UNWRITTEN_MOST:
                 wait(unwritten.popleft())
         while unwritten:
             wait(unwritten.popleft())
-        ask(self._link, Question(JobVerb.SEAL, self._work.name))
+        ask(self._link, JobQuestion(JobVerb.SEAL, self._work.name))
 
-    def _send_range(self, new: NewRange, unwritten: deque[Question]) -> None:
+    def _send_range(self, new: NewRange, unwritten: deque[JobQuestion]) -> None:
         for each in new.objects:
             self._send_object(each)
-        question = Question(JobVerb.ROWS, self._work.name, new.first, new.n_rows, new.digest, (new.block,))
+        question = JobQuestion(JobVerb.ROWS, self._work.name, new.first, new.n_rows, new.digest, (new.block,))
         self._link.ask_job(question)
         unwritten.append(question)
 

@@ -10,15 +10,14 @@ import json
 import struct
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, NamedTuple
 
-from scaler.client.calls.entry import MakeError
 from scaler.client.link.link import Link
+from scaler.client.link.requests import JobQuestion
 from scaler.errors import JobError
 from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobResponse, JobStatus
 from scaler.wire.messages.rows import unpack
 
 _HEAD = struct.Struct("<QIBI")
@@ -34,32 +33,7 @@ class RowEnd(NamedTuple):
     frames: Frames
 
 
-class Question(Future[JobResponse]):
-    """One question about a job, and its answer."""
-
-    def __init__(
-        self, verb: JobVerb, name: str, first: int = 0, amount: int = 0, body: bytes = b"", frames: Frames = ()
-    ) -> None:
-        super().__init__()
-        self._said = (verb, name, first, amount, body, frames)
-
-    def item(self, number: int) -> JobRequest:
-        """Return it for the wire."""
-        return JobRequest(number, *self._said)
-
-    def hear(self, response: JobResponse, _rows: object) -> bool:
-        """Take the answer."""
-        if not self.done():
-            self.set_result(response)
-        return True
-
-    def fail(self, make_error: MakeError) -> None:
-        """There will be no answer."""
-        if not self.done():
-            self.set_exception(make_error())
-
-
-def wait(question: Question, deadline: float | None = None) -> JobResponse:
+def wait(question: JobQuestion, deadline: float | None = None) -> JobResponse:
     """Wait for an answer that is not a refusal.
 
     Args:
@@ -85,7 +59,7 @@ def checked(response: JobResponse) -> JobResponse:
     return response
 
 
-def ask(link: Link, question: Question, deadline: float | None = None) -> JobResponse:
+def ask(link: Link, question: JobQuestion, deadline: float | None = None) -> JobResponse:
     """Ask, and wait for the answer. Raises as `wait` does."""
     link.ask_job(question)
     return wait(question, deadline)

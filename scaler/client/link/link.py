@@ -12,16 +12,16 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from scaler import task_context
-from scaler.client.calls.entry import GraphEntry, MakeError, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import Connection
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
-from scaler.client.link.requests import Inquiry, JobQuestion, OnOutput, Stream
+from scaler.client.link.requests import Answer, Inquiry, JobQuestion, OnOutput, Stream
 from scaler.client.link.waiting import OnAnswer
 from scaler.durations import Durations
 from scaler.endpoint import Endpoint
@@ -44,19 +44,12 @@ class Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Sink | GraphEntry | Inquiry | JobQuestion | Reply) -> None:
+    def __init__(self, command: Command, receiver: Sink | GraphEntry | Answer[Any]) -> None:
         self.command = command
         self.receiver = receiver
 
     def __call__(self) -> None:
         self.command()
-
-
-class Reply(Future[None]):
-    """The reply to a command, or the error that it came too late."""
-
-    def fail(self, make_error: MakeError) -> None:
-        self.set_exception(make_error())
 
 
 class Link:
@@ -74,6 +67,8 @@ class Link:
 
     _put: Callable[[Command], None]
     """has a command obeyed soon, if the link does not end before"""
+    submit: Callable[[Entry], None]
+    """sends a task"""
 
     def __init__(
         self,
@@ -138,12 +133,12 @@ class Link:
         if self.is_nested:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 
-    def inquire(self, inquiry: Inquiry) -> None:
+    def inquire(self, inquiry: Inquiry[Any]) -> None:
         """Ask who is there. The inquiry gets answers or an error, where commands are obeyed, as all that follow."""
         self.check_open()
         self._put(Request(partial(self._work.inquire, inquiry), inquiry))
 
-    def withdraw(self, inquiry: Inquiry) -> None:
+    def withdraw(self, inquiry: Inquiry[Any]) -> None:
         """Want no answer to an inquiry any more."""
         self._put(partial(self._work.withdraw, inquiry))
 
@@ -151,6 +146,13 @@ class Link:
         """Ask something of a job. The question gets an answer or an error."""
         self.check_open()
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
+
+    def shut_down(self) -> Future[None]:
+        """Ask the scheduler to end; the future has its answer."""
+        self.check_open()
+        reply: Answer[None] = Answer(lambda: None)
+        self._put(Request(partial(self._work.shut_down, reply), reply))
+        return reply
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Ask what an open task waits for. The answer may not come."""

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Protocol
 
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Sink
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.at_most_once import mark_possibly_started
@@ -26,7 +26,7 @@ from scaler.client.link.objects import (
     object_of_call,
     size_at_scheduler,
 )
-from scaler.client.link.requests import Described, Inquiry, Requests
+from scaler.client.link.requests import Answer, Described, Inquiry, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import lost_result, missing_result
 from scaler.client.ranges import Ranges, split_entry
@@ -70,7 +70,7 @@ class OpenWork:
         """the items to be sent next"""
         self._tasks: dict[TaskId, Entry] = {}
         self.graphs = OpenGraphs()
-        self._shutdowns: list[ShutdownReply] = []
+        self._shutdowns: list[Answer[None]] = []
         self.inquiries: Requests[Described, InfoResponse] = Requests(self.queue)
         self.jobs: Requests[Described, JobResponse] = Requests(self.queue)
         """their answers have no rows"""
@@ -359,17 +359,16 @@ class OpenWork:
             self._send_cancel(task_id)
         self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self.graphs)
 
-    def shut_down(self, reply: ShutdownReply) -> None:
+    def shut_down(self, reply: Answer[None]) -> None:
         """Ask the scheduler to end."""
         self._shutdowns.append(reply)
         self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
-    def inquire(self, inquiry: Inquiry) -> None:
+    def inquire(self, inquiry: Inquiry[Any]) -> None:
         """Ask who is there."""
-        wish = (inquiry.detailed, inquiry.workers, inquiry.restart, inquiry.leave, inquiry.cancel_tasks)
-        self.inquiries.add(inquiry, lambda number: InfoRequest(number, *wish))
+        self.inquiries.add(inquiry, inquiry.item)
 
-    def withdraw(self, inquiry: Inquiry) -> None:
+    def withdraw(self, inquiry: Inquiry[Any]) -> None:
         """Have the scheduler forget an inquiry."""
         self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
 
@@ -516,12 +515,10 @@ class OpenWork:
 
     def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
         response = responses[0]  # a second one answers nobody
+        refusal = response.reason or "the scheduler refused to shut down"
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
-            if response.accepted:
-                reply.set_result(None)
-            else:
-                reply.set_exception(ClientShutdownException(response.reason or "the scheduler refused to shut down"))
+            reply.take() if response.accepted else reply.fail(partial(ClientShutdownException, refusal))
 
     # When a connection is new, and when there is none
 
@@ -579,7 +576,7 @@ class OpenWork:
         self.jobs.fail(make_request_error)
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
-            reply.set_exception(make_request_error())
+            reply.fail(make_request_error)
 
     def forget_everything(self) -> None:
         """Drop everything that was kept for the next connection: there will be none, and it may be large."""

@@ -6,14 +6,20 @@ Used by the open work and the protocol. An answer is rows and one response. A ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from itertools import count
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scaler.client.calls.entry import MakeError
+from scaler.errors import NotAllowedError
+from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import (
+    InfoRequest,
     InfoResponse,
     JobRequest,
     JobResponse,
+    JobVerb,
     ObjectInfo,
     OutputLine,
     OutputResponse,
@@ -24,6 +30,7 @@ NUMBERS = 2**32
 """A number travels as 32 bits."""
 
 Described: TypeAlias = WorkerInfo | ObjectInfo
+T = TypeVar("T")
 Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
@@ -41,21 +48,84 @@ class Asker(Protocol[Row, Reply_contra]):
         """There will be no further answer."""
 
 
-class Inquiry(Asker[Described, InfoResponse], Protocol):
-    """Receives what the scheduler knows of its workers, or of the client's objects."""
+class Answer(Future[T]):
+    """One answer, taken by the link. A thread waits for it with `result`, a coroutine through `asyncio.wrap_future`.
 
-    detailed: int
-    workers: int
-    restart: bool
-    leave: str
-    cancel_tasks: str
+    Args:
+        read: makes it from what the scheduler says; must not block.
+    """
+
+    def __init__(self, read: Callable[..., T]) -> None:
+        super().__init__()
+        self._read = read
+
+    def take(self, *answer: Any) -> None:
+        """It has come, maybe too late."""
+        if not self.done():
+            self.set_result(self._read(*answer))
+
+    def fail(self, make_error: MakeError) -> None:
+        """It will not come."""
+        if not self.done():
+            self.set_exception(make_error())
 
 
-class JobQuestion(Asker[Described, JobResponse], Protocol):
-    """Receives the answer about a job."""
+class Inquiry(Answer[T]):
+    """One request about who is there, and what its last answer comes to.
+
+    Args:
+        read: makes that from the response and what is described in it.
+        detailed: what is described too: `WORKERS`, `OBJECTS`, or nothing.
+        workers: how many to wait for.
+        restart: whether all workers are to go on with fresh processes.
+        leave: names of workers whose clusters are to leave, separated by commas.
+        cancel_tasks: short ids of tasks that are to be cancelled, in hex, separated by commas.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[InfoResponse, list[Any]], T],
+        detailed: int = 0,
+        workers: int = 0,
+        restart: bool = False,
+        leave: str = "",
+        cancel_tasks: str = "",
+    ) -> None:
+        super().__init__(read)
+        self.workers = workers
+        self._wish = (detailed, workers, restart, leave, cancel_tasks)
+        self.found: int | None = None
+        """how many workers there were at the last answer; None: there was none"""
+
+    def item(self, number: int) -> InfoRequest:
+        """Return what is asked."""
+        return InfoRequest(number, *self._wish)
+
+    def hear(self, response: InfoResponse, described: list[Any]) -> bool:
+        self.found = response.workers
+        if response.refused:
+            self.fail(partial(NotAllowedError, response.refused))
+        elif response.workers >= self.workers:
+            self.take(response, described)
+        return self.done()
+
+
+class JobQuestion(Answer[JobResponse]):
+    """One question about a job."""
+
+    def __init__(
+        self, verb: JobVerb, name: str, first: int = 0, amount: int = 0, body: bytes = b"", frames: Frames = ()
+    ) -> None:
+        super().__init__(lambda response: response)
+        self._said = (verb, name, first, amount, body, frames)
 
     def item(self, number: int) -> JobRequest:
         """Return what is asked."""
+        return JobRequest(number, *self._said)
+
+    def hear(self, response: JobResponse, _rows: object) -> bool:
+        self.take(response)
+        return True
 
 
 class Stream(Protocol):

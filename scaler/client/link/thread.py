@@ -16,7 +16,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Container, Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TypeVar
 
@@ -24,8 +24,8 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.inbox import Inbox
-from scaler.client.link.link import Command, Link, Reply, Request, links
-from scaler.client.link.requests import OnOutput
+from scaler.client.link.link import Command, Link, Request, links
+from scaler.client.link.requests import Answer, OnOutput
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
 from scaler.endpoint import Endpoint
@@ -180,20 +180,9 @@ class LinkThread(Link):
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
-        reply = Reply()
-        self._put(Request(partial(self._clear, reply), reply))
+        reply: Answer[None] = Answer(partial(self._work.clear, CancelledError))
+        self._put(Request(reply.take, reply))
         reply.result()
-
-    def _clear(self, reply: Future[None]) -> None:
-        self._work.clear(CancelledError)
-        reply.set_result(None)
-
-    def shut_down(self) -> Future[None]:
-        """Ask the scheduler to end; the future has its answer."""
-        self.check_open()
-        reply = Reply()
-        self._put(Request(partial(self._work.shut_down, reply), reply))
-        return reply
 
     def close(self, wait_seconds: float | None = None) -> None:
         """Leave: cancel what is open, say goodbye, end the thread. May be called any number of times.

@@ -15,6 +15,7 @@ from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.link import objects as objects_module
 from scaler.client.link.objects import as_sent
 from scaler.client.link.open_work import OpenWork
+from scaler.client.link.requests import Answer
 from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
@@ -82,15 +83,15 @@ class Sink:
         self.notified += 1
 
 
-class Reply:
+class Reply(Answer[None]):
     def __init__(self) -> None:
-        self.ends: list[Any] = []
+        super().__init__(lambda: None)
 
-    def set_result(self, result: None) -> None:
-        self.ends.append(result)
-
-    def set_exception(self, exception: BaseException) -> None:
-        self.ends.append(type(exception))
+    @property
+    def ends(self) -> list[Any]:
+        if not self.done():
+            return []
+        return [None if self.exception() is None else type(self.exception())]
 
 
 def task_id(number: int) -> TaskId:

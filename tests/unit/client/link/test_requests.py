@@ -4,25 +4,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import Follower, OutputAsker, Requests
+from scaler.client.link.requests import Follower, Inquiry, OutputAsker, Requests
 from scaler.ids import NO_ID, TaskId
 from scaler.wire.messages.client import InfoRequest, InfoResponse, OutputLine, OutputRequest, OutputResponse, WorkerInfo
 from scaler.wire.messages.common import OutputStream
 
 
-class Asked:
-    def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
-        self.detailed, self.workers, self.restart, self.leave = detailed, workers, restart, ""
-        self.cancel_tasks = ""
+class Asked(Inquiry[list[str]]):
+    """Notes each answer."""
+
+    def __init__(self, detailed: int = 0, workers: int = 0, restart: bool = False) -> None:
+        super().__init__(lambda _, described: [each.name for each in described], detailed, workers, restart)
         self.heard: list[tuple[int, list[str]]] = []
-        self.errors: list[BaseException] = []
 
-    def hear(self, response: InfoResponse, workers: list[WorkerInfo]) -> bool:
-        self.heard.append((response.workers, [worker.name for worker in workers]))
-        return response.workers >= self.workers
-
-    def fail(self, make_error: type[Exception]) -> None:  # type: ignore[override]
-        self.errors.append(make_error())
+    def hear(self, response: InfoResponse, described: list[Any]) -> bool:
+        self.heard.append((response.workers, [each.name for each in described]))
+        return super().hear(response, described)
 
 
 def described(number: int, name: str) -> WorkerInfo:
@@ -71,7 +68,7 @@ def test_all_fail_when_there_is_no_scheduler() -> None:
     work, asked = OpenWork(), Asked()
     work.inquire(asked)
     work.give_up(TimeoutError, KeyError, tell=False)
-    assert [type(error) for error in asked.errors] == [KeyError]
+    assert isinstance(asked.exception(0), KeyError)
     assert not work.is_waiting()
 
 

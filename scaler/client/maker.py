@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.entry import Entry, GraphEntry, Sink
+from scaler.client.calls.entry import GraphEntry
 from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
-from scaler.client.calls.value_limit import ValueLimit
+from scaler.client.link.link import Link
 from scaler.client.object_reference import ObjectReference
-from scaler.endpoint import Endpoint
 from scaler.errors import NoWorkerError, SerializeObjectError
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.pickling.pickled_functions import pickle_main_by_value
@@ -28,36 +27,14 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.priority import MOST, with_wish
 
-L = TypeVar("L", bound="CallsLink")
-F = TypeVar("F", bound="CallsFuture")
+if TYPE_CHECKING:
+    from scaler.client.aio.future import AsyncFuture
+    from scaler.client.future import ScalerFuture
+
+L = TypeVar("L", bound=Link)
+F = TypeVar("F", "ScalerFuture[Any]", "AsyncFuture[Any]")
 
 _FIRST = TaskOptions(priority=MOST)
-
-
-class CallsLink(Protocol):
-    """The part of a link that is used here."""
-
-    endpoint: Endpoint
-    address: str
-    is_nested: bool
-    limit: ValueLimit
-
-    def check_open(self) -> None: ...
-
-    def submit(self, entry: Entry) -> None: ...
-
-    def hold(self, instruction: ObjectInstruction) -> None: ...
-
-    def release(self, object_id: ObjectId) -> None: ...
-
-
-class CallsFuture(Sink, Protocol):
-    """The part of a future that is used here."""
-
-    task_id: TaskId
-    keys: Sequence[str]
-
-    def settle(self, value: Any) -> None: ...
 
 
 class CallMaker(Generic[L, F]):

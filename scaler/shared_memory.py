@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
 import itertools
 import mmap
 import os
@@ -37,6 +38,8 @@ SLAB_BYTES = 64 << 20
 OPEN_MEMORIES_MOST = 128
 """The most slabs and blocks of their own that a client has, and the most that it maps of others: each takes two
 descriptors of its program."""
+NEW_MEMORY_BYTES = 32 << 20
+"""From here on `malloc` of glibc takes memory from the system for each value."""
 REMEMBERED_BLOCKS_MOST = 64
 """The most blocks that stay open for frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
@@ -45,6 +48,10 @@ SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 _HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
 _WRITE_MOST = 0x7FFFF000  # what Linux takes in one call
+_POPULATE_READ, _POPULATE_WRITE = (
+    22,
+    23,
+)  # advice of Linux 5.14; an older one refuses it, and each page is given for itself
 _LOCATION = struct.Struct("<16sIIQQQ")
 """machine, process, descriptor, device, inode and offset; the sizes of the frames follow, eight bytes each"""
 
@@ -190,7 +197,9 @@ class SharedBlock:
     def write(self, frames: Sequence[Any]) -> None:
         """Copy `frames` to where they belong. Raises `OSError` if the system has no memory left."""
         for start, frame in zip(_offsets(self.sizes), frames, strict=False):
-            data = memoryview(frame).cast("B") if nbytes(frame) else b""
+            data = memoryview(frame).cast("B") if nbytes(frame) else memoryview(b"")
+            if type(data.obj) is bytes:
+                _with_pages(data.obj, _POPULATE_READ)
             write_at(self.memory.descriptor, data, self.offset + start)
 
     def read(self) -> list[bytearray]:
@@ -202,13 +211,15 @@ class SharedBlock:
         """Return copies of the frames if the first one is `head` and there is one more; else None. Who makes `bytes` of
         that needs a copy anyway, and a copy of pages that are mapped for it takes a third longer.
         """
-        if not head or len(self.sizes) != 2 or self.sizes[0] != len(head) or self.sizes[1] > _WRITE_MOST:
+        if not head or len(self.sizes) != 2 or self.sizes[0] != len(head):
             return None
         descriptor, begin = self.memory.descriptor, self.offset
         if os.pread(descriptor, len(head), begin) != head:
             return None
-        data = os.pread(descriptor, self.sizes[1], begin + _offsets(self.sizes)[1])
-        return [head, data] if len(data) == self.sizes[1] else None
+        stream = io.BytesIO(_with_pages(bytes(self.sizes[1]), _POPULATE_WRITE))
+        with stream.getbuffer() as view:
+            _read_into(view, descriptor, begin + _offsets(self.sizes)[1])
+        return [head, stream.getvalue()]  # these bytes themselves: a copy is made only if somebody else has them
 
     def location(self) -> bytes:
         """Return the location of this block for other processes; valid while it is open here."""
@@ -365,12 +376,31 @@ def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:
 def _read_at(descriptor: int, offset: int, size: int) -> bytearray:
     data = bytearray(size)
     with memoryview(data) as view:
-        at = 0
-        while at < size:
-            n_read = os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
-            if not n_read:
-                raise OSError("its memory or file is shorter than its location says")
-            at += n_read
+        _read_into(view, descriptor, offset)
+    return data
+
+
+def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
+    at = 0
+    while at < len(view):
+        n_read = os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
+        if not n_read:
+            raise OSError("its memory or file is shorter than its location says")
+        at += n_read
+
+
+def _with_pages(data: bytes, advice: int) -> bytes:
+    """Return `data`. If they are large and new, the system gives all their pages at once: when each is touched for
+    itself that takes longer than to copy it. They are taken for new if there is no page for their middle yet.
+    """
+    if len(data) >= NEW_MEMORY_BYTES and sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - only large values need it
+
+        system, has_page = ctypes.CDLL(None), ctypes.create_string_buffer(1)
+        start = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+        first, middle = (at - at % mmap.PAGESIZE for at in (start, start + len(data) // 2))
+        if not system.mincore(ctypes.c_void_p(middle), ctypes.c_size_t(1), has_page) and not has_page.raw[0] & 1:
+            system.madvise(ctypes.c_void_p(first), ctypes.c_size_t(start + len(data) - first), advice)
     return data
 
 

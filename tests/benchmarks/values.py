@@ -3,9 +3,10 @@
 python -m tests.benchmarks.values                        64 kB, 1 MB, 4 MB, 100 MB, the best of three
 python -m tests.benchmarks.values --sizes 4000000 --peers scaler pool
 
-Each figure is the processor time of one call, of the program and all processes below it, for bytes and, where numpy is
-installed, for arrays. In brackets: how many copies of the value to new memory take as long, whose pages the system has
-to give first: who receives a value cannot do with less than one. The last column is a copy to memory that is there.
+Each figure is the processor time of one call, of the program and all processes below it, for bytes (zeros that have no
+memory when they are returned, and some that were written) and, where numpy is installed, for arrays. In brackets: how
+many copies of the value to new memory take as long, whose pages the system has to give first: who receives a value
+cannot do with less than one. The last column is a copy to memory that is there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,6 +30,10 @@ Run: TypeAlias = Callable[[Callable[..., Any], Sequence[Any]], None]
 
 def made_bytes(size: int) -> bytes:
     return bytes(size)
+
+
+def made_written_bytes(size: int) -> bytes:
+    return b"x" * size
 
 
 def made_array(size: int) -> Any:
@@ -156,11 +161,12 @@ def cost(run: Run, function: Callable[..., Any], values: Sequence[Any], repeats:
 
 
 def kinds() -> dict[str, Callable[[int], Any]]:
-    try:
+    makers = {"bytes": made_bytes, "written bytes": made_written_bytes}
+    with suppress(ImportError):
         import numpy as np
-    except ImportError:
-        return {"bytes": made_bytes}
-    return {"bytes": made_bytes, f"array (numpy {np.__version__})": made_array}
+
+        makers[f"array (numpy {np.__version__})"] = made_array
+    return makers
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from scaler import shared_memory
 from scaler.pickling.serialization import BYTES_HEAD, DEFAULT_SERIALIZER, from_frames, to_frames
 from scaler.shared_memory import (
+    NEW_MEMORY_BYTES,
     REMEMBERED_BLOCKS_MOST,
     SHARE_LEAST_BYTES,
     SHARING_VARIABLE,
@@ -63,7 +65,23 @@ def test_a_block_that_is_smaller_than_announced_is_refused() -> None:
     with pytest.raises(OSError, match="shorter than its location says"):
         block.read()
     block.sizes = [1, 10_000]
-    assert block.read_bytes(b"x") is None
+    with pytest.raises(OSError, match="shorter than its location says"):
+        block.read_bytes(b"x")
+
+
+@pytest.mark.parametrize("fill", [b"\0", b"x"], ids=["new", "written"])
+def test_large_bytes_are_read_without_a_second_copy(fill: bytes) -> None:
+    value = bytes(NEW_MEMORY_BYTES) if fill == b"\0" else fill * NEW_MEMORY_BYTES
+    block = SharedBlock.of(to_frames(DEFAULT_SERIALIZER, value))
+    tracemalloc.start()
+    try:
+        frames = block.read_bytes(BYTES_HEAD)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * NEW_MEMORY_BYTES
+    finally:
+        tracemalloc.stop()
+    assert frames is not None
+    assert from_frames(DEFAULT_SERIALIZER, frames) is frames[1]
+    assert frames[1] == value
 
 
 def test_a_block_and_its_mapping_leave_no_descriptor() -> None:

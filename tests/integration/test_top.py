@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,11 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
     top.wait_for("state     failed: bad strike")
     top.press(ESCAPE)
     top.wait_for("count     180")
+    top.press("8" + ENTER)
+    top.wait_for("value spot prices   (Esc back)")
+    top.wait_for("readers   47,787 tasks and nodes need it")
+    top.press(ESCAPE)
+    top.wait_for("xresult of price")
     top.press("1")
     top.wait_for("[1 workers]")
     top.press("/gpu")
@@ -258,6 +264,15 @@ def test_a_real_cluster_is_counted_exactly_and_a_restart_is_seen(tmp_path: Path)
             shown.wait_for("count     20,")
             shown.press("6")
             shown.wait_for("came: client")
+            reference = client.send_object(b"3" * (3 << 20), name="three")
+            unread = client.submit(bytes, 5 << 20)
+            wait([unread, client.submit(len, reference)])
+            shown.press("8")
+            wait_until(
+                lambda: re.search(r"result of bytes +5\.0m agent .*\n.*value three +3\.0m", shown.text), "objects"
+            )
+            assert unread.result() == bytes(5 << 20)
+            wait_until(lambda: "result of bytes" not in shown.text, "the result was read")
             shown.press("1")
         first.kill_all()
         shown.wait_for("NO NEWS for")

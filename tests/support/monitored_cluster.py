@@ -14,6 +14,7 @@ from scaler.wire.messages.monitor import (
     StateFailure,
     StateJob,
     StateMove,
+    StateObject,
     StateProcessors,
     StateTask,
 )
@@ -222,6 +223,20 @@ def jobs(second: int) -> list[StateJob]:
         StateJob(b"q3......", "q3 report", "alice", "q3.py", "sum", "stopped", why, 1, 10, 4, 5, 0, 1 << 16, made, made,
                  "row 0: OSError: no such file"),
     ]  # fmt: skip
+
+
+TABLE = b"table..."
+
+
+def objects() -> list[StateObject]:
+    """What takes most of the memory: a value, results, and one that went with its agent."""
+    return [
+        StateObject(TABLE, "spot prices", bytes([1]) * 8, 3 << 30, copies=4, users=47_787, place=1, owner="alice"),
+        StateObject(b"result.1", "price", bytes([1]) * 8, 100_000_128, users=1, kind=3, place=2, owner="alice"),
+        StateObject(b"result.2", "price", bytes([2]) * 8, 90_000_128, kind=3, place=3),
+        StateObject(b"argument", "", bytes([2]) * 8, 5 << 20, users=1, kind=2, owner="batch"),
+        StateObject(b"function", "price", b"", 2_112, copies=4, users=12, kind=1),
+    ]
 
 
 @cache

@@ -33,6 +33,7 @@ class Stream:
                 publisher.say("clients", *cluster.clients())
                 publisher.say("failures", *cluster.failures())
                 publisher.say("processors", *cluster.processors())
+                publisher.say("objects", *cluster.objects())
                 if second % 5 == 1:
                     publisher.say(f"task/{cluster.EXAMPLE.hex()}", *cluster.task())
         finally:

@@ -49,6 +49,7 @@ def watched() -> Iterator[News]:
     """With what is only heard while somebody looks at details."""
     yield from cluster.loaded()
     yield news("processors", *cluster.processors())
+    yield news("objects", *cluster.objects())
     yield news(f"task/{cluster.EXAMPLE.hex()}", *cluster.task())
 
 
@@ -73,6 +74,10 @@ PICTURES = {
     "jobs-200x50": Picture(200, 50, cluster.loaded, {"name": "jobs"}),
     "no-jobs-80x24": Picture(80, 24, cluster.idle, {"name": "jobs"}),
     "job-80x24": Picture(80, 24, cluster.loaded, {"details": [Target("job", cluster.JOB)]}),
+    "objects-80x24": Picture(80, 24, watched, {"name": "objects"}),
+    "objects-60x15": Picture(60, 15, watched, {"name": "objects"}),
+    "no-objects-80x24": Picture(80, 24, cluster.loaded, {"name": "objects"}),
+    "object-80x24": Picture(80, 24, watched, {"details": [Target("object", cluster.TABLE)]}),
     "no-failures-80x24": Picture(80, 24, cluster.idle, {"name": "failures"}),
     "worker-80x24": Picture(80, 24, watched, {"details": [FIRST_WORKER]}),
     "function-80x24": Picture(80, 24, cluster.loaded, {"details": [Target("function", cluster.PRICE)]}),

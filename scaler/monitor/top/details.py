@@ -12,6 +12,7 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.model.values import HostValues, values_by_host
 from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.top import grid
+from scaler.monitor.top.tables import owner_of, place_of, title_of
 from scaler.monitor.top.view import Target
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
@@ -318,6 +319,21 @@ def _job(model: Model, key: Any) -> Details:
     return Details(f"job {each.name}", lines)
 
 
+def _object(model: Model, key: Any) -> Details:
+    each = model.objects.get(key)
+    if each is None:
+        return Details("object", [DetailLine("This object is not kept any more, or it is not one of the largest.")])
+    lines = [
+        DetailLine(f"id        {each.object.hex()}"),
+        DetailLine(f"size      {each.size_bytes:,} bytes"),
+        DetailLine(f"where     {place_of(each)}"),
+        DetailLine(f"copies    on {each.copies:,} hosts"),
+        DetailLine(f"readers   {each.users:,} tasks and nodes need it"),
+        DetailLine(f"owner     {owner_of(model, each)}", target=_target("client", each.client)),
+    ]
+    return Details(title_of(each), lines)
+
+
 _MAKERS: dict[str, Callable[[Model, Any], Details]] = {
     "worker": _worker,
     "function": _function,
@@ -327,4 +343,5 @@ _MAKERS: dict[str, Callable[[Model, Any], Details]] = {
     "host": _host,
     "event": _event,
     "job": _job,
+    "object": _object,
 }

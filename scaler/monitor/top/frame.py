@@ -288,4 +288,5 @@ def _draw_keys(canvas: Grid, model: Model, view: View) -> None:
     if canvas.width - x > len(rest):
         canvas.put(x + 1, y, rest)
     else:
-        canvas.put(max(0, canvas.width - 7), y, " ? help")
+        text = " ? help" if canvas.width - x >= 6 else " ?"
+        canvas.put(max(0, canvas.width - len(text)), y, text)

@@ -15,13 +15,13 @@ _ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
 _CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
 """Keys that only close the page of help."""
 _SORT_KEYS = {column.key: name for name, column in SORTED_BY.items()}
-_KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event", "job"), strict=True))
+_KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event", "job", "object"), strict=True))
 
 
 HELP = (
     "scaler_top shows what a cluster does. It changes nothing there.   (Esc closes this)",
     "",
-    "1-7, Tab    workers, functions, clients, failures, hosts, events, jobs",
+    "1-8, Tab    workers, functions, clients, failures, hosts, events, jobs, objects",
     "arrows k j  move; PgUp PgDn Home End; Left Right scroll the columns",
     "Enter       details: processes of a worker, traceback of a failure, failed rows of a job; Esc back",
     "/           filter by a part of a name, host or function; !part leaves those out",

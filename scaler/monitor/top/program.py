@@ -16,7 +16,7 @@ from scaler.monitor.top.frame import Moment, draw
 from scaler.monitor.top.keys import OF_ROWS, QUITTING, Shown, press
 from scaler.monitor.top.screen import Screen
 from scaler.monitor.top.tables import STUCK, table_of
-from scaler.monitor.top.view import HOSTS, WORKERS, View
+from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, View
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
@@ -173,7 +173,8 @@ class Program:
         return True
 
     def _topics(self) -> set[str]:
-        return {*TOPICS, *filter(None, map(topic_of, self._view.details))}
+        shown = {OBJECTS} if self._view.name == OBJECTS else set()
+        return {*TOPICS, *shown, *filter(None, map(topic_of, self._view.details))}
 
     def _model_and_now(self) -> tuple[Model, float]:
         if not self._view.is_paused:

@@ -14,8 +14,8 @@ from scaler.monitor.model.workers import percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
-from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, JOBS, View
-from scaler.wire.messages.monitor import StateClient
+from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, JOBS, OBJECTS, View
+from scaler.wire.messages.monitor import StateClient, StateObject
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
@@ -102,6 +102,7 @@ def table_of(model: Model, view: View, width: int) -> Table:
         FAILURES: failures_table,
         EVENTS: events_table,
         JOBS: jobs_table,
+        OBJECTS: objects_table,
     }
     if view.name in make:
         whole = make[view.name](model, width)
@@ -271,6 +272,41 @@ def jobs_table(model: Model, width: int) -> Table:
     ranked = sorted(model.jobs.values(), key=lambda each: (each.state != OPEN, -each.changed_us))
     things = [Thing(each.job, each, "!" if each.failed else " ") for each in ranked]
     return _spread(model, _JOBS, things, width, _NO_JOBS, ("program", "owner", "age", "kept", "rows/s", "fail"))
+
+
+def owner_of(model: Model, each: StateObject) -> str:
+    """Return for whom an object is kept; a function is for all."""
+    client = model.clients.get(each.client)
+    return each.owner or (client.label if client and each.kind != 1 else "-")
+
+
+_OBJECTS = (
+    Field("object", 0, lambda _, each: title_of(each)),
+    Field("size", 6, lambda _, each: units.size(each.size_bytes)),
+    Field("where", 9, lambda _, each: place_of(each), right=False),
+    Field("copies", 6, lambda _, each: units.count(each.copies, 6)),
+    Field("readers", 7, lambda _, each: units.count(each.users, 7)),
+    Field("owner", 12, owner_of, right=False),
+)
+
+
+def title_of(each: StateObject) -> str:
+    """Return what an object is."""
+    kind = dict(enumerate(("value", "function", "argument", "result of"))).get(each.kind, "object")
+    return f"{kind} {each.name or each.object.hex()[:8]}"
+
+
+def place_of(each: StateObject) -> str:
+    """Return where its bytes are."""
+    return dict(enumerate(("scheduler", "client", "agent", "lost"))).get(each.place, "-")
+
+
+def objects_table(model: Model, width: int) -> Table:
+    """The largest objects."""
+    ranked = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
+    things = [Thing(each.object, each, "x" if place_of(each) == "lost" else " ") for each in ranked]
+    empty = ("No objects are stored." if "objects" in model.heads else "They are asked for, and come in a moment.",)
+    return _spread(model, _OBJECTS, things, width, empty, ("owner", "readers", "copies", "where"))
 
 
 def _spread(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-VIEWS = ("workers", "functions", "clients", "failures", "hosts", "events", "jobs")
-WORKERS, FUNCTIONS, CLIENTS, FAILURES, HOSTS, EVENTS, JOBS = VIEWS
+VIEWS = ("workers", "functions", "clients", "failures", "hosts", "events", "jobs", "objects")
+WORKERS, FUNCTIONS, CLIENTS, FAILURES, HOSTS, EVENTS, JOBS, OBJECTS = VIEWS
 CADENCES = (0.5, 1.0, 2.0, 5.0)
 
 
@@ -15,7 +15,7 @@ class Target:
     """A thing whose details may be shown."""
 
     kind: str
-    """worker, function, client, failure, host, event, job or task"""
+    """worker, function, client, failure, host, event, job, object or task"""
     key: Any
     """what the model knows it by"""
 

@@ -186,6 +186,7 @@ struct ExplainRequest {
   taskId @1 :Data;         # id column: the task
   graphId @2 :Data;        # id column: the graph that it is a node of; zero if it is none
   position @3 :Data;       # UInt32 column: of a node: its position, as in GraphNode
+  wanted @4 :Data;         # byte column: 1 = the client waits for its result: before the answer, if memory and disk for values are full where it waits, it is made the next one that begins
 }
 
 struct ExplainResponse {

@@ -3,7 +3,8 @@
 Kept by the object cache, and outlives it. A worker whose result is more than the budget has is held. All go on when
 there is room. Until then one task begins for each result that was read, so there are no more of them: the first one in
 the order of the scheduler, since a reader takes one after the other, and what is next may be at any worker. If nothing
-is read, each begins one piece more after a while.
+is read, each begins one piece more after a while. Beyond that there is room for one value that somebody waits for: its
+task has the greatest wish.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from functools import partial
 
 from scaler.executors.messages import HoldTasks
 from scaler.executors.task_queue import RunKey, run_of
+from scaler.ids import NO_ID, ObjectId
 from scaler.kit import ActorRef
+from scaler.wire.messages.priority import MOST, wish_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
@@ -28,22 +31,25 @@ class Room:
     Args:
         are_used_by: returns whether a task uses values that are here: it begins all the same, since with its end some
             may go.
+        is_here: returns whether a result is here, unread.
 
     Attributes:
         held: the workers, by number.
         workers: all of the node; set by the object cache.
     """
 
-    def __init__(self, are_used_by: Callable[[RunTask], bool]) -> None:
+    def __init__(self, are_used_by: Callable[[RunTask], bool], is_here: Callable[[ObjectId], bool]) -> None:
         self.held: set[int] = set()
         self.workers: tuple[ActorRef, ...] = ()
-        self._are_used_by = are_used_by
+        self._are_used_by, self._is_here = are_used_by, is_here
         self._first: dict[int, tuple[int, int]] = {}
         """the task that each held worker would begin: the lowest is the first in the order of the scheduler"""
         self._next: int | None = None
         """the worker that may begin one"""
         self._let: RunKey | None = None
         """the last one that was let begin"""
+        self._wanted = ObjectId(NO_ID)
+        """the result of the last one that somebody waits for"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
         """when held workers go on if nothing has made room until then, and how long they wait the next time"""
 
@@ -93,6 +99,10 @@ class Room:
             self._next, self._let = None, run_of(task)
         if run_of(task) == self._let:
             return True  # also when it has waited for its objects since
+        if wish_of(task.priority) == MOST and not self._is_here(self._wanted):
+            self._wanted = ObjectId(task.task_id)
+            return True
         if worker in self.held:
-            self._first[worker] = -task.priority, task.attempt
+            place = -task.priority, task.attempt
+            self._first[worker] = min(place, self._first.get(worker, place))
         return False

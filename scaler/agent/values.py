@@ -28,7 +28,7 @@ class Values:
         self._store = store
         self._said: dict[ObjectId, RunResult] = {}
         """the results as they were said, with the locations of their values"""
-        self.room = Room(self._are_used_by)
+        self.room = Room(self._are_used_by, self._said.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """how others find a value"""

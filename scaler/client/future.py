@@ -16,7 +16,7 @@ from _thread import LockType, RLock
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from concurrent.futures._base import PENDING
+from concurrent.futures._base import FINISHED, PENDING
 from functools import partial
 from typing import Any, TypeVar
 
@@ -61,6 +61,10 @@ one that a processor has got ahead of time is given back, or begins, some millis
 
 _NO_CALLBACKS: Any = ()
 """in place of a list of its own, until there is one"""
+
+WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
+"""Who waits for a result says so to the scheduler after so long, and again after twice the time, at most so long. That
+changes something only where memory and disk for values are full."""
 
 _wait_of_threading: Any = threading.Condition.wait
 
@@ -510,9 +514,9 @@ class ScalerFuture(Future[T], ResultArgument):
         try:
             if here.task and not self.done():
                 with here.wait(self._link, self.done, timeout):
-                    super().exception(timeout)
+                    super().exception(self._wait_and_say_so(self, timeout))
             else:
-                super().exception(timeout)
+                super().exception(timeout if self._state == FINISHED else self._wait_and_say_so(self, timeout))
         except CancelledError:
             raise cancelled(blamed(self.name, self.needs), bool(self.keys), self._why_cancelled) from None
         except TypeError:
@@ -523,6 +527,20 @@ class ScalerFuture(Future[T], ResultArgument):
             if timeout is None or self.done():  # the task's own
                 raise
             raise FutureTimeoutError(late(self._link, self, self.task_id, self.name, timeout)) from None
+
+    def _wait_and_say_so(self, end: Future[Any], timeout: float | None) -> float | None:
+        """Wait for a future, and tell the scheduler from time to time that the result is waited for. Return how long
+        the rest of the wait is: None: as long as it takes, if it has not ended.
+        """
+        pause = WANTED_SECONDS
+        while timeout is None or timeout > pause:
+            with end._condition:  # noqa: SLF001 - one of ours
+                if end.done() or end._condition.wait(pause):  # noqa: SLF001
+                    break
+            self._link.want(self.task_id)
+            timeout = None if timeout is None else timeout - pause
+            pause = min(2 * pause, WANTED_SECONDS_MOST)
+        return timeout
 
     def _is_stored(self) -> bool:
         raw = self._raw
@@ -565,7 +583,7 @@ class ScalerFuture(Future[T], ResultArgument):
         try:
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
             with task_context.current.wait(self._link, arrival.done, seconds):
-                frames = arrival.result(seconds)
+                frames = arrival.result(self._wait_and_say_so(arrival, seconds))
         except BaseException:  # raised again
             if arrival.done() and arrival.exception() is not None:
                 self._arrival = None  # the next caller may succeed

@@ -28,7 +28,7 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 - `SayRuns`: only for an executor with `Part.WATCH`: add to the view each process of this worker, which run it executes,
   and for how long.
 - `HoldTasks`: only for an executor with `Part.ROOM`: until it is taken back, only such tasks begin as it lets begin,
-  each when the one before has ended.
+  whatever waits before them, each when the one before has ended.
 - `BeginAnew`: only for an executor with `Part.FRESH`: each process that is there ends after the tasks that it has, and
   tasks that come after this run in others. One stays while a client in it has open tasks.
 

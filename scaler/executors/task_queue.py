@@ -12,7 +12,7 @@ Only meanwhile are tasks counted by account, so that no cost depends on how many
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -104,6 +104,16 @@ class TaskQueue:
             if self._account != task.account:
                 self._count(task)
             self._rows[task.priority].appendleft(task)
+
+    def has_first(self, may_begin: Callable[[RunTask], bool]) -> bool:
+        """Put the first task that may begin in front of all others. Return whether there is one."""
+        for row in self._rows.in_order():
+            for place, task in enumerate(row):
+                if may_begin(task):
+                    del row[place]
+                    self._rows[self._rows.priorities[-1]].appendleft(task)
+                    return True
+        return False
 
     def step_aside(self) -> None:
         """Put the first task aside."""

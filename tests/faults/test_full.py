@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.faults
 VALUE_BYTES = 5_000_000
 MEMORY_BYTES = 20_000_000
 WORKERS = 2
+OTHER = ("-n", str(WORKERS), "--object-memory-bytes", str(MEMORY_BYTES), "--spill-bytes", "0")
 
 
 def value(number: int, size: int = VALUE_BYTES) -> bytes:
@@ -92,3 +95,42 @@ def test_a_result_for_which_there_is_never_room_fails_its_task_and_no_other(clus
             future.result(60)
         assert caught.value.size >= MEMORY_BYTES
         assert ends(other.result(60)) == [(2, VALUE_BYTES)]
+
+
+def read(futures: list[Any], order: Iterable[int]) -> float:
+    """Read results in an order, and drop their futures. Return how many seconds the longest one took."""
+    took = []
+    for number in order:
+        begin = time.monotonic()
+        assert ends(futures[number].result(60)) == [(number, VALUE_BYTES)]
+        futures[number] = None
+        took.append(time.monotonic() - begin)
+    return max(took)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("cluster", [20_500_000], indirect=True)
+def test_a_result_that_is_read_before_those_that_fill_the_memory_is_made_at_once(cluster: tuple[str, Command]) -> None:
+    address, agent = cluster
+    with Client(address) as client:
+        futures = [client.submit(value, number) for number in range(30)]
+        agent.wait_for("workers begin no task until results are read or deleted")
+        assert read(futures, reversed(range(30))) < 5.0
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("cluster", [20_500_000], indirect=True)
+def test_the_results_of_a_full_host_that_is_lost_are_made_at_another_full_one(
+    cluster: tuple[str, Command], tmp_path: Path
+) -> None:
+    address, agent = cluster
+    with (
+        command("cluster", address, *OTHER, env={"XDG_RUNTIME_DIR": str(tmp_path)}) as other,
+        Client(address) as client,
+    ):
+        client.wait_for_workers(2 * WORKERS, timeout=60)
+        futures = [client.submit(value, number) for number in range(30)]
+        for each in (agent, other):
+            each.wait_for("workers begin no task until results are read or deleted")
+        other.kill_all()
+        assert read(futures, range(30)) < 15.0

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import scaler.actors.tasks.task
 import scaler.client.link.large_results
 from scaler.actors.objects.object_store import ObjectStore
-from scaler.agent.object_cache import ObjectCache
+from scaler.agent.room import Room
 from scaler.store.store import Store
 from tests.simulation.mutants import Mutant
 
@@ -48,7 +48,7 @@ def _what_is_dropped_counts_on_disk() -> AbstractContextManager[Any]:
 
 
 def _held_workers_wait_for_room() -> AbstractContextManager[Any]:
-    return patch.object(ObjectCache, "_go_on_if_nothing_moves", lambda _self: None)
+    return patch.object(Room, "look", lambda _self, _now: None)
 
 
 def _graphs_hear_of_no_loss() -> AbstractContextManager[Any]:

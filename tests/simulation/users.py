@@ -182,8 +182,9 @@ class Call:
         return self.is_canceled or any(call.may_be_canceled for call in self.after)
 
     def be_read(self) -> None:
-        """Let it be read as soon as that does not block."""
+        """Let it be read as soon as that does not block, and say that somebody waits for it."""
         self.is_lazy = False
+        self.future._link.want(self.future.task_id)
 
     def look(self, is_end: bool) -> None:
         """Read the result as soon as that does not block."""

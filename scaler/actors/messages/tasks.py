@@ -241,7 +241,8 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 class ExplainTask:
     """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
     `ExplainResponse` about `task_id`. `because`: that one waits for you, has for so many `seconds`, and its answer
-    begins so. `hops`: how many graphs have handed it on. `asked_at`: when, by the clock of the scheduler.
+    begins so. `hops`: how many graphs have handed it on. `asked_at`: when, by the clock of the scheduler. `is_wanted`:
+    the client waits for the result: if there is no room for values, be the next that begins.
     """
 
     asker: ActorRef
@@ -250,6 +251,7 @@ class ExplainTask:
     seconds: float = 0.0
     hops: int = 0
     asked_at: float = 0.0
+    is_wanted: bool = False
 
 
 @message
@@ -292,7 +294,9 @@ class ExplainWaiting:
     """task -> balancer: I wait with you, for so many seconds at least; answer this, and say which try it is."""
 
     question: ExplainTask
+    task: ActorRef
     priority: int
+    account: int
     needs: Needs | None
     tries: Tries
     seconds: float

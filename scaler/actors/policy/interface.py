@@ -213,6 +213,11 @@ class Policy(Protocol[W, T]):
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
         """Withdraw a task. Return whether it waited."""
 
+    def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[W, T] | None:
+        """Somebody waits for a task that asks for nothing. If hosts have no room for results, and no worker elsewhere
+        has room, withdraw it, and return one of their workers; there it counts when it is said to have resumed.
+        """
+
     def join(
         self,
         worker: W,

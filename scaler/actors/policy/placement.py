@@ -106,6 +106,16 @@ class Placement(Generic[W, T]):
             self._admission.remove(task, account)
         return self._remove(task, priority, account)
 
+    def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[W, T] | None:
+        worker = self._loads.first_held()
+        ready = None if worker is None else self._queue.remove(task, priority, account)
+        if worker is None or ready is None:
+            return None
+        if self._admission is not None:
+            self._admission.remove(task, account)
+        self._count((ready,), -1)
+        return worker, ready
+
     def _remove(self, task: Hashable, priority: int, account: int) -> bool:
         ready = self._queue.remove(task, priority, account)
         if ready is None:

@@ -113,6 +113,13 @@ class WorkerLoads(Generic[W]):
         """How many workers begin nothing, because there is no room for results."""
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._held.items())
 
+    def first_held(self) -> W | None:
+        """Return the worker with the fewest tasks on those hosts, unless one elsewhere has room; looks at all there."""
+        there = [worker for host in self._held for worker in self._hosts.get(host, ())]
+        if self.with_room > sum(map(self.has_room, there)):
+            return None
+        return min(there, key=lambda worker: self._workers[worker].tasks, default=None)
+
     def free(self, worker: W, tasks: int, work_us: int) -> None:
         """Subtract ended tasks of a worker, with the work that they counted for."""
         load = self._workers.get(worker)

@@ -46,7 +46,8 @@ class ClientQuestions:
 
     def ask(self, request: ExplainRequest, now: float) -> None:
         """The client asks about a task. An admin may ask about tasks of others, whose sessions are asked in turn."""
-        task_id, question = request.task_id, ExplainTask(self._session, request.task_id, asked_at=now)
+        task_id, is_wanted = request.task_id, bool(request.wanted)
+        question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):
             peers = self._directory.peers.values()
             ask_next(question, iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT]))

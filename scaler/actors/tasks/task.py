@@ -126,6 +126,9 @@ class TaskActor(Actor):
     _only_waited = False
     """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
 
+    _wanted: ExplainTask | None = None
+    """the last question of a client that waits for its result"""
+
     _unwanted: int | None = None
     """the attempt that is cancelled if it comes back, which it does if it has not begun"""
 
@@ -438,13 +441,14 @@ class TaskActor(Actor):
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
         """Hand the question on to whoever has this task, if it has been given to somebody."""
+        if question.is_wanted:
+            self._wanted = question
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is READY:
             seconds = self._context.directory.attempt_times.seconds_since(self._attempt, self.now())
-            self._context.balancer.send(
-                ExplainWaiting(question, self._spec.priority, self._needs(), self._tries, seconds)
-            )
+            where = self._actor_ref, self._spec.priority, self._context.account
+            self._context.balancer.send(ExplainWaiting(question, *where, self._needs(), self._tries, seconds))
         else:
             explain_other(question, self._state, self._tries)
 
@@ -476,6 +480,8 @@ class TaskActor(Actor):
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
         self._attempt = self._context.next_attempt()
         self._say_ready(goes_first, False)
+        if self._wanted is not None:
+            self._explain(self._wanted)
 
     def _say_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from scaler.actors.insight.explanations import explain, in_the_queue, of_low_priority
 from scaler.actors.messages.monitor import ReportBacklog
@@ -50,6 +51,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.policy import Needs, Policy
 from scaler.actors.tasks.task_states import READY
 from scaler.kit import Actor, ActorRef, Timer, handles
+from scaler.wire.messages.priority import MOST, with_wish
 
 _LOOK = LookAtBalance()
 _FORGOTTEN = WorkerForgotten()
@@ -232,7 +234,24 @@ class Balancer(Actor):
     @handles(ExplainWaiting)
     def _explain(self, waiting: ExplainWaiting) -> None:
         found = of_low_priority(in_the_queue(self._policy.capacity(waiting.needs)), waiting.priority)
+        if waiting.question.is_wanted:
+            self._begin_wanted(waiting)
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
+
+    def _begin_wanted(self, waiting: ExplainWaiting) -> None:
+        """Give a task to a worker that begins nothing else. Of a range, one row is wanted: that is asked for again."""
+        self._hand_over()
+        found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
+        if found is None:
+            return
+        worker, ready = found
+        spec = ready.spec
+        if spec.rows:
+            ready.task.send(RangeTooLong(ready.attempt))
+        else:
+            self._policy.resumed(worker, 1, 0)
+            first = replace(ready, spec=replace(spec, priority=with_wish(spec.priority, MOST)))
+            worker.send(AssignTasks([(first, 0)], None))
 
     @handles(ReportBacklog)
     def _report_backlog(self, ask: ReportBacklog) -> None:

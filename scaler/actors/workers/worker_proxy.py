@@ -57,7 +57,7 @@ from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, R
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, RunState, TaskStatus
 from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import (
     HELD_RUN,
@@ -482,6 +482,8 @@ class WorkerProxy(Actor):
             where = status if self._run_of(status) is not None else None
             for asked in [asked for asked in self._questions if asked.task_id == status.task_id]:
                 self._explain_run(asked, where)
+                if asked.question.is_wanted and where is not None and status.state == RunState.NO_ROOM:
+                    self._recall_run(RecallRun(status.task_id, status.attempt))  # it is the next one when it is back
 
     @handles(AnswerOverdue)
     def _overdue(self, overdue: AnswerOverdue) -> None:

@@ -283,7 +283,7 @@ class LargeResults:
                 call.sinks[TaskId(unread.object_id)] = unread
                 graphs[call.spec.graph_id] = call
             else:
-                first = replace(call[0], priority=with_wish(call[0].priority, MOST))  # somebody waits for it already
+                first = replace(call[0], priority=with_wish(call[0].priority, MOST - 1))  # before all but a wanted one
                 self._calls.add((first, unread, *call[1:]))
         for graph in graphs.values():
             self._calls.add_graph(graph)

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Container
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -276,6 +277,12 @@ class ClientProtocol:
         self.send()  # so that it is known what is on its way
         lane = self._connection.session.pipe if self.is_welcome else None
         self._questions.ask(task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < COME_SECONDS)
+
+    def want(self, task_id: TaskId) -> None:
+        """Say that somebody waits for the result of a task. What is not open, or not sent yet, cannot be next."""
+        request = self._work.request_about(task_id)
+        if self.is_welcome and request is not None and task_id not in self._work.window:
+            self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Cancel a task if it has not begun. `on_answer` is called when that may be decided."""

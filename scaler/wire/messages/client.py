@@ -288,6 +288,8 @@ class ExplainRequest:
     """the graph that it is a node of; `NO_ID`: none"""
     position: U32 = 0
     """of a node: its position in the graph"""
+    wanted: U8 = 0
+    """1: its client waits for the result: if there is no room for values, it is the next that begins"""
 
 
 @travels(SCHEDULER_TO_CLIENT)

@@ -38,6 +38,7 @@ from scaler.wire.messages.common import (
     PartRequest,
     TaskStatus,
 )
+from scaler.wire.messages.priority import MOST, with_wish
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.session.streamed import sizes_of
 from scaler.wire.session.too_large import NO_LIMIT
@@ -538,6 +539,24 @@ def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_
     assert hold.may_begin(next_one)
     small.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, TWO, "", ())]))
     assert held(small) == [[], []]  # a copy of an argument is no result
+
+
+def test_what_somebody_waits_for_begins_beyond_that_and_the_next_one_when_it_was_read(small: Bench) -> None:
+    for number in (1, 2, 3, 4):
+        keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
+    small.store.hot_most = 2 << 20  # it stays full
+    first, second = (worker.take(HoldTasks)[-1].may_begin for worker in small.workers)
+    wanted, also, other = (
+        RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"", with_wish(n << 16, wish))
+        for n, wish in ((7, MOST), (8, MOST), (9, MOST - 1))
+    )
+    assert not first(other)
+    assert first(wanted)
+    assert first(wanted)  # it had to wait for its objects
+    keep(small, 7, 0, b"l" * SHARE_LEAST_BYTES)
+    assert not second(also)
+    delete(small, 7)
+    assert second(also)
 
 
 def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) -> None:

@@ -14,7 +14,7 @@ import pytest
 from scaler.client import Client, ScalerFuture
 from scaler.client.future import LeanCondition
 from scaler.errors import DisconnectedError, MissingObjects
-from scaler.wire.messages.client import Task, TaskCancel, TaskResult
+from scaler.wire.messages.client import ExplainRequest, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.processes import wait_until
@@ -47,6 +47,21 @@ def test_a_future_runs_from_submit_to_end(client: Client, scheduler: FakeSchedul
     assert future.done()
     assert not future.running()
     assert not future.cancel()
+
+
+def test_who_waits_for_a_result_says_so_from_time_to_time(
+    client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.client.future.WANTED_SECONDS", 0.01)
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    tasks = scheduler.wait_for(Task)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        future.result(0.1)
+    requests = scheduler.wait_for(ExplainRequest, 2)
+    assert {(each.task_id, each.wanted) for each in requests} == {(future.task_id, 1)}
+    scheduler.run(*tasks)
+    assert future.result(10) == 1
 
 
 class TestProfilingInfo:

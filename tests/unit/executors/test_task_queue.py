@@ -124,6 +124,14 @@ def test_a_task_that_steps_aside_lets_others_go_first_and_comes_back_to_the_fron
     assert take_all(queue) == [deep, tasks[1], tasks[2], tasks[3]]
 
 
+def test_the_first_task_that_may_begin_goes_before_all_others() -> None:
+    queue, tasks, deep = TaskQueue(), [task(n) for n in range(3)], task(9, 1)
+    queue.add([*tasks, deep])
+    assert not queue.has_first(lambda _task: False)
+    assert queue.has_first(lambda each: each in tasks[1:])
+    assert take_all(queue) == [tasks[1], deep, tasks[0], tasks[2]]
+
+
 def test_tasks_that_stepped_aside_count_as_tasks_that_wait_and_keep_their_place_in_the_order() -> None:
     queue, first, deep, other = TaskQueue(), task(1), task(2, 2), task(3, 1, account=1)
     queue.add([first])

@@ -107,7 +107,7 @@ class Prefetch:
                     break
                 room_bytes += n_bytes
                 self._queue.step_aside()
-                row = self._queue.first_row()
+                row = self._queue.first_row() if most > 1 else deque()  # else it alone may begin
                 continue
             row.popleft()
             if not row:

@@ -364,7 +364,7 @@ class Slot(Actor):
             return
         if self._cancellation.stops and self._cancellation.ends(processor):
             return
-        if self._may_begin is not None and (processor.held or not self._may_begin(self._queue.first_row()[0])):
+        if self._may_begin is not None and (processor.held or not self._queue.has_first(self._may_begin)):
             return
         # A task that asks to go on waits for all that another processor holds.
         together_us = HELD_US if self._processors.has_blocked else TOGETHER_US

@@ -305,3 +305,26 @@ def test_a_range_is_split_if_it_is_more_than_a_turn_or_nothing_is_known_of_its_f
     decisions = scene.decide(*rows)
     assert not decisions.split, "rows go before other ranges"
     assert [ready for ready, _ in decisions.assigned["worker"]][:1] == rows[:1]
+
+
+def test_what_somebody_waits_for_goes_to_a_worker_without_room_for_results_if_no_other_has_room() -> None:
+    scene = Scene(scheduler_config(max_number_of_tasks_waiting=9))
+    for worker, host in (("one", "full"), ("two", "full"), ("busy", "other")):
+        scene.policy.join(worker, 1, 1, WORK_AHEAD_US, host)
+    waiting = task("a"), task("b")
+    scene.decide(*waiting)
+    assert scene.policy.take_wanted("b", 0, 0) is None
+    scene.policy.held("full", 1)
+    scene.policy.held("gone", 1)
+    assert scene.policy.take_wanted("b", 1, 0) is None
+    assert scene.policy.take_wanted("b", 0, 0) == ("one", waiting[1])
+    scene.policy.resumed("one", 1, 0)
+    assert scene.policy.take_wanted("b", 0, 0) is None
+    assert scene.policy.take_wanted("a", 0, 0) == ("two", waiting[0])
+    scene.decide(task("c"))
+    scene.policy.freed("two", 1, 2, {})  # its results take more room, whatever places it has
+    assert scene.policy.take_wanted("c", 0, 0) == ("two", task("c"))
+    scene.policy.freed("busy", 1, 2, {})
+    scene.policy.ready([task("d")])
+    assert scene.policy.take_wanted("d", 0, 0) is None
+    assert scene.names() == ["d"]

@@ -11,6 +11,7 @@ from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelRun,
     CancelTask,
+    ExplainRun,
     ExplainTask,
     RecallRun,
     RunLost,
@@ -486,3 +487,14 @@ def test_a_cancel_of_what_waits_leaves_a_task_that_may_have_begun_at_another_sch
     scene.tell(CancelTask(waiting=True))
     assert scene.session.take() == []
     assert not scene.task.is_stopped()
+
+
+def test_one_that_somebody_waits_for_says_so_again_when_it_is_ready_again(bench: Bench, scene: Scene) -> None:
+    scene.run_and(1)
+    scene.balancer.take()
+    question = ExplainTask(bench.recorder()[1], TASK_ID, is_wanted=True)
+    scene.tell(question)
+    assert [type(each) for each in scene.worker.take()] == [ExplainRun]
+    scene.tell(RunRecalled(1))
+    ready, waiting = scene.balancer.take()
+    assert (type(ready), waiting.question, waiting.task) == (TaskReady, question, scene.task)

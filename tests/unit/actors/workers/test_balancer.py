@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.tasks import (
+    FIRST_TRY,
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
     ConstrainedTaskReady,
+    ExplainTask,
+    ExplainWaiting,
     LoadFreed,
     LoadResumed,
+    RangeTooLong,
     RecallTasks,
     TaskNotWaiting,
     TaskReady,
@@ -26,6 +30,7 @@ from scaler.actors.messages.tasks import (
     WorkerForgotten,
     WorkerJoined,
     WorkerLeft,
+    WorkersHeldAt,
 )
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Decisions, Needs, Offer, Placement, make_policy
 from scaler.actors.policy.fair_share import TURN_US
@@ -37,7 +42,7 @@ from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FIFO
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.priority import of_child, with_wish
+from scaler.wire.messages.priority import MOST, of_child, with_wish
 from scaler.wire.messages.worker import RunTask
 from tests.support.bench import Bench
 from tests.support.configs import scheduler_config
@@ -830,3 +835,39 @@ def test_a_task_for_one_worker_can_be_withdrawn_before_it_is_placed() -> None:
     bench.run()
     assert [type(each) for each in scene.said()] == [TaskWithdrawn]
     assert scene.worker.take(AssignTasks) == []
+
+
+def test_a_task_that_somebody_waits_for_begins_where_there_is_no_room_for_results(bench: Bench) -> None:
+    scene = Scene(bench)
+    scene.join(tasks=1, expected_us=WORK_AHEAD_US)
+    scene.ready(1, 2)
+    asker, ref = bench.recorder()
+
+    def ask(number: int, *, is_wanted: bool = True) -> None:
+        question = ExplainTask(ref, TaskId(bytes([number]) * 16), is_wanted=is_wanted)
+        bench.tell(scene.balancer, ExplainWaiting(question, scene.task(number), 0, 0, None, FIRST_TRY, 0.0))
+
+    ask(2)
+    assert scene.worker.take() == []
+    bench.tell(scene.balancer, WorkersHeldAt(scene.host, 1))
+    ask(2, is_wanted=False)
+    assert scene.worker.take() == []
+    ask(2)
+    (assign,) = scene.worker.take()
+    ((ready, expected_us),) = assign.tasks
+    assert (ready.task, ready.spec.priority, expected_us) == (scene.task(2), MOST, 0)
+    ask(2)
+    assert scene.worker.take() == []
+    assert {answer.waits_for for answer in asker.take()} == {"no room"}
+
+
+def test_of_a_range_that_somebody_waits_for_the_rows_become_tasks(bench: Bench) -> None:
+    scene = Scene(bench)
+    scene.join(tasks=1, expected_us=WORK_AHEAD_US)
+    spec = Task(TaskId(b"r" * 16), SHORT, b"", b"", 0, rows=3)
+    bench.tell(scene.balancer, TaskReady(scene.task(1), spec, 1, False, None, 0, True))
+    bench.tell(scene.balancer, WorkersHeldAt(scene.host, 1))
+    question = ExplainTask(bench.recorder()[1], spec.task_id, is_wanted=True)
+    bench.tell(scene.balancer, ExplainWaiting(question, scene.task(1), 0, 0, None, FIRST_TRY, 0.0))
+    assert scene.said() == [RangeTooLong(1)]
+    assert scene.worker.take() == []

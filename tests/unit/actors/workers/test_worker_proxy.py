@@ -718,8 +718,8 @@ class Asking:
         self.agent.hang()
         (self.run,) = self.agent.started
 
-    def ask(self, times: int = 1) -> None:
-        self.client.say(*[ExplainRequest(self.task_id, GraphId(NO_ID), 0)] * times)
+    def ask(self, times: int = 1, wanted: int = 0) -> None:
+        self.client.say(*[ExplainRequest(self.task_id, GraphId(NO_ID), 0, wanted)] * times)
         self.simulation.run()
 
     def answers(self) -> list[str]:
@@ -768,6 +768,19 @@ def test_a_run_that_waits_for_its_own_says_so_whatever_the_agent_says(asking: As
     asking.simulation.run()
     asking.ask()
     assert [answer.waits_for for answer in asking.client.said(ExplainResponse)] == [CHILDREN]
+
+
+def test_a_run_that_somebody_waits_for_is_asked_back_if_it_does_not_begin_for_lack_of_room(asking: Asking) -> None:
+    for wanted, state in ((0, RunState.NO_ROOM), (1, RunState.QUEUED)):
+        asking.ask(wanted=wanted)
+        asking.say(state)
+    asking.agent.wake()
+    assert asking.agent.said(RecallRequest) == []
+    asking.agent.hang()
+    asking.ask(wanted=1)
+    asking.say(RunState.NO_ROOM)
+    asking.agent.wake()
+    assert asking.agent.said(RecallRequest) == [RecallRequest(asking.task_id, 0, asking.run.attempt)]
 
 
 def test_only_so_many_questions_wait(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:

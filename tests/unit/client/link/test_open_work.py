@@ -114,7 +114,7 @@ def entry(number: int, sink: Any = None, objects: Sequence[ObjectInstruction] = 
 
 def first(task: Task) -> Task:
     """Return a task as it is said when its result was lost: it goes before all others of its client."""
-    return replace(task, priority=MOST)
+    return replace(task, priority=MOST - 1)
 
 
 def brought(number: int, frames: Any = (b"large",)) -> ObjectInstruction:

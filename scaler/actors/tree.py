@@ -26,7 +26,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
@@ -41,7 +40,7 @@ from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import NewPipe, PipeFactory
-from scaler.actors.policy import Policy, make_policy
+from scaler.actors.policy import Placement, make_policy
 from scaler.actors.services import Audit, Options, Services, no_audit
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
 from scaler.actors.workers.balancer import Balancer
@@ -195,7 +194,7 @@ class SchedulerTree:
         )
 
     def _balancer(self, acceptor: ActorRef) -> Balancer:
-        policy: Policy[Any, Any] = make_policy(self.config, self.directory.accounts.owner_of)
+        policy: Placement = make_policy(self.config, self.directory.accounts.owner_of)
         return Balancer(acceptor, policy, self.directory.next_attempt)
 
     def _object_store(self) -> ObjectStore:

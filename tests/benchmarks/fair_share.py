@@ -16,13 +16,12 @@ import time
 from collections import deque
 
 from scaler import Client, SchedulerClusterCombo
-from scaler.actors.policy import Placement
-from scaler.actors.policy.placement import ORDERS
+from scaler.actors.policy import Placement, make_policy
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.settings.scheduler import POLICIES
 from tests.benchmarks.scheduler_core import RESULT_BATCH, WINDOW, Run
 from tests.support.configs import scheduler_config
-from tests.support.ready import SHORT, Task, task
+from tests.support.ready import SHORT, task
 
 PATIENCE_SECONDS = 8.0
 WORKERS = (1, 100, 5_000)
@@ -42,7 +41,7 @@ def in_the_scheduler(tasks: int, workers: int, clients: int, policy: str) -> flo
 
 def in_the_policy(tasks: int, workers: int, clients: int, policy: str) -> float:
     """Return microseconds per task."""
-    placement: Placement[int, Task] = Placement(scheduler_config(policy=policy), ORDERS[policy])
+    placement: Placement = make_policy(scheduler_config(policy=policy))
     for worker in range(workers):
         placement.join(worker, queue_size(workers))
     placement.freed(0, 0, 0, {SHORT: (2, 1)})

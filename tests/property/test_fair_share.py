@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scaler.actors.policy import Placement
 from scaler.actors.policy.fair_share import TURN_US, FairShare
 from scaler.actors.policy.in_order import InOrder
-from scaler.actors.policy.placement import ORDERS
+from scaler.actors.policy.placement import make_policy
 from scaler.settings.scheduler import FAIR, FIFO, POLICIES
 from scaler.wire.messages.priority import STEP
 from tests.support.configs import scheduler_config
@@ -50,7 +50,7 @@ def test_a_task_that_is_put_back_changes_nobodys_turn(
     owners = [Someone(share) for share in shares[:3]]
     taken: list[list[object]] = []
     for has_put_back in (False, True):
-        queue: FairShare[Task] = FairShare(lambda account: owners[account % 3])
+        queue: FairShare = FairShare(lambda account: owners[account % 3])
         queue.put([of_map(number, account, rows=rows) for number, (account, rows, _) in enumerate(waiting)])
         names: list[object] = []
         for *_, is_put_back in waiting:
@@ -72,7 +72,7 @@ class Ring:
 
     def __init__(self) -> None:
         self.accounts: deque[int] = deque()
-        self.queues: dict[int, InOrder[Task]] = {account: InOrder() for account in range(5)}
+        self.queues: dict[int, InOrder] = {account: InOrder() for account in range(5)}
 
     def put(self, new: Task) -> None:
         self.queues[new.account].put([new])
@@ -95,7 +95,7 @@ class Ring:
 @examples(50)
 @given(steps)
 def test_turns_are_taken_one_task_each_and_nothing_is_lost(story: list[tuple[str, Any]]) -> None:
-    queue: FairShare[Task] = FairShare()
+    queue: FairShare = FairShare()
     ring = Ring()
     number = 0
     for name, what in story:
@@ -122,7 +122,7 @@ def test_turns_are_taken_one_task_each_and_nothing_is_lost(story: list[tuple[str
 def test_no_client_with_a_task_waits_for_more_than_one_of_each_other(
     arrivals: list[tuple[int, int]], at_a_time: int
 ) -> None:
-    queue: FairShare[Task] = FairShare()
+    queue: FairShare = FairShare()
     since: dict[int, list[int]] = {}
     """for each account with tasks: whose were taken since it was its turn"""
     for number, (account, count) in enumerate(arrivals):
@@ -150,7 +150,7 @@ def test_no_owner_gets_more_than_its_share_while_another_waits(
     story: list[tuple[str, Any]], owner_of: list[int], shares: list[int]
 ) -> None:
     owners = [Someone(share) for share in shares]
-    queue: FairShare[Task] = FairShare(lambda account: owners[owner_of[account]])
+    queue: FairShare = FairShare(lambda account: owners[owner_of[account]])
     waiting: dict[object, Task] = {}
     numbers = itertools.count()
     taken_beside: dict[int, Counter[int]] = {}
@@ -194,7 +194,7 @@ def test_whoever_is_next_as_many_are_placed_and_no_worker_is_idle_while_tasks_wa
 
 def placed(policy: str, turns: list[list[tuple[int, int, bool]]], workers: int, queue_size: int) -> list[int]:
     """Return how many tasks each turn places; after each, every worker finishes one."""
-    placement: Placement[int, Task] = Placement(scheduler_config(policy=policy), ORDERS[policy])
+    placement: Placement = make_policy(scheduler_config(policy=policy))
     loads = dict.fromkeys(range(workers), 0)
     for worker in loads:
         placement.join(worker, queue_size)
@@ -221,10 +221,6 @@ def placed(policy: str, turns: list[list[tuple[int, int, bool]]], workers: int, 
     return counts
 
 
-def test_each_policy_that_can_be_set_has_an_order() -> None:
-    assert set(ORDERS) == set(POLICIES) == {FAIR, FIFO}
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 @examples(50)
 @given(
@@ -235,9 +231,7 @@ def test_with_a_limit_as_many_are_refused_as_are_too_many_of_those_that_come(
     policy: str, turns: list[list[tuple[int, int, bool]]], most: int
 ) -> None:
     """Nobody has a place. What is nested or was tried before is let in, whatever waits."""
-    placement: Placement[int, Task] = Placement(
-        scheduler_config(max_number_of_tasks_waiting=most, policy=policy), ORDERS[policy]
-    )
+    placement: Placement = make_policy(scheduler_config(max_number_of_tasks_waiting=most, policy=policy))
     waiting: dict[object, Task] = {}
     for number, turn in enumerate(turns):
         new = [

@@ -30,7 +30,7 @@ operations = st.one_of(
 def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
     story: list[tuple[str, int, list[int], int]],
 ) -> None:
-    loads: WorkerLoads[int] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     model: Model = {}
     held: set[int] = set()
     for name, worker, works, number in story:
@@ -75,7 +75,7 @@ def with_room(model: Model, held: set[int]) -> dict[int, int]:
     }
 
 
-def check(loads: WorkerLoads[int], model: Model, held: set[int]) -> None:
+def check(loads: WorkerLoads, model: Model, held: set[int]) -> None:
     assert len(loads) == len(model)
     expected = {worker: (len(works), sum(works)) for worker, (_, works) in model.items()}
     assert {worker: loads.load(worker) for worker in model} == expected

@@ -27,7 +27,7 @@ class Shares:
 
     def __init__(
         self,
-        order: FairShare[Any],
+        order: FairShare,
         owner_of: Callable[[int], str],
         shares: dict[str, int],
         complain: Callable[[str], object],

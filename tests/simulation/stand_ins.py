@@ -117,7 +117,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
 def _with_even_turns(take_turns: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Check that no client of an owner with one share goes on when its turn is over, while others wait."""
 
-    def checked(self: FairShare[Any], expected_us: Callable[[ObjectId], float]) -> Iterator[Any]:
+    def checked(self: FairShare, expected_us: Callable[[ObjectId], float]) -> Iterator[Any]:
         account, had_us = -1, 0.0
         for ready in take_turns(self, expected_us):
             if ready.account != account or len(self._queues) < 2 or self._owner_of(account).share > 1:

@@ -1,40 +1,21 @@
-"""Tasks and workers for a policy under test: plain values, as a policy knows them."""
+"""Tasks and workers for a policy under test: what it hears of tasks, with names for their actors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from scaler.ids import ObjectId
+from scaler.actors.messages.tasks import TaskReady
+from scaler.ids import ID_BYTES, ObjectId, TaskId
+from scaler.wire.messages.client import Task as Work
 
-SHORT = ObjectId(b"s" * 16)
+SHORT = ObjectId(b"s" * ID_BYTES)
+
+Task = TaskReady
 
 
-@dataclass
-class Work:
+def work(function_id: ObjectId = SHORT, priority: int = 0, options: bytes = b"", rows: int = 0) -> Work:
     """What a client has submitted."""
-
-    function_id: ObjectId = SHORT
-    priority: int = 0
-    options: bytes = b""
-    rows: int = 0
-
-
-@dataclass
-class Task:
-    """A task that is ready; `task` tells it from others."""
-
-    task: Any
-    account: int = 0
-    spec: Work = field(default_factory=Work)
-    attempt: int = 1
-    goes_first: bool = False
-    near_worker: Any = None
-    context: Any = None
-
-    @property
-    def is_new(self) -> bool:
-        return self.attempt == 1
+    return Work(TaskId(b"t" * ID_BYTES), function_id, b"", b"", priority, "", options, rows=rows)
 
 
 def task(
@@ -45,8 +26,8 @@ def task(
     attempt: int = 1,
     function_id: ObjectId = SHORT,
 ) -> Task:
-    return Task(name, account, Work(function_id, priority), attempt, goes_first)
+    return Task(name, work(function_id, priority), attempt, goes_first, None, account, attempt == 1)
 
 
 def of_map(name: Any, account: int = 0, function_id: ObjectId = SHORT, **others: Any) -> Task:
-    return Task(name, account, Work(function_id, **others))
+    return Task(name, work(function_id, **others), 1, False, None, account, True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scaler.actors.policy.interface import NO_OFFER
-from scaler.actors.policy.needs import Needs, Offer
+from scaler.actors.policy.needs import NO_OFFER, Needs, Offer
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.kit import ActorRef
 from scaler.message import message

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic
+from typing import TYPE_CHECKING
 
-from scaler.actors.policy.interface import T
 from scaler.texts import counted
 
+if TYPE_CHECKING:
+    from scaler.actors.messages.tasks import TaskReady
 
-class Admission(Generic[T]):
+
+class Admission:
     """All waiting tasks, and by account those that may be refused. Each operation takes constant time."""
 
     def __init__(self) -> None:
         self._waiting: set[Hashable] = set()
-        self._accounts: dict[int, dict[Hashable, T]] = {}
+        self._accounts: dict[int, dict[Hashable, TaskReady]] = {}
         """tasks that may be refused, the newest last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
         """accounts by the number of such tasks; among equals, the one that grew last is the last"""
@@ -30,7 +32,7 @@ class Admission(Generic[T]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, ready: T, may_be_refused: bool) -> None:
+    def add(self, ready: TaskReady, may_be_refused: bool) -> None:
         """Add a waiting task. A task that reports again is counted once, and may have become safe from refusal."""
         self._waiting.add(ready.task)
         if not may_be_refused:
@@ -48,7 +50,7 @@ class Admission(Generic[T]):
         self._waiting.discard(task)
         self._protect(task, account)
 
-    def surplus(self, most: int) -> list[tuple[T, bool]]:
+    def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
         """Remove and return the tasks to refuse if so many may wait: each task, and whether it came in this turn.
 
         At most as many are refused as have come: a worker that leaves lowers the limit, but that refuses no task.

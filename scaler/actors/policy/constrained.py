@@ -16,14 +16,19 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import nlargest
 from operator import attrgetter
-from typing import Generic
+from typing import TYPE_CHECKING
 
-from scaler.actors.policy.interface import Capacity, Group, Order, T, W
+from scaler.actors.policy.fair_share import FairShare
+from scaler.actors.policy.interface import Capacity, Group
 from scaler.actors.policy.needs import Amounts, Needs, Offer, in_words
 from scaler.actors.policy.nodes import Node, Nodes
 from scaler.actors.policy.worker_loads import WorkerLoads
 from scaler.amounts import CALL, amount_text
 from scaler.ids import ObjectId
+from scaler.kit import ActorRef
+
+if TYPE_CHECKING:
+    from scaler.actors.messages.tasks import TaskReady
 
 CLASSES_MOST = 1000
 """The most classes with waiting tasks."""
@@ -33,12 +38,12 @@ OTHERS = "others"
 """The name of the rest."""
 
 
-class ResourceClass(Generic[T]):
+class ResourceClass:
     """Tasks that ask for the same, and what is known of nodes for them."""
 
     __slots__ = ("able", "function_id", "functions", "may_fit", "needs", "queue", "turn", "unable_since")
 
-    def __init__(self, needs: Needs, queue: Order[T]) -> None:
+    def __init__(self, needs: Needs, queue: FairShare) -> None:
         self.needs = needs
         self.queue = queue
         self.function_id: ObjectId | None = None
@@ -54,7 +59,7 @@ class ResourceClass(Generic[T]):
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
         """hosts; those that are not among them do not fit now. The one that was used last is the last"""
 
-    def has_left(self, ready: T) -> None:
+    def has_left(self, ready: TaskReady) -> None:
         """One of its tasks does not wait any more."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
@@ -62,7 +67,7 @@ class ResourceClass(Generic[T]):
             del functions[function_id]
 
 
-class ConstrainedQueue(Generic[W, T]):
+class ConstrainedQueue:
     """Tasks that ask for something.
 
     Args:
@@ -71,16 +76,16 @@ class ConstrainedQueue(Generic[W, T]):
         new_order: makes an empty order of tasks.
     """
 
-    def __init__(self, loads: WorkerLoads[W], call_loads: WorkerLoads[W], new_order: Callable[[], Order[T]]) -> None:
+    def __init__(self, loads: WorkerLoads, call_loads: WorkerLoads, new_order: Callable[[], FairShare]) -> None:
         self._loads = loads
         self._call_loads = call_loads
         self._new_order = new_order
-        self._nodes: Nodes[W] = Nodes()
-        self.classes: dict[Needs, ResourceClass[T]] = {}
+        self._nodes: Nodes = Nodes()
+        self.classes: dict[Needs, ResourceClass] = {}
         """those of which tasks wait, and some of which tasks have waited"""
-        self.waiting: dict[Hashable, ResourceClass[T]] = {}
+        self.waiting: dict[Hashable, ResourceClass] = {}
         """the tasks that wait, and the class of each"""
-        self._impatient: dict[Needs, ResourceClass[T]] = {}
+        self._impatient: dict[Needs, ResourceClass] = {}
         """classes whose tasks wait only for a limited time"""
         self._changed: dict[Hashable, None] = {}
         """hosts where something has become free"""
@@ -88,12 +93,12 @@ class ConstrainedQueue(Generic[W, T]):
     def __len__(self) -> int:
         return sum(len(resource_class.queue) for resource_class in self.classes.values())
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[TaskReady]:
         return (ready for resource_class in self.classes.values() for ready in resource_class.queue)
 
     # Tasks
 
-    def put(self, ready: T, needs: Needs) -> str:
+    def put(self, ready: TaskReady, needs: Needs) -> str:
         """Add a task. Returns why it cannot wait; nothing if it does."""
         resource_class = self.classes.get(needs)
         if resource_class is None:
@@ -121,7 +126,7 @@ class ConstrainedQueue(Generic[W, T]):
         resource_class.has_left(ready)
         return True
 
-    def _new_class(self, needs: Needs) -> ResourceClass[T] | None:
+    def _new_class(self, needs: Needs) -> ResourceClass | None:
         if len(self.classes) >= CLASSES_MOST:
             unused = next((known for known, resource_class in self.classes.items() if not resource_class.queue), None)
             if unused is None:
@@ -135,14 +140,16 @@ class ConstrainedQueue(Generic[W, T]):
 
     # Nodes
 
-    def join(self, worker: W, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], unsure: bool) -> None:
+    def join(
+        self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], unsure: bool
+    ) -> None:
         """Add a worker, with what its runs take. `unsure`: it has runs of which that is not known."""
         node = self._nodes.join(worker, host, offer, taken, unsure)
         if node is not None:
             self._count_able(node, 1)
         self._changed[host] = None
 
-    def leave(self, worker: W) -> bool:
+    def leave(self, worker: ActorRef) -> bool:
         """Remove a worker. Returns whether tasks may have to be refused now or later."""
         host = self._nodes.host_of(worker)
         node = self._nodes.leave(worker)
@@ -153,7 +160,7 @@ class ConstrainedQueue(Generic[W, T]):
                 resource_class.may_fit.pop(host, None)
         return bool(self._impatient)
 
-    def change(self, worker: W, changes: Iterable[tuple[Needs, int]], unsure: bool) -> bool:
+    def change(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], unsure: bool) -> bool:
         """So many runs of these classes have come to a worker or ended. Returns whether tasks wait that may fit now."""
         node = self._nodes.of_worker(worker)
         if node is None:
@@ -164,19 +171,19 @@ class ConstrainedQueue(Generic[W, T]):
         self.freed(worker)
         return bool(self.waiting)
 
-    def freed(self, worker: W) -> None:
+    def freed(self, worker: ActorRef) -> None:
         """Something may have become free at the host of a worker."""
         host = self._nodes.host_of(worker)
         if host is not None:
             self._changed[host] = None
 
-    def _count_able(self, node: Node[W], sign: int) -> None:
+    def _count_able(self, node: Node, sign: int) -> None:
         for resource_class in self.classes.values():
             resource_class.able += sign * node.could_take(resource_class.needs)
 
     # Placing
 
-    def open_classes(self) -> list[ResourceClass[T]]:
+    def open_classes(self) -> list[ResourceClass]:
         """Return the classes of which a task may fit somewhere now."""
         changed, self._changed = self._changed, {}
         for resource_class in self.classes.values():
@@ -188,7 +195,7 @@ class ConstrainedQueue(Generic[W, T]):
             if resource_class.may_fit and resource_class.queue
         ]
 
-    def assign(self, resource_class: ResourceClass[T], ready: T, work_us: int) -> W | None:
+    def assign(self, resource_class: ResourceClass, ready: TaskReady, work_us: int) -> ActorRef | None:
         """Take a worker and the resources for the next task of a class. Returns the worker; None: none fits now."""
         near = self._nodes.host_of(ready.near_worker) if ready.near_worker is not None else None
         if near is not None and near in resource_class.may_fit:
@@ -209,18 +216,18 @@ class ConstrainedQueue(Generic[W, T]):
             del resource_class.may_fit[host]
         return None
 
-    def _loads_of(self, node: Node[W]) -> WorkerLoads[W]:
+    def _loads_of(self, node: Node) -> WorkerLoads:
         return self._call_loads if node.named_only else self._loads
 
     # Patience
 
-    def give_up(self, now: float) -> tuple[list[tuple[T, str]], float]:
+    def give_up(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
         """Remove the tasks that have waited too long for a node that could take them.
 
         Returns:
             them, with the reason for each, and when to ask again.
         """
-        refused: list[tuple[T, str]] = []
+        refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
             if not resource_class.queue:
@@ -249,7 +256,7 @@ class ConstrainedQueue(Generic[W, T]):
         """Return the tasks that wait or run, by what they ask for: first `plain`, which ask for nothing, and then those
         that are most. Of many groups the last ones are those that some worker could take, and those that none could.
         """
-        classes: dict[Amounts, list[ResourceClass[T]]] = {}
+        classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()
         for needs, resource_class in self.classes.items():
             classes.setdefault(needs.amounts, []).append(resource_class)
@@ -279,7 +286,7 @@ class ConstrainedQueue(Generic[W, T]):
         self,
         plain: Group,
         some: list[Amounts],
-        classes: dict[Amounts, list[ResourceClass[T]]],
+        classes: dict[Amounts, list[ResourceClass]],
         running: Counter[Amounts],
     ) -> Group:
         needs, chosen = (
@@ -302,7 +309,7 @@ class ConstrainedQueue(Generic[W, T]):
         """Return what a task that asks for this has to wait for."""
         return self._capacity(needs, self._nodes.able(needs))
 
-    def _capacity(self, needs: Needs, able: list[Node[W]]) -> Capacity:
+    def _capacity(self, needs: Needs, able: list[Node]) -> Capacity:
         both = (self._loads, self._call_loads) if needs.is_call else (self._loads,)
         missing = "" if able else self._what_is_missing(needs)
         free = [node for node in able if node.can_take(needs)]
@@ -342,18 +349,18 @@ class ConstrainedQueue(Generic[W, T]):
 _by_turn = attrgetter("turn")
 
 
-class Turns(Generic[T]):
+class Turns:
     """The order of classes.
 
     Args:
         plain: the tasks that ask for nothing.
     """
 
-    def __init__(self, plain: Order[T]) -> None:
+    def __init__(self, plain: FairShare) -> None:
         self.plain = ResourceClass(Needs(), plain)
         self._number = 2
 
-    def next(self, classes: Iterable[ResourceClass[T]], with_plain: bool = True) -> ResourceClass[T]:
+    def next(self, classes: Iterable[ResourceClass], with_plain: bool = True) -> ResourceClass:
         """Return the class whose first task is placed next, the tasks that ask for nothing among them.
 
         Args:
@@ -373,7 +380,7 @@ class Turns(Generic[T]):
             row.queue.pass_turn()
         return rows[0]
 
-    def had(self, resource_class: ResourceClass[T]) -> None:
+    def had(self, resource_class: ResourceClass) -> None:
         """A task of this class was assigned."""
         self._number += 2
         resource_class.turn = self._number

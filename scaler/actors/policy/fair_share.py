@@ -7,6 +7,8 @@ least one task: many short ones, or one that is long or of which nothing is know
 the share of one, and an owner waits for at most one turn of each other owner. Who comes, or comes back, is the last of
 its ring.
 Each operation takes constant time, however many owners and accounts there are.
+
+With the policy `fifo` all tasks are those of one account.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby
 from math import inf
 from operator import attrgetter
-from typing import Generic, Protocol
+from typing import TYPE_CHECKING
 
+from scaler.actors.peers.owners import NOBODY, Owner
 from scaler.actors.policy.in_order import InOrder
-from scaler.actors.policy.interface import T, a_turn_each
 from scaler.ids import ObjectId
+
+if TYPE_CHECKING:
+    from scaler.actors.messages.tasks import TaskReady
 
 MOST_SPARE = 1024
 """Empty queues of accounts are reused, so that single tasks of many clients allocate none."""
@@ -28,24 +33,22 @@ MOST_SPARE = 1024
 TURN_US = 5_000
 """A turn of an account ends with the task with which it is so much expected work."""
 
-_account_of = attrgetter("account")
+
+def a_turn_each(_function_id: ObjectId) -> float:
+    """Return how long a task of any function takes, if each is a turn of its client."""
+    return inf
 
 
-class Shareholder(Protocol):
-    """The owner of accounts, as far as it matters here. Equal to itself alone."""
-
-    @property
-    def share(self) -> int:
-        """How many turns its accounts have in one turn of its own, from 1; it may change at any time."""
+_one_for_all = Owner(NOBODY)
 
 
-class OneForAll:
-    """The owner of all accounts, where nobody says who owns which."""
+def owner_of_all(_account: int) -> Owner:
+    """Return the owner of all accounts, where nobody says who owns which."""
+    return _one_for_all
 
-    share = 1
 
-
-_one_for_all = OneForAll()
+def _no_account(_ready: TaskReady) -> int:
+    return 0
 
 
 class _Holding:
@@ -53,7 +56,7 @@ class _Holding:
 
     __slots__ = ("left", "owner", "ring")
 
-    def __init__(self, owner: Shareholder) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.ring: OrderedDict[int, None] = OrderedDict()
         """the next one first"""
@@ -61,22 +64,25 @@ class _Holding:
         """how many turns its accounts still have in this one"""
 
 
-class FairShare(Generic[T]):
-    """Tasks in the order in which they are to be assigned; `Order` says what each method does.
+class FairShare:
+    """Tasks in the order in which they are to be assigned. Numbers count each row of a range.
 
     Args:
         owner_of: returns the owner of an account.
+        has_turns: whether accounts take turns; else all tasks are those of one.
     """
 
-    def __init__(self, owner_of: Callable[[int], Shareholder] = lambda _account: _one_for_all) -> None:
+    def __init__(self, owner_of: Callable[[int], Owner] = owner_of_all, *, has_turns: bool = True) -> None:
+        self._has_turns = has_turns
+        self._account_of: Callable[[TaskReady], int] = attrgetter("account") if has_turns else _no_account
         self._owner_of = owner_of
-        self._queues: dict[int, InOrder[T]] = {}
+        self._queues: dict[int, InOrder] = {}
         """by account; none is empty but one that was alone"""
         self._holdings: dict[int, _Holding] = {}
         """by account, for the same ones"""
-        self._ring: OrderedDict[Shareholder, _Holding] = OrderedDict()
+        self._ring: OrderedDict[Owner, _Holding] = OrderedDict()
         """by owner, the next one first"""
-        self._spare: list[InOrder[T]] = []
+        self._spare: list[InOrder] = []
         self._turn_of = -1
         """the account that has had a part of its turn"""
         self._left_us = 0.0
@@ -91,15 +97,16 @@ class FairShare(Generic[T]):
         queues = self._queues
         return bool(next(iter(queues.values()))) if len(queues) == 1 else bool(queues)
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[TaskReady]:
         """Go through the tasks, account by account."""
         return (ready for account in self._in_turn() for ready in self._queues[account])
 
     def _in_turn(self) -> Iterator[int]:
         return (account for holding in self._ring.values() for account in holding.ring)
 
-    def put(self, tasks: Iterable[T]) -> None:
-        for account, row in groupby(tasks, _account_of):
+    def put(self, tasks: Iterable[TaskReady]) -> None:
+        """Add tasks. A task that reports again when asked waits once."""
+        for account, row in groupby(tasks, self._account_of):
             queue = self._queues.get(account)
             if queue is None:
                 queue = self._open(account)
@@ -112,7 +119,7 @@ class FairShare(Generic[T]):
         """Return whether this is the one account, and of the owner that it had: its number may have been given anew."""
         return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
 
-    def _open(self, account: int) -> InOrder[T]:
+    def _open(self, account: int) -> InOrder:
         owner = self._owner_of(account)
         holding = self._ring.get(owner)
         if holding is None:
@@ -122,8 +129,9 @@ class FairShare(Generic[T]):
         queue = self._queues[account] = self._spare.pop() if self._spare else InOrder()
         return queue
 
-    def put_back(self, ready: T) -> None:
-        account, before = ready.account, self._before
+    def put_back(self, ready: TaskReady) -> None:
+        """Put back the task that was yielded last: it is the next one, as if it had not been yielded."""
+        account, before = self._account_of(ready), self._before
         self.put((ready,))
         self._queues[account].put_back(ready)
         if before is not None:
@@ -132,20 +140,27 @@ class FairShare(Generic[T]):
             holding.ring.move_to_end(account, last=False)
             self._ring.move_to_end(holding.owner, last=False)
 
-    def remove(self, task: Hashable, priority: int, account: int) -> T | None:
+    def remove(self, task: Hashable, priority: int, account: int) -> TaskReady | None:
+        """Remove a task and return it; None if it did not wait."""
+        account = account if self._has_turns else 0
         queue = self._queues.get(account)
         found = None if queue is None else queue.remove(task, priority)
         if found is not None and not queue:
             self._drop(account)
         return found
 
-    def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[T]:
+    def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[TaskReady]:
+        """Remove and yield one task after the other, until the caller stops.
+
+        Args:
+            expected_us: returns how long one more task of a function is expected to take.
+        """
         if len(self._queues) == 1:  # most of the time there is one client
             self._before = None
             return next(iter(self._queues.values())).drain()
         return self._take_turns(expected_us)
 
-    def _take_turns(self, expected_us: Callable[[ObjectId], float]) -> Iterator[T]:
+    def _take_turns(self, expected_us: Callable[[ObjectId], float]) -> Iterator[TaskReady]:
         ring, queues = self._ring, self._queues
         while ring:
             holding = next(iter(ring.values()))
@@ -190,25 +205,31 @@ class FairShare(Generic[T]):
         holding.left = holding.owner.share
         self._ring.move_to_end(holding.owner)
 
-    def first(self) -> T | None:
+    def first(self) -> TaskReady | None:
+        """Return the task that `drain` yields next; None if there is none."""
         return next(filter(None, (self._queues[account].first() for account in self._in_turn())), None)
 
     def greatest(self, account: int) -> float:
-        queue = self._queues.get(account)
+        """Return the greatest priority among the tasks of an account; -inf: none waits."""
+        queue = self._queues.get(account if self._has_turns else 0)
         return -inf if queue is None else queue.greatest()
 
     def pass_turn(self) -> None:
+        """Let the account of the first task come last."""
         first = self.first()
         if first is not None:
-            holding = self._holdings[first.account]
-            holding.ring.move_to_end(first.account)
+            account = self._account_of(first)
+            holding = self._holdings[account]
+            holding.ring.move_to_end(account)
             self._turn_of = -1
             self._end_turn(holding)
 
     def by_account(self) -> dict[int, int]:
-        return {account: len(queue) for account, queue in self._queues.items() if queue}
+        """Return how many tasks of each account wait; nothing if accounts take no turns."""
+        return {account: len(queue) for account, queue in self._queues.items() if queue and self._has_turns}
 
     def clear(self) -> None:
+        """Forget all tasks."""
         self._ring.clear()
         self._holdings.clear()
         self._queues.clear()

@@ -1,33 +1,34 @@
-"""InOrder: waiting tasks, first come, first served: the policy `fifo`, and the order within one client.
+"""InOrder: waiting tasks, first come, first served: the order within one client, or of all of them (`fifo`).
 
 The greatest priority goes first: the deepest, then by the user's wish. Within a priority retries go first, then the
 others. Nearly always all tasks have the same priority. Each operation takes constant time, except for a new priority.
 
-`fair_share` has one of these for each client.
+`fair_share` has one of these for each client, or one for all.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from math import inf
-from typing import Generic, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from scaler.actors.policy.interface import T, a_turn_each
-from scaler.ids import ObjectId
 from scaler.priority_rows import PriorityRows
 
-Row: TypeAlias = "OrderedDict[Hashable, T]"
+if TYPE_CHECKING:
+    from scaler.actors.messages.tasks import TaskReady
+
+Row: TypeAlias = "OrderedDict[Hashable, TaskReady]"
 
 
-class _Level(Generic[T]):
+class _Level:
     """The tasks of one priority."""
 
     __slots__ = ("ahead", "new")
 
     def __init__(self) -> None:
-        self.ahead: Row[T] = OrderedDict()
-        self.new: Row[T] = OrderedDict()
+        self.ahead: Row = OrderedDict()
+        self.new: Row = OrderedDict()
 
     def __len__(self) -> int:
         return len(self.ahead) + len(self.new)
@@ -36,11 +37,11 @@ class _Level(Generic[T]):
         return bool(self.new or self.ahead)
 
 
-class InOrder(Generic[T]):
-    """Tasks in the order in which they are to be assigned; `Order` says what each method does."""
+class InOrder:
+    """Tasks in the order in which they are to be assigned. Numbers count each row of a range."""
 
     def __init__(self) -> None:
-        self._levels: PriorityRows[_Level[T]] = PriorityRows(_Level)
+        self._levels: PriorityRows[_Level] = PriorityRows(_Level)
         self.further_rows = 0
         """how many rows ranges have beside their first ones"""
 
@@ -50,10 +51,11 @@ class InOrder(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._first_row())
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[TaskReady]:
         return (ready for row in self._rows() for ready in row.values())
 
-    def put(self, tasks: Iterable[T]) -> None:
+    def put(self, tasks: Iterable[TaskReady]) -> None:
+        """Add tasks. A task that reports again when asked waits once."""
         levels = self._levels
         for ready in tasks:
             spec = ready.spec
@@ -69,12 +71,14 @@ class InOrder(Generic[T]):
                 if level.ahead:
                     level.ahead.pop(ready.task, None)
 
-    def put_back(self, ready: T) -> None:
+    def put_back(self, ready: TaskReady) -> None:
+        """Put back the task that was yielded last: it is the next one, as if it had not been yielded."""
         self.put((ready,))
         level = self._levels[ready.spec.priority]
         (level.ahead if ready.goes_first else level.new).move_to_end(ready.task, last=False)
 
-    def remove(self, task: Hashable, priority: int, _account: int = 0) -> T | None:
+    def remove(self, task: Hashable, priority: int) -> TaskReady | None:
+        """Remove a task and return it; None if it did not wait."""
         level = self._levels.get(priority)
         if level is None:
             return None
@@ -82,49 +86,41 @@ class InOrder(Generic[T]):
         found = level.ahead.pop(task, None) if found is None else found
         return found if found is None else self._left(found)
 
-    def _left(self, ready: T) -> T:
+    def _left(self, ready: TaskReady) -> TaskReady:
         """A task does not wait here any more."""
         if self.further_rows and ready.spec.rows:
             self.further_rows -= ready.spec.rows - 1
         return ready
 
-    def pop(self) -> T | None:
+    def pop(self) -> TaskReady | None:
         """Remove the first task and return it; None if there is none."""
         row = self._first_row()
         return self._left(row.popitem(last=False)[1]) if row else None
 
-    def drain(self, _expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[T]:
+    def drain(self) -> Iterator[TaskReady]:
+        """Remove and yield one task after the other, until the caller stops."""
         level = self._levels[self._levels.priorities[-1]]
         for row in self._rows() if len(self._levels) > 1 else (level.ahead, level.new):
             while row:
                 ready = row.popitem(last=False)[1]
                 yield self._left(ready) if self.further_rows else ready
 
-    def first(self) -> T | None:
+    def first(self) -> TaskReady | None:
+        """Return the task that `drain` yields next; None if there is none."""
         row = self._first_row()
         return next(iter(row.values())) if row else None
 
-    def greatest(self, _account: int = 0) -> float:
+    def greatest(self) -> float:
+        """Return the priority of the first task; -inf: none waits."""
         first = self.first()
         return -inf if first is None else first.spec.priority
 
-    def pass_turn(self) -> None:
-        """Do nothing: accounts take no turns here."""
-
-    def clear(self) -> None:
-        self._levels = PriorityRows(_Level)
-        self.further_rows = 0
-
-    def by_account(self) -> dict[int, int]:
-        """Return nothing: accounts take no turns here."""
-        return {}
-
-    def _first_row(self) -> Row[T]:
+    def _first_row(self) -> Row:
         """Return the row with the first task; an empty one if none waits."""
         level = self._levels.first()
         return level.ahead or level.new
 
-    def _rows(self) -> Iterator[Row[T]]:
+    def _rows(self) -> Iterator[Row]:
         self._levels.first()
         for level in self._levels.in_order():
             yield level.ahead

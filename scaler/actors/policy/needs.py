@@ -50,6 +50,9 @@ class Offer(NamedTuple):
     """its workers run nothing but calls by name"""
 
 
+NO_OFFER = Offer()
+
+
 @lru_cache(_KEPT)
 def needs_of(amounts: Amounts, patience_ms: int, worker: str = "") -> Needs | None:
     """Return the needs of a task with these options; None: any worker will do."""

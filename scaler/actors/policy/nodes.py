@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Generic
 
-from scaler.actors.policy.interface import W
 from scaler.actors.policy.needs import Needs, Offer
+from scaler.kit import ActorRef
 
 
-class Node(Generic[W]):
+class Node:
     """One node, with the workers of it that are here."""
 
     __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "named_only", "total")
@@ -26,8 +25,8 @@ class Node(Generic[W]):
         self.free = dict(offer.amounts)
         self._awaited = offer.workers
         self.named_only = offer.named_only
-        self._taken: dict[W, Counter[Needs]] = {}
-        self._unsure: set[W] = set()
+        self._taken: dict[ActorRef, Counter[Needs]] = {}
+        self._unsure: set[ActorRef] = set()
         """workers with runs whose needs are not known"""
 
     def __bool__(self) -> bool:
@@ -36,28 +35,28 @@ class Node(Generic[W]):
     def __len__(self) -> int:
         return len(self._taken)
 
-    def join(self, worker: W, taken: Iterable[tuple[Needs, int]], is_unsure: bool) -> None:
+    def join(self, worker: ActorRef, taken: Iterable[tuple[Needs, int]], is_unsure: bool) -> None:
         """Add a worker with what its runs take."""
         self._taken[worker] = Counter()
         for needs, runs in taken:
             self.change(worker, needs, runs)
         self.set_sure(worker, not is_unsure)
 
-    def leave(self, worker: W) -> None:
+    def leave(self, worker: ActorRef) -> None:
         """Remove a worker, with what its runs take."""
         self._unsure.discard(worker)
         for needs, runs in list(self._taken[worker].items()):
             self.change(worker, needs, -runs)
         del self._taken[worker]
 
-    def set_sure(self, worker: W, is_sure: bool) -> None:
+    def set_sure(self, worker: ActorRef, is_sure: bool) -> None:
         """Note whether the needs of all runs of a worker are known."""
         if is_sure:
             self._unsure.discard(worker)
         else:
             self._unsure.add(worker)
 
-    def change(self, worker: W, needs: Needs, runs: int) -> None:
+    def change(self, worker: ActorRef, needs: Needs, runs: int) -> None:
         """Add so many runs of this class to those of a worker, or take them off."""
         taken = self._taken[worker]
         runs = max(runs, -taken[needs])
@@ -82,7 +81,7 @@ class Node(Generic[W]):
         """Return how many such tasks it can run at a time."""
         return min([len(self._taken), *(self.total[name] // amount for name, amount in needs.amounts if amount)])
 
-    def workers(self) -> Iterable[W]:
+    def workers(self) -> Iterable[ActorRef]:
         """Return its workers."""
         return self._taken.keys()
 
@@ -94,18 +93,18 @@ class Node(Generic[W]):
         return all(name in free and (free[name] >= amount or not amount) for name, amount in needs.amounts)
 
 
-class Nodes(Generic[W]):
+class Nodes:
     """All nodes with workers that are here."""
 
     def __init__(self) -> None:
-        self._nodes: dict[Hashable, Node[W]] = {}
-        self._host_of: dict[W, Hashable] = {}
+        self._nodes: dict[Hashable, Node] = {}
+        self._host_of: dict[ActorRef, Hashable] = {}
         self.running: Counter[Needs] = Counter()
         """how many runs of each class there are on all of them"""
 
     def join(
-        self, worker: W, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
-    ) -> Node[W] | None:
+        self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
+    ) -> Node | None:
         """Add a worker to its node. Returns the node if it is new."""
         known = self._nodes.get(host)
         node = self._nodes[host] = Node(offer, self.running) if known is None else known
@@ -113,7 +112,7 @@ class Nodes(Generic[W]):
         node.join(worker, taken, is_unsure)
         return node if known is None else None
 
-    def leave(self, worker: W) -> Node[W] | None:
+    def leave(self, worker: ActorRef) -> Node | None:
         """Remove a worker. Returns its node if that has no workers any more."""
         if worker not in self._host_of:
             return None
@@ -122,15 +121,15 @@ class Nodes(Generic[W]):
         node.leave(worker)
         return None if node else self._nodes.pop(host)
 
-    def host_of(self, worker: W) -> Hashable:
+    def host_of(self, worker: ActorRef) -> Hashable:
         """Return the host of a worker; None: it is not here."""
         return self._host_of.get(worker)
 
-    def get(self, host: Hashable) -> Node[W] | None:
+    def get(self, host: Hashable) -> Node | None:
         """Return the node of a host, if it is here."""
         return self._nodes.get(host)
 
-    def of_worker(self, worker: W) -> Node[W] | None:
+    def of_worker(self, worker: ActorRef) -> Node | None:
         """Return the node of a worker, if it is here."""
         return self._nodes.get(self._host_of[worker]) if worker in self._host_of else None
 
@@ -138,7 +137,7 @@ class Nodes(Generic[W]):
         """Return all hosts."""
         return self._nodes.keys()
 
-    def able(self, needs: Needs) -> list[Node[W]]:
+    def able(self, needs: Needs) -> list[Node]:
         """Return the nodes that could take such a task if nothing of them were taken."""
         return [node for node in self._nodes.values() if node.could_take(needs)]
 

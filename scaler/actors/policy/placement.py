@@ -1,7 +1,9 @@
-"""Placement: the scheduler's policy: tasks in some order, each to the worker with the fewest tasks.
+"""Placement: the scheduler's policy: each task to the worker with the fewest.
 
-The order is a separate value: `in_order` or `fair_share`. This is the part that all orders share: durations, room,
-refusals and recalls.
+Which task is next is a separate value, `fair_share`. Here are durations, room, refusals and recalls.
+
+Called by the balancer, which turns mail into these calls and decisions into mail. A plain value, which is asked for
+decisions after all mail of a turn. Must never: know an actor or a clock; the time comes with the question.
 """
 
 from __future__ import annotations
@@ -11,21 +13,26 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from math import inf
-from typing import Any, Generic
+from typing import TYPE_CHECKING
 
+from scaler.actors.peers.owners import Owner
 from scaler.actors.policy.admission import Admission, refusal
 from scaler.actors.policy.constrained import ConstrainedQueue, Turns
-from scaler.actors.policy.fair_share import FairShare, Shareholder
-from scaler.actors.policy.in_order import InOrder
-from scaler.actors.policy.interface import NO_OFFER, Backlog, Capacity, Decisions, Group, Order, Policy, T, W
-from scaler.actors.policy.needs import Needs, Offer
+from scaler.actors.policy.fair_share import FairShare, owner_of_all
+from scaler.actors.policy.interface import Capacity, Decisions, Group
+from scaler.actors.policy.needs import NO_OFFER, Needs, Offer
 from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads
 from scaler.durations import Durations
 from scaler.ids import ObjectId
+from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
-from scaler.settings.scheduler import FAIR, FIFO
+from scaler.settings.scheduler import FAIR
 from scaler.wire.messages.priority import depth_of
+
+if TYPE_CHECKING:
+    from scaler.actors.messages.monitor import Backlog
+    from scaler.actors.messages.tasks import TaskReady
 
 FUNCTIONS_REMEMBERED = 1024
 """How many functions have known durations; the latest ones."""
@@ -35,52 +42,49 @@ RANGE_MOST_US = 20_000
 or wants more than its turn.
 """
 
-ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
 
-
-def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Shareholder] | None = None) -> Policy[Any, Any]:
+def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
     """Return the policy that the settings name.
 
     Args:
-        owner_of: returns the owner of an account, if shares are those of owners.
+        owner_of: returns the owner of an account.
     """
-    if config.policy == FAIR and owner_of is not None:
-        return Placement(config, partial(FairShare, owner_of))
-    return Placement(config, ORDERS[config.policy])
+    return Placement(config, partial(FairShare, owner_of, has_turns=config.policy == FAIR))
 
 
-class Placement(Generic[W, T]):
-    """The policy.
+class Placement:
+    """The policy. Each call takes constant time, however many tasks, clients and workers there are.
 
     Args:
         new_order: makes what says which task is next; empty.
     """
 
-    def __init__(self, config: SchedulerConfig, new_order: Callable[[], Order[T]]) -> None:
+    def __init__(self, config: SchedulerConfig, new_order: Callable[[], FairShare]) -> None:
         self._config = config
         self._waiting_most = config.max_number_of_tasks_waiting
         self._new_order = new_order
         self._queue = new_order()
         self._begin()
         self._turns = Turns(self._queue)
-        self._unplaceable: list[tuple[T, str]] = []
+        self._unplaceable: list[tuple[TaskReady, str]] = []
         """tasks that can not even wait, and why"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
-        self._rounds: Rounds[W] = Rounds(config)
-        self._rounds_of_calls: Rounds[W] = Rounds(config)
-        self._admission: Admission[T] | None = Admission() if self._waiting_most >= 0 else None
+        self._rounds: Rounds = Rounds(config)
+        self._rounds_of_calls: Rounds = Rounds(config)
+        self._admission: Admission | None = Admission() if self._waiting_most >= 0 else None
         self._functions: Counter[ObjectId] | None = None
         """while somebody watches: how many tasks of each function are in the queue"""
 
     def _begin(self) -> None:
-        self._loads: WorkerLoads[W] = WorkerLoads()
-        self._call_loads: WorkerLoads[W] = WorkerLoads()
+        self._loads: WorkerLoads = WorkerLoads()
+        self._call_loads: WorkerLoads = WorkerLoads()
         """those of workers that run nothing but calls by name"""
-        self._call_only: dict[W, WorkerLoads[W]] = {}
+        self._call_only: dict[ActorRef, WorkerLoads] = {}
         """these workers"""
-        self._constrained: ConstrainedQueue[W, T] = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
+        self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
 
-    def ready(self, tasks: Iterable[T]) -> None:
+    def ready(self, tasks: Iterable[TaskReady]) -> None:
+        """Add ready tasks. A task may report again, with a higher attempt."""
         if self._admission is not None:
             tasks = list(tasks)
             for task in tasks:
@@ -90,7 +94,8 @@ class Placement(Generic[W, T]):
             self._count(tasks, 1)
         self._queue.put(tasks)
 
-    def ready_constrained(self, tasks: Iterable[tuple[T, Needs]]) -> None:
+    def ready_constrained(self, tasks: Iterable[tuple[TaskReady, Needs]]) -> None:
+        """Add ready tasks that ask for something. The same holds for them."""
         for task, needs in tasks:
             refusal = self._constrained.put(task, needs)
             if refusal:
@@ -99,14 +104,19 @@ class Placement(Generic[W, T]):
                 self._admission.add(task, task.is_new and not depth_of(task.spec.priority))
 
     def held(self, host: Hashable, workers: int) -> None:
+        """So many workers of a host begin nothing, because there is no room for results there."""
         self._loads.hold_at(host, workers)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
+        """Withdraw a task. Return whether it waited."""
         if self._admission is not None:
             self._admission.remove(task, account)
         return self._remove(task, priority, account)
 
-    def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[W, T] | None:
+    def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
+        """Somebody waits for a task that asks for nothing. If hosts have no room for results, and no worker elsewhere
+        has room, withdraw it, and return one of their workers; there it counts when it is said to have resumed.
+        """
         worker = self._loads.first_held()
         ready = None if worker is None else self._queue.remove(task, priority, account)
         if worker is None or ready is None:
@@ -123,7 +133,7 @@ class Placement(Generic[W, T]):
         self._count((ready,), -1)
         return True
 
-    def _count(self, tasks: Iterable[T], change: int) -> None:
+    def _count(self, tasks: Iterable[TaskReady], change: int) -> None:
         """Tasks have come to the queue, or left it."""
         functions = self._functions
         if functions is not None:
@@ -132,7 +142,7 @@ class Placement(Generic[W, T]):
 
     def join(
         self,
-        worker: W,
+        worker: ActorRef,
         queue_size: int,
         tasks: int = 0,
         work_us: int = 0,
@@ -141,6 +151,13 @@ class Placement(Generic[W, T]):
         taken: Iterable[tuple[Needs, int]] = (),
         is_unsure: bool = False,
     ) -> None:
+        """Add a worker with its present load. A worker that has joined already is not changed.
+
+        Args:
+            offer: what its node has.
+            taken: how many of its tasks take what of that.
+            is_unsure: whether there may be more of these.
+        """
         if worker in self._loads or worker in self._call_only:
             return
         if offer.named_only:
@@ -148,14 +165,23 @@ class Placement(Generic[W, T]):
         self._call_only.get(worker, self._loads).join(worker, queue_size, tasks, work_us, host)
         self._constrained.join(worker, host, offer, taken, is_unsure)
 
-    def leave(self, worker: W) -> bool:
+    def leave(self, worker: ActorRef) -> bool:
+        """Remove a worker. Return whether to ask for decisions."""
         self._call_only.pop(worker, self._loads).leave(worker)
         return self._constrained.leave(worker)
 
-    def amounts_changed(self, worker: W, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
+    def amounts_changed(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
+        """So many tasks of a worker that take this have come, or have ended if it is less than 0. Return whether to ask
+        for decisions. What `decide` assigns is counted without this.
+        """
         return self._constrained.change(worker, changes, is_unsure)
 
-    def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
+    def freed(self, worker: ActorRef, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
+        """Subtract a worker's ended tasks and their work. Return whether to ask for decisions.
+
+        Args:
+            measured: by function, total run time in microseconds and number of the tasks that ran to their end.
+        """
         for function_id, (total_us, count) in measured.items():
             self._durations.learn(function_id, total_us, count)
         self._call_only.get(worker, self._loads).free(worker, tasks, work_us)
@@ -165,7 +191,10 @@ class Placement(Generic[W, T]):
             return True
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
-    def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
+    def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
+        """A worker gave tasks of these functions back. They will report ready again, unless they were cancelled. Return
+        whether there may be something to decide.
+        """
         for function_id in function_ids:
             self._durations.doubt(function_id)
         self._call_only.get(worker, self._loads).give_back(worker, tasks, work_us)
@@ -173,10 +202,12 @@ class Placement(Generic[W, T]):
             self._constrained.freed(worker)
         return bool(self._queue) or bool(self._constrained.waiting)
 
-    def resumed(self, worker: W, tasks: int, work_us: int) -> None:
+    def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
+        """Blocked tasks of a worker continue, or tasks come that only it may run, whether there is room or not."""
         self._call_only.get(worker, self._loads).take_again(worker, tasks, work_us)
 
     def forget(self) -> None:
+        """Forget everything: all workers and tasks will report again."""
         self._queue.clear()
         self._begin()
         self._unplaceable = []
@@ -184,12 +215,15 @@ class Placement(Generic[W, T]):
         if self._admission is not None:
             self._admission = Admission()
 
-    def decide(self, now: float) -> Decisions[W, T]:
+    def decide(self, now: float) -> Decisions:
+        """Return the decisions. Called when tasks are ready, workers have joined, `freed` returns True, or a check is
+        due.
+        """
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:
-            assigned: dict[W, list[tuple[T, int]]] = {}
-            split: list[T] = []
+            assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = {}
+            split: list[TaskReady] = []
             if self._loads.with_room:
                 self._assign(assigned, split)
             refused = self._refuse(assigned) if self._admission is not None else []
@@ -202,11 +236,11 @@ class Placement(Generic[W, T]):
             self._count(decisions.split, -1)
         return decisions
 
-    def _decide_by_class(self, now: float) -> Decisions[W, T]:
+    def _decide_by_class(self, now: float) -> Decisions:
         loads = self._loads
-        assigned: dict[W, list[tuple[T, int]]] = {}
+        assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = {}
         needs: dict[Hashable, Needs] = {}
-        split: list[T] = []
+        split: list[TaskReady] = []
         is_open = True
         if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
             is_open = self._assign_by_turns(assigned, needs, split)
@@ -225,7 +259,10 @@ class Placement(Generic[W, T]):
         return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs, split)
 
     def _assign_by_turns(
-        self, assigned: dict[W, list[tuple[T, int]]], needs: dict[Hashable, Needs], split: list[T]
+        self,
+        assigned: dict[ActorRef, list[tuple[TaskReady, int]]],
+        needs: dict[Hashable, Needs],
+        split: list[TaskReady],
     ) -> bool:
         """Assign tasks until none of those fits that ask for something, or there is no room. Return whether more tasks
         may be assigned that ask for nothing.
@@ -263,7 +300,9 @@ class Placement(Generic[W, T]):
             assigned.setdefault(worker, []).append((ready, expected_us))
         return is_open
 
-    def _assign(self, assigned: dict[W, list[tuple[T, int]]], split: list[T], is_one: bool = False) -> bool:
+    def _assign(
+        self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
+    ) -> bool:
         """Assign tasks that ask for nothing, until none waits or there is no room; or the next one. Return whether no
         range holds up those behind it.
         """
@@ -300,7 +339,7 @@ class Placement(Generic[W, T]):
                 break
         return True
 
-    def _refuse(self, assigned: dict[W, list[tuple[T, int]]]) -> list[tuple[T, str]]:
+    def _refuse(self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]]) -> list[tuple[TaskReady, str]]:
         admission = self._admission
         assert admission is not None
         for ready, _ in chain.from_iterable(assigned.values()):
@@ -312,6 +351,7 @@ class Placement(Generic[W, T]):
         return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
 
     def capacity(self, needs: Needs | None) -> Capacity:
+        """Return what a task that waits may have to wait for. `needs`: what it asks for."""
         loads = self._loads
         return (
             Capacity(len(loads), loads.with_room, loads.tasks, held=loads.held_workers)
@@ -320,6 +360,11 @@ class Placement(Generic[W, T]):
         )
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:
+        """Fill in what waits and what runs.
+
+        Args:
+            functions: whether to count the functions of the tasks that wait, from now on.
+        """
         self._count_functions(functions)
         backlog.waiting, backlog.running = self._waiting(), self._loads.tasks + self._call_loads.tasks
         backlog.workers = len(self._loads) + len(self._call_only)
@@ -342,4 +387,5 @@ class Placement(Generic[W, T]):
         return len(self._queue) + len(self._constrained)
 
     def statistics(self) -> dict[str, int]:
+        """Return counts: tasks that wait, workers."""
         return {"ready_tasks": self._waiting(), "workers": len(self._loads) + len(self._call_only)}

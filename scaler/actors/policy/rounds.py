@@ -7,10 +7,9 @@ whether tasks wait at a worker where none ends. The settings give the least time
 from __future__ import annotations
 
 import math
-from typing import Generic
 
-from scaler.actors.policy.interface import W
 from scaler.actors.policy.worker_loads import WorkerLoads
+from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
 LOOK_SECONDS = 0.025
@@ -20,7 +19,7 @@ EARLY_SECONDS = 1e-6
 """A timer may fire this much too early, because the sum of two times is rounded."""
 
 
-class Rounds(Generic[W]):
+class Rounds:
     """The results of the last checks, and the times of the next ones."""
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -32,23 +31,23 @@ class Rounds(Generic[W]):
         """the next check for stuck workers; never, unless tasks wait at some"""
         self._looks = 0
         """how many checks in a row found an imbalance"""
-        self._seen: dict[W, int] = {}
+        self._seen: dict[ActorRef, int] = {}
         """the result of the first of them"""
-        self._last_seen: dict[W, int] = {}
+        self._last_seen: dict[ActorRef, int] = {}
         """the result of the last check for stuck workers"""
         self._next_round = 0.0
         self.look_at: float | None = None
         """when to look again; None: when something has happened"""
 
-    def has_to_look(self, loads: WorkerLoads[W]) -> bool:
+    def has_to_look(self, loads: WorkerLoads) -> bool:
         """Return whether there is a first reason to look now."""
         return self._watch_at == math.inf and not self._is_off and loads.is_uneven()
 
-    def look(self, loads: WorkerLoads[W], now: float) -> dict[W, int]:
+    def look(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
         """Return how many tasks to recall from which workers now; usually none."""
         if self._is_off or (self.look_at is None and not loads.has_waiting()):
             return {}
-        asked: dict[W, int] = {}
+        asked: dict[ActorRef, int] = {}
         if self._watch_at == math.inf or self._watch_at <= now + EARLY_SECONDS:
             if loads.is_uneven():
                 asked = self._watch(loads, now)
@@ -66,13 +65,13 @@ class Rounds(Generic[W]):
         self.look_at = None if at == math.inf else at
         return asked
 
-    def _watch(self, loads: WorkerLoads[W], now: float) -> dict[W, int]:
+    def _watch(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
         """Workers are idle while tasks wait at others: if that lasts, recall tasks. Check again soon."""
         config = self._config
         if not self._looks:
             self._seen = loads.ended()
         self._looks += 1
-        asked: dict[W, int] = {}
+        asked: dict[ActorRef, int] = {}
         if self._looks >= config.load_balance_trigger_times and self._next_round <= now + EARLY_SECONDS:
             seen = self._seen if self._looks > 1 else {}  # the first check alone cannot tell which workers are stuck
             asked = loads.level(seen)

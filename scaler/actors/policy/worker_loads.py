@@ -7,9 +7,8 @@ it ends, and with whole numbers the sum stays exact.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Generic
 
-from scaler.actors.policy.interface import W
+from scaler.kit import ActorRef
 from scaler.wire.messages.rows import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
@@ -50,7 +49,7 @@ class _Load:
         self.work_us = work_us
 
 
-class WorkerLoads(Generic[W]):
+class WorkerLoads:
     """Workers and what they have. Every operation takes constant time, however many workers there are.
 
     A worker has room when it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
@@ -59,10 +58,10 @@ class WorkerLoads(Generic[W]):
     """
 
     def __init__(self) -> None:
-        self._workers: dict[W, _Load] = {}
-        self._hosts: dict[Hashable, dict[W, None]] = {}
+        self._workers: dict[ActorRef, _Load] = {}
+        self._hosts: dict[Hashable, dict[ActorRef, None]] = {}
         """the workers of each host"""
-        self._levels: list[dict[W, _Load]] = [{}]
+        self._levels: list[dict[ActorRef, _Load]] = [{}]
         self._lowest = 0
         """no level below has a worker"""
         self.with_room = 0
@@ -79,10 +78,10 @@ class WorkerLoads(Generic[W]):
     def __len__(self) -> int:
         return len(self._workers)
 
-    def __contains__(self, worker: W) -> bool:
+    def __contains__(self, worker: ActorRef) -> bool:
         return worker in self._workers
 
-    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
+    def join(self, worker: ActorRef, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
         """Add a worker of a host, or set it anew."""
         self.leave(worker)
         load = self._workers[worker] = _Load(queue_size, tasks, work_us, host)
@@ -90,7 +89,7 @@ class WorkerLoads(Generic[W]):
         self._count(load, 1)
         self._put(worker, load)
 
-    def leave(self, worker: W) -> None:
+    def leave(self, worker: ActorRef) -> None:
         """Remove a worker, if it is there."""
         load = self._workers.pop(worker, None)
         if load is not None:
@@ -113,14 +112,14 @@ class WorkerLoads(Generic[W]):
         """How many workers begin nothing, because there is no room for results."""
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._held.items())
 
-    def first_held(self) -> W | None:
+    def first_held(self) -> ActorRef | None:
         """Return the worker with the fewest tasks on those hosts, unless one elsewhere has room; looks at all there."""
         there = [worker for host in self._held for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
         return min(there, key=lambda worker: self._workers[worker].tasks, default=None)
 
-    def free(self, worker: W, tasks: int, work_us: int) -> None:
+    def free(self, worker: ActorRef, tasks: int, work_us: int) -> None:
         """Subtract ended tasks of a worker, with the work that they counted for."""
         load = self._workers.get(worker)
         if load is not None:
@@ -128,13 +127,13 @@ class WorkerLoads(Generic[W]):
             load.is_held = False
             self._reduce(worker, load, tasks, work_us)
 
-    def give_back(self, worker: W, tasks: int, work_us: int) -> None:
+    def give_back(self, worker: ActorRef, tasks: int, work_us: int) -> None:
         """Subtract recalled tasks of a worker, with the work that they counted for."""
         load = self._workers.get(worker)
         if load is not None:
             self._reduce(worker, load, tasks, work_us)
 
-    def _reduce(self, worker: W, load: _Load, tasks: int, work_us: int) -> None:
+    def _reduce(self, worker: ActorRef, load: _Load, tasks: int, work_us: int) -> None:
         self._take_out(worker, load)
         before = load.tasks
         after = load.tasks = before - tasks if before > tasks else 0
@@ -145,11 +144,11 @@ class WorkerLoads(Generic[W]):
         load.work_us = load.work_us - work_us if load.work_us > work_us else 0
         self._put(worker, load)
 
-    def take_again(self, worker: W, tasks: int, work_us: int) -> None:
+    def take_again(self, worker: ActorRef, tasks: int, work_us: int) -> None:
         """Add blocked tasks of a worker that continue. They need no room, so a queue may overflow."""
         self.give_back(worker, -tasks, -work_us)
 
-    def take(self, work_us: int, tasks: int = 1) -> W:
+    def take(self, work_us: int, tasks: int = 1) -> ActorRef:
         """Add a task, or so many, of this work to the worker with the fewest, and return it; one must have room."""
         levels, level = self._levels, self._lowest
         lowest = levels[level]
@@ -176,13 +175,13 @@ class WorkerLoads(Generic[W]):
             level += 1
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
-    def take_near(self, near: W, work_us: int) -> W:
+    def take_near(self, near: ActorRef, work_us: int) -> ActorRef:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
         known = self._workers.get(near)
         worker = self.take_at(known.host, work_us, near) if known is not None else None
         return self.take(work_us) if worker is None else worker
 
-    def take_at(self, host: Hashable, work_us: int, first: W | None = None) -> W | None:
+    def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
         """The same at this host; None if no worker has room there. Among equals, `first` comes first."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
@@ -197,7 +196,7 @@ class WorkerLoads(Generic[W]):
         self._put(worker, load)
         return worker
 
-    def has_room(self, worker: W) -> bool:
+    def has_room(self, worker: ActorRef) -> bool:
         """Return whether a worker gets tasks now."""
         tasks = self._workers[worker].tasks
         return tasks < len(self._levels) and worker in self._levels[tasks]
@@ -215,11 +214,11 @@ class WorkerLoads(Generic[W]):
         """Return whether tasks wait at any worker."""
         return self.tasks > len(self._workers) - len(self._levels[0])
 
-    def ended(self) -> dict[W, int]:
+    def ended(self) -> dict[ActorRef, int]:
         """Return, for each worker where tasks wait, a number that rises when one of its tasks ends."""
         return {worker: load.ended for worker, load in self._workers.items() if load.tasks > 1}
 
-    def level(self, ended: Mapping[W, int]) -> dict[W, int]:
+    def level(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
         """Return how many tasks to recall from which workers. These get none until one of their tasks has ended.
 
         Args:
@@ -228,12 +227,12 @@ class WorkerLoads(Generic[W]):
         loads = [(load.tasks, ended.get(worker) == load.ended) for worker, load in self._workers.items()]
         return self._hold(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
-    def unblock(self, ended: Mapping[W, int]) -> dict[W, int]:
+    def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
         """Return how many tasks to recall from stuck workers: all that wait there. Otherwise like `level`."""
         loads = self._workers.items()
         return self._hold({w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended})
 
-    def _hold(self, asked: dict[W, int]) -> dict[W, int]:
+    def _hold(self, asked: dict[ActorRef, int]) -> dict[ActorRef, int]:
         asked = {worker: count for worker, count in asked.items() if count}
         for worker in asked:
             load = self._workers[worker]
@@ -241,7 +240,7 @@ class WorkerLoads(Generic[W]):
             load.is_held = True
         return asked
 
-    def load(self, worker: W) -> tuple[int, int]:
+    def load(self, worker: ActorRef) -> tuple[int, int]:
         """Return how many tasks the worker has, and how much work they are."""
         load = self._workers[worker]
         return load.tasks, load.work_us
@@ -252,7 +251,7 @@ class WorkerLoads(Generic[W]):
         self._queue_sizes += sign * load.queue_size
         self._overflow += sign * max(0, load.tasks - load.queue_size)
 
-    def _put(self, worker: W, load: _Load) -> None:
+    def _put(self, worker: ActorRef, load: _Load) -> None:
         level = load.tasks
         if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size or load.is_held):
             return
@@ -262,6 +261,6 @@ class WorkerLoads(Generic[W]):
         self._lowest = min(self._lowest, level)
         self.with_room += 1
 
-    def _take_out(self, worker: W, load: _Load) -> None:
+    def _take_out(self, worker: ActorRef, load: _Load) -> None:
         if load.tasks < len(self._levels) and self._levels[load.tasks].pop(worker, None) is not None:
             self.with_room -= 1

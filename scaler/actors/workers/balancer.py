@@ -48,7 +48,7 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
     WorkersHeldAt,
 )
-from scaler.actors.policy import Needs, Policy
+from scaler.actors.policy import Needs, Placement
 from scaler.actors.tasks.task_states import READY
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.wire.messages.priority import MOST, with_wish
@@ -68,9 +68,7 @@ class Balancer(Actor):
 
     runs_last = True
 
-    def __init__(
-        self, acceptor: ActorRef, policy: Policy[ActorRef, TaskReady], next_attempt: Callable[[], int]
-    ) -> None:
+    def __init__(self, acceptor: ActorRef, policy: Placement, next_attempt: Callable[[], int]) -> None:
         self._acceptor = acceptor
         self._next_attempt = next_attempt
         self._policy = policy

@@ -51,7 +51,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.policy import Needs, Offer
-from scaler.actors.policy.interface import NO_OFFER
+from scaler.actors.policy.needs import NO_OFFER
 from scaler.actors.workers.ranges import checked, retried, split, unwanted
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId, split_ids

@@ -10,14 +10,14 @@ from scaler.actors.policy.admission import Admission, refusal
 from tests.support.ready import Task, task
 
 
-def backlog_of(*tasks: Task) -> Admission[Task]:
-    admission: Admission[Task] = Admission()
+def backlog_of(*tasks: Task) -> Admission:
+    admission: Admission = Admission()
     for each in tasks:
         admission.add(each, may_be_refused=True)
     return admission
 
 
-def refused(admission: Admission[Task], most: int) -> list[object]:
+def refused(admission: Admission, most: int) -> list[object]:
     return [ready.task for ready, _ in admission.surplus(most)]
 
 

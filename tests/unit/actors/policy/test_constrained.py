@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.policy import WORK_AHEAD_US, Placement, constrained
+from scaler.actors.policy import WORK_AHEAD_US, Placement, constrained, make_policy
 from scaler.actors.policy.constrained import ResourceClass, Turns
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
-from scaler.actors.policy.placement import ORDERS
 from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FAIR, FIFO
@@ -28,7 +27,7 @@ class Scene:
     """A policy with nodes and their workers."""
 
     def __init__(self, policy: str = FAIR, rules: SchedulerConfig | None = None) -> None:
-        self.policy: Placement[str, Task] = Placement(rules or scheduler_config(policy=policy), ORDERS[policy])
+        self.policy: Placement = make_policy(rules or scheduler_config(policy=policy))
 
     def node(self, host: str, workers: int, queue_size: int = 1000, named_only: bool = False, **amounts: int) -> None:
         offer = Offer(tuple(sorted(amounts.items())), workers, named_only)
@@ -38,7 +37,7 @@ class Scene:
     def constrained(self, needs: Needs, *tasks: Task) -> None:
         self.policy.ready_constrained([(each, needs) for each in tasks])
 
-    def decide(self, now: float = 0.0) -> Decisions[str, Task]:
+    def decide(self, now: float = 0.0) -> Decisions:
         return self.policy.decide(now)
 
     def placed(self) -> dict[Any, str]:
@@ -416,13 +415,13 @@ def test_a_call_that_nobody_serves_says_so(scene: Scene) -> None:
     assert (room.missing, room.able, room.workers) == ("", 2, 3)
 
 
-def kind_of(name: str, *tasks: Task) -> ResourceClass[Task]:
-    resource_class: ResourceClass[Task] = ResourceClass(Needs(((name, 1),)), FairShare())
+def kind_of(name: str, *tasks: Task) -> ResourceClass:
+    resource_class: ResourceClass = ResourceClass(Needs(((name, 1),)), FairShare())
     resource_class.queue.put(tasks)
     return resource_class
 
 
-def play(turns: Turns[Task], classes: list[ResourceClass[Task]], steps: int) -> list[object]:
+def play(turns: Turns, classes: list[ResourceClass], steps: int) -> list[object]:
     names = []
     for _ in range(steps):
         resource_class = turns.next(classes)
@@ -433,7 +432,7 @@ def play(turns: Turns[Task], classes: list[ResourceClass[Task]], steps: int) -> 
 
 
 def test_kinds_take_turns_and_a_new_one_does_not_go_before_all_others() -> None:
-    plain: FairShare[Task] = FairShare()
+    plain: FairShare = FairShare()
     plain.put(task(f"plain{number}") for number in range(9))
     turns = Turns(plain)
     one, two = (kind_of(name, *(task(f"{name}{number}") for number in range(9))) for name in ("one", "two"))
@@ -444,13 +443,13 @@ def test_kinds_take_turns_and_a_new_one_does_not_go_before_all_others() -> None:
 
 
 def test_a_kind_steps_back_for_a_greater_priority_of_the_same_account_elsewhere() -> None:
-    turns: Turns[Task] = Turns(FairShare())
+    turns: Turns = Turns(FairShare())
     shallow, deep = kind_of("shallow", task("s", 1), task("other", 2)), kind_of("deep", task("d", 1, 5))
     assert play(turns, [shallow, deep], 3) == ["d", "other", "s"]
 
 
 def test_when_each_has_something_greater_than_the_other_the_one_whose_turn_it_is_goes() -> None:
-    turns: Turns[Task] = Turns(FairShare())
+    turns: Turns = Turns(FairShare())
     one = kind_of("one", task("a", 1, 0), task("b", 2, 5))
     two = kind_of("two", task("c", 2, 0), task("d", 1, 5))
     assert len(set(play(turns, [one, two], 4))) == 4

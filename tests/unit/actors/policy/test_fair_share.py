@@ -6,16 +6,16 @@ from collections import Counter
 from itertools import islice
 
 from scaler.actors.policy.fair_share import MOST_SPARE, TURN_US, FairShare
-from tests.support.ready import Task, Work, task
+from tests.support.ready import Task, of_map, task
 
 
-def queue_of(*tasks: Task) -> FairShare[Task]:
-    queue: FairShare[Task] = FairShare()
+def queue_of(*tasks: Task) -> FairShare:
+    queue: FairShare = FairShare()
     queue.put(tasks)
     return queue
 
 
-def taken(queue: FairShare[Task], count: int | None = None) -> list[object]:
+def taken(queue: FairShare, count: int | None = None) -> list[object]:
     return [each.task for each in islice(queue.drain(), count)]
 
 
@@ -109,7 +109,7 @@ def test_it_is_empty_when_all_is_taken_and_when_it_is_cleared() -> None:
 
 
 def test_accounts_without_tasks_leave_nothing_behind() -> None:
-    queue: FairShare[Task] = FairShare()
+    queue: FairShare = FairShare()
     for account in range(10_000):
         queue.put([task(account, account)])
     assert len(taken(queue)) == 10_000
@@ -118,7 +118,7 @@ def test_accounts_without_tasks_leave_nothing_behind() -> None:
 
 
 def test_the_first_one_is_the_one_that_is_taken_next() -> None:
-    queue: FairShare[Task] = FairShare()
+    queue: FairShare = FairShare()
     assert queue.first() is None
     queue.put([task(1, 1)])
     assert [each.task for each in queue.drain()] == [1]  # its account is there, and has nothing
@@ -135,7 +135,7 @@ def test_the_first_one_is_the_one_that_is_taken_next() -> None:
 
 
 def test_an_account_can_pass_its_turn() -> None:
-    queue: FairShare[Task] = FairShare()
+    queue: FairShare = FairShare()
     queue.pass_turn()
     queue.put([task(1, 1), task(2, 2)])
     queue.pass_turn()
@@ -149,12 +149,12 @@ class Someone:
         self.share = share
 
 
-def owned(*owners: Someone) -> FairShare[Task]:
+def owned(*owners: Someone) -> FairShare:
     """Return a queue of accounts that belong to these owners, in the order of their numbers."""
     return FairShare(owners.__getitem__)
 
 
-def counts_of(queue: FairShare[Task], count: int) -> list[int]:
+def counts_of(queue: FairShare, count: int) -> list[int]:
     """Return how many of the next tasks are of which account."""
     found = Counter(str(name)[0] for name in taken(queue, count))
     return [found[letter] for letter in sorted(found)]
@@ -192,7 +192,7 @@ def test_a_share_that_changes_holds_from_the_next_turn_on() -> None:
 def test_the_number_of_an_account_may_be_given_to_another_owner() -> None:
     """The queue of one who is alone stays; the next one with its number has a queue of its own."""
     owners = {0: Someone(1), 1: Someone(1)}
-    queue: FairShare[Task] = FairShare(owners.__getitem__)
+    queue: FairShare = FairShare(owners.__getitem__)
     queue.put(tasks_of(0, 1))
     assert taken(queue) == ["a0"]
     owners[0] = Someone(3)
@@ -209,7 +209,7 @@ def test_an_owner_may_pass_a_turn_and_then_has_a_whole_one() -> None:
 
 
 def of_rows(name: str, account: int, rows: int) -> Task:
-    return Task(name, account, Work(rows=rows))
+    return of_map(name, account, rows=rows)
 
 
 def test_a_turn_is_some_milliseconds_of_expected_work_as_one_range_or_as_many_tasks() -> None:

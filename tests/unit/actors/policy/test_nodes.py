@@ -84,7 +84,7 @@ def test_what_a_run_takes_that_the_node_has_not_is_not_counted() -> None:
 
 
 def test_a_node_comes_with_its_first_worker_and_goes_with_its_last() -> None:
-    nodes: Nodes[str] = Nodes()
+    nodes: Nodes = Nodes()
     node = nodes.join("one", "host", OFFER, (), is_unsure=False)
     assert node is not None
     assert nodes.join("two", "host", OFFER, (), is_unsure=False) is None

@@ -12,7 +12,7 @@ from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Placement
 from scaler.actors.policy.fair_share import TURN_US
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
-from scaler.actors.policy.placement import ORDERS, RANGE_MOST_US, make_policy
+from scaler.actors.policy.placement import RANGE_MOST_US, make_policy
 from scaler.ids import ObjectId
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FAIR, FIFO
@@ -27,12 +27,12 @@ class Scene:
 
     def __init__(self, rules: SchedulerConfig | None = None) -> None:
         rules = rules or scheduler_config()
-        self.policy: Placement[str, Task] = Placement(rules, ORDERS[rules.policy])
+        self.policy: Placement = make_policy(rules)
         self.policy.join("nobody", 1, 0, 0, None)
         self.policy.freed("nobody", 0, 0, {SHORT: (2, 1)})
         self.policy.leave("nobody")
 
-    def decide(self, *tasks: Task, now: float = 0.0) -> Decisions[str, Task]:
+    def decide(self, *tasks: Task, now: float = 0.0) -> Decisions:
         if tasks:
             self.policy.ready(tasks)
         return self.policy.decide(now)
@@ -163,7 +163,7 @@ def map_scene(*workers: str, rules: SchedulerConfig | None = None) -> Scene:
     return scene
 
 
-def counts(decisions: Decisions[str, Task]) -> dict[str, int]:
+def counts(decisions: Decisions) -> dict[str, int]:
     return {worker: len(tasks) for worker, tasks in decisions.assigned.items()}
 
 
@@ -191,7 +191,7 @@ def test_what_is_given_back_because_a_task_takes_long_is_of_an_unknown_function_
     assert counts(scene.decide()) == {"one": 1}
 
 
-def waiting_by_function(policy: Placement[str, Task]) -> dict[ObjectId, int]:
+def waiting_by_function(policy: Placement) -> dict[ObjectId, int]:
     backlog = Backlog()
     policy.report_backlog(backlog, functions=True)
     return dict(sum((Counter(group.functions) for group in backlog.groups), Counter()))
@@ -199,7 +199,7 @@ def waiting_by_function(policy: Placement[str, Task]) -> dict[ObjectId, int]:
 
 def test_all_waiting_tasks_are_counted_by_function_however_many_wait() -> None:
     """Of each of two clients 30,000 wait, of a function of its own."""
-    policy: Placement[str, Task] = Placement(scheduler_config(policy=FAIR), ORDERS[FAIR])
+    policy: Placement = make_policy(scheduler_config(policy=FAIR))
     policy.ready([task((account, n), account, function_id=OF[account]) for account in (0, 1) for n in range(30_000)])
     assert waiting_by_function(policy) == {OF[0]: 30_000, OF[1]: 30_000}
     policy.join("w", 2)
@@ -214,9 +214,7 @@ def test_all_waiting_tasks_are_counted_by_function_however_many_wait() -> None:
 @pytest.mark.parametrize("name", [FAIR, FIFO])
 def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
     chance = random.Random(7)
-    policy: Placement[str, Task] = Placement(
-        scheduler_config(policy=name, max_number_of_tasks_waiting=60), ORDERS[name]
-    )
+    policy: Placement = make_policy(scheduler_config(policy=name, max_number_of_tasks_waiting=60))
     accounts, looks = [0], 0
     for step in range(1500):
         for _ in range(chance.randrange(4)):
@@ -249,7 +247,7 @@ def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
 
 
 def test_a_task_that_says_ready_twice_is_counted_once() -> None:
-    policy: Placement[str, Task] = Placement(scheduler_config(), ORDERS[FAIR])
+    policy: Placement = make_policy(scheduler_config())
     assert waiting_by_function(policy) == {}
     policy.ready([task("a"), task("b")])
     policy.ready([task("a", attempt=2)])

@@ -14,10 +14,10 @@ class Scene:
     """One worker with so many tasks, another one that is idle, and a time."""
 
     def __init__(self, rules: SchedulerConfig | None = None, tasks: int = 8, idle: int = 0) -> None:
-        self.loads: WorkerLoads[str] = WorkerLoads()
+        self.loads: WorkerLoads = WorkerLoads()
         self.loads.join("busy", 1000, tasks)
         self.loads.join("idle", 1000, idle)
-        self.rounds: Rounds[str] = Rounds(rules or scheduler_config())
+        self.rounds: Rounds = Rounds(rules or scheduler_config())
         self.now = 100.0
 
     def look(self, after: float = 0.0) -> dict[str, int]:

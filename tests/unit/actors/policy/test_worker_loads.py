@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads, tasks_to_recall
 
 
-def take(loads: WorkerLoads[str], work_us: int, near: str | None = None) -> str | None:
+def take(loads: WorkerLoads, work_us: int, near: str | None = None) -> str | None:
     if not loads.with_room:
         return None
     return loads.take(work_us) if near is None else loads.take_near(near, work_us)
@@ -18,7 +18,7 @@ def test_nobody_has_room_when_there_is_nobody() -> None:
 
 
 def test_the_worker_with_the_fewest_tasks_gets_the_next_one() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("busy", 10, tasks=5)
     loads.join("idle", 10, tasks=1)
     assert [take(loads, 1) for _ in range(4)] == ["idle"] * 4
@@ -26,7 +26,7 @@ def test_the_worker_with_the_fewest_tasks_gets_the_next_one() -> None:
 
 
 def test_the_queue_limits_the_number_of_tasks_however_short_they_are() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 2)
     assert [take(loads, 0) for _ in range(3)] == ["worker", "worker", None]
     loads.free("worker", 1, 0)
@@ -34,7 +34,7 @@ def test_the_queue_limits_the_number_of_tasks_however_short_they_are() -> None:
 
 
 def test_a_worker_has_room_while_it_has_less_than_the_work_ahead() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 1000)
     half = WORK_AHEAD_US // 2
     assert [take(loads, half) for _ in range(3)] == ["worker", "worker", None]
@@ -46,14 +46,14 @@ def test_a_worker_has_room_while_it_has_less_than_the_work_ahead() -> None:
 
 
 def test_an_idle_worker_takes_a_task_of_any_length() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 1)
     assert take(loads, 3600 * 1_000_000) == "worker"
     assert take(loads, 1) is None
 
 
 def test_a_worker_that_joins_with_work_has_that_much_less_room() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 1000, tasks=2, work_us=WORK_AHEAD_US)
     assert take(loads, 1) is None
     loads.free("worker", 1, 1)
@@ -61,7 +61,7 @@ def test_a_worker_that_joins_with_work_has_that_much_less_room() -> None:
 
 
 def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 5)
     loads.leave("worker")
     loads.leave("worker")
@@ -72,7 +72,7 @@ def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None
 
 
 def test_a_worker_that_joins_again_is_counted_anew() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 2)
     take(loads, WORK_AHEAD_US)
     loads.join("worker", 2)
@@ -80,7 +80,7 @@ def test_a_worker_that_joins_again_is_counted_anew() -> None:
 
 
 def test_tasks_that_go_on_need_no_room() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("one", 1)
     assert take(loads, 5) == "one"
     loads.free("one", 1, 5)
@@ -95,7 +95,7 @@ def test_tasks_that_go_on_need_no_room() -> None:
 
 
 def test_free_places_are_counted_in_tasks() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     assert loads.free_places() == 0
     loads.join("long", 10, tasks=1, work_us=10**9)
     loads.join("full", 3, tasks=4)
@@ -137,7 +137,7 @@ def test_a_stuck_worker_keeps_the_task_that_it_runs() -> None:
 
 
 def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("one", 10)
     take(loads, 1)
     assert not loads.has_waiting()
@@ -153,7 +153,7 @@ def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> Non
 
 
 def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_ended() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     loads.join("busy", 10, tasks=3)
     loads.join("idle", 10)
     assert loads.level({}) == {"busy": 1}
@@ -165,7 +165,7 @@ def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_e
 
 
 def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
-    loads: WorkerLoads[str] = WorkerLoads()
+    loads: WorkerLoads = WorkerLoads()
     for name, tasks in (("stuck", 5), ("moving", 5), ("idle", 0), ("single", 1)):
         loads.join(name, 10, tasks=tasks)
     seen = loads.ended()
@@ -177,8 +177,8 @@ def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
 
 
 class TestNear:
-    def loads(self) -> WorkerLoads[str]:
-        loads: WorkerLoads[str] = WorkerLoads()
+    def loads(self) -> WorkerLoads:
+        loads: WorkerLoads = WorkerLoads()
         for worker, host in (("a0", "a"), ("a1", "a"), ("b0", "b")):
             loads.join(worker, 2, host=host)
         return loads

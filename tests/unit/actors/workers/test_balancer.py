@@ -62,7 +62,7 @@ class Scene:
         self._tasks: dict[int, tuple[Recorder, ActorRef]] = {}
         self.worker, self.worker_ref = bench.recorder()
         _, self.host = bench.recorder()
-        self.policy: Placement[ActorRef, TaskReady] = make_policy(rules)  # type: ignore[assignment]
+        self.policy: Placement = make_policy(rules)  # type: ignore[assignment]
         self.actor = Balancer(acceptor_ref, self.policy, count(1).__next__)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -302,7 +302,7 @@ class Told:
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, ...]] = []
-        self.decisions: Decisions[ActorRef, TaskReady] = Decisions()
+        self.decisions: Decisions = Decisions()
         self.answer: Any = True
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -312,7 +312,7 @@ class Told:
 
         return hear
 
-    def decide(self, now: float) -> Decisions[ActorRef, TaskReady]:
+    def decide(self, now: float) -> Decisions:
         self.heard.append(("decide", now))
         decisions, self.decisions = self.decisions, Decisions()
         return decisions

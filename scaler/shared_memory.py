@@ -349,7 +349,8 @@ def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[A
 
 def writable(frame: Any) -> Any:
     """Return a frame of one message as a buffer to which may be written: a copy, unless this process has made it."""
-    return frame if type(frame) is memoryview and type(frame.obj) is bytearray else bytearray(frame)
+    is_own = type(frame) is memoryview and not frame.readonly and type(frame.obj) in (bytearray, mmap.mmap)
+    return frame if is_own else bytearray(frame)
 
 
 def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:

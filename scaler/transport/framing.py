@@ -1,11 +1,11 @@
 """Framing: messages to the bytes of a stream and back, however the stream is cut.
 
-Each direction of a connection begins with `GREETING`. A message is the number of its frames, header included, the size
-of each, all as 4 bytes (little-endian), and the frames. Frames from `WRITTEN_ALONE_BYTES` on are not copied on their
-way out, and the rest of one that has come in part is read into its own memory; all others are copied there, so that
-none of them keeps the memory of a whole message.
+Each direction of a connection begins with `GREETING`, but for the channels of processors. A message is the number of
+its frames, header included, the size of each, all as 4 bytes (little-endian), and the frames. Frames from
+`WRITTEN_ALONE_BYTES` on are not copied on their way out, and the rest of one that has come in part is read into its own
+memory; all others are copied there, so that none of them keeps the memory of a whole message.
 
-Used by the streams. Must never: know a socket, or take memory for what did not come.
+Used by the streams, and by the channel of a processor. Must never: know a socket, or take memory for what did not come.
 """
 
 from __future__ import annotations
@@ -78,13 +78,14 @@ class Inflow:
     Args:
         frame_bytes: a larger frame is garbage.
         message_bytes: a larger message is garbage.
+        is_greeted: whether no greeting comes.
     """
 
-    def __init__(self, frame_bytes: int, message_bytes: float) -> None:
+    def __init__(self, frame_bytes: int, message_bytes: float, *, is_greeted: bool = False) -> None:
         self._frame_bytes, self._message_bytes = frame_bytes, message_bytes
         self._rest = bytearray()
         """the begin of a greeting, of the sizes of a message, or of a small frame"""
-        self._is_greeted = False
+        self._is_greeted = is_greeted
         self._sizes: tuple[int, ...] = ()
         """of the frames of the message that is coming"""
         self._frames: list[Any] = []
@@ -117,6 +118,13 @@ class Inflow:
         messages: list[Message] = []
         while self._is_greeted:
             if not self._sizes:
+                if len(known) - at >= _LONE.size:
+                    count, size = _LONE.unpack_from(known, at)
+                    end = at + _LONE.size + size
+                    if count == 1 and size < WRITTEN_ALONE_BYTES and end <= len(known):  # as most often
+                        messages.append((bytes(known[at + _LONE.size : end]), []))
+                        at = end
+                        continue
                 self._sizes = self._sizes_at(known, at)
                 if not self._sizes:
                     break

@@ -34,8 +34,9 @@ from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
-from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.values import Values
+from scaler.transport.interface import Message
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
@@ -154,7 +155,7 @@ class EngineHost(Actor):
             logger.debug("the channel of the engine host is closed: %s", error)
             self._lost()
 
-    def _take(self, messages: Iterable[ChannelMessage]) -> None:
+    def _take(self, messages: Iterable[Message]) -> None:
         for header, frames in messages:
             for batch in decode(PROCESSOR_TO_AGENT, header, frames):
                 self._readers[type(batch)](batch)

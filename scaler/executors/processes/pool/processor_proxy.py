@@ -57,11 +57,12 @@ from scaler.executors.processes.pool.deaths import is_exiting, was_out_of_memory
 from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.message import message
 from scaler.process.shell import Shell
-from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError
 from scaler.processor.lifecycle.fork_server import CONTINUE, INTERRUPT, KILL, STOP
 from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
+from scaler.transport.interface import Message
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
@@ -197,7 +198,7 @@ class ProcessorProxy(Actor):
                 self._killed_because = "it closed its connection to the agent, or wrote into it"
             self._signal(KILL)
 
-    def _take(self, messages: Iterable[ChannelMessage]) -> None:
+    def _take(self, messages: Iterable[Message]) -> None:
         for header, frames in messages:
             for batch in decode(PROCESSOR_TO_AGENT, header, frames):
                 self._readers[type(batch)](self, batch)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -23,7 +23,7 @@ from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.agent.session_state import SessionState
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, random_id
-from scaler.kit import Actor, ActorRef, Timer
+from scaler.kit import Actor, Timer
 from scaler.message import message
 from scaler.peer import states
 from scaler.peer.conversation_state import TRIES_MOST, ConversationState
@@ -46,44 +46,16 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
-from scaler.wire.session.dialling import Session
 from scaler.wire.session.too_large import NO_LIMIT
+
+if TYPE_CHECKING:
+    from scaler.agent.edge import Edge
 
 logger = logging.getLogger(__name__)
 
 _SPEAKING = (states.UP, states.AWAY, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
 """More cannot be written: a process that was stopped for an hour and a half finds an echo as old as that."""
-
-
-class Door(Protocol):
-    """The way out: the edge, or a test's stand-in."""
-
-    def connect(self, link: ActorRef) -> None:
-        """Open a new connection, with an identity that was never used; what arrives goes to `link`."""
-
-    session: Session
-
-    def hang_up(self) -> None:
-        """Close the connection; what was said waits for the next one."""
-
-    def set_aside(self) -> None:
-        """Leave the connection open and unheard, until the next one is up, or set aside too."""
-
-    def say_hello(self, hello: WorkerHello) -> None:
-        """Send the first message of the connection, with the next flush."""
-
-    def say_alone(self, item: Any) -> None:
-        """Send an item that does not count in the session, with the next flush: a heartbeat."""
-
-    def say(self, items: Sequence[Any]) -> None:
-        """Send items of the session, with the next flush that has a connection which is up."""
-
-    def resume(self, heard: int) -> None:
-        """The connection is up, and the session goes on: the scheduler has heard so many messages."""
-
-    def begin(self) -> None:
-        """The connection is up, and the session begins anew: what was said before is dropped."""
 
 
 @message
@@ -182,7 +154,7 @@ class ConnectionManager:
 
     def __init__(
         self,
-        door: Door,
+        edge: Edge,
         config: ClusterConfig,
         names: tuple[str, ...],
         agent_token: bytes,
@@ -192,7 +164,7 @@ class ConnectionManager:
         link: Actor,
         takes_rows: bool = False,
     ) -> None:
-        self._door = door
+        self._edge = edge
         self._config = config
         self._names = names
         self._session_state = session_state
@@ -265,7 +237,7 @@ class ConnectionManager:
     # What it says to do
 
     def _open(self, _text: str) -> None:
-        self._door.connect(self._link.actor_ref)
+        self._edge.connect(self._link.actor_ref)
         self._lookup.begin()
         self.happened(states.OPENED)
 
@@ -273,26 +245,26 @@ class ConnectionManager:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
         splits = self._session_state.split_rows()
         if splits:
-            self._door.say(splits)  # if the session goes on
+            self._edge.say(splits)  # if the session goes on
         names, held = ",".join(self._names), self._session_state.ledger.held()
         own = (self._agent_id, names, held, self._agent_token)
         resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
         closed, takes_rows = self._session_state.closed or 0, int(self._takes_rows)
-        self._door.say_hello(replace(hello, closed=closed, takes_rows=takes_rows))
+        self._edge.say_hello(replace(hello, closed=closed, takes_rows=takes_rows))
 
     def _go_on(self, version: str) -> None:
         self._note_up(version)
-        self._door.resume(self._reply_heard)
+        self._edge.resume(self._reply_heard)
 
     def _begin(self, version: str) -> None:
-        self._door.begin()
+        self._edge.begin()
         self._session_state.say_what_is_kept()
         self._say_first_words(version)
 
     def _start_over(self, version: str) -> None:
-        on_their_way = self._door.session.pipe.on_their_way()
-        self._door.begin()
+        on_their_way = self._edge.session.pipe.on_their_way()
+        self._edge.begin()
         self._session_state.start_over(on_their_way)
         self._say_first_words(version)
 
@@ -303,19 +275,19 @@ class ConnectionManager:
 
     def _say_first_words(self, version: str) -> None:
         self._note_up(version)
-        self._door.say(self._session_state.first_words())
+        self._edge.say(self._session_state.first_words())
 
     def _beat(self, _text: str) -> None:
-        self._door.say_alone(WorkerHeartbeat(int(self._now() * 1e9)))
+        self._edge.say_alone(WorkerHeartbeat(int(self._now() * 1e9)))
 
     def _hang_up(self, reason: str) -> None:
         self._note_down(reason)
-        self._door.hang_up()
+        self._edge.hang_up()
 
     def _seek(self, reason: str) -> None:
         self._refused_because = ""  # whoever refused is not there any more
         self._note_down(reason)
-        self._door.set_aside()
+        self._edge.set_aside()
 
     def _note_down(self, reason: str) -> None:
         level = logging.WARNING if self._absence is None else logging.DEBUG
@@ -349,7 +321,7 @@ class ConnectionManager:
         self.happened(states.LEAVE)
 
     def _say_goodbye(self, reason: str) -> None:
-        self._door.say([DisconnectRequest(reason)])
+        self._edge.say([DisconnectRequest(reason)])
 
     def _finish(self, _text: str) -> None:
         self._end(self._exit_code)
@@ -391,7 +363,7 @@ class ConnectionManager:
         if self.conversation.state is not states.GREETING:
             return
         if reply.accepted:
-            is_resumed = self._door.session.may_go_on(reply.resumed)
+            is_resumed = self._edge.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
             self._session_state.ledger.value_bytes = reply.value_bytes or NO_LIMIT
             dead_after_seconds = reply.timeout_milliseconds / 1000
@@ -431,7 +403,7 @@ class ConnectionManager:
     def say(self, items: Sequence[Any]) -> None:
         """Say items, on this connection or the next one; if that begins anew, its first words say the same."""
         if self.conversation.state in _SPEAKING:
-            self._door.say(items)
+            self._edge.say(items)
 
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
         logger.info("the scheduler disconnects this cluster: %s", responses[0].reason)

@@ -58,7 +58,7 @@ class _OpenConnection:
 
 
 class Edge:
-    """The link's `Door` and the shell's `Edge`."""
+    """The way out of the link, and the shell's `Edge`."""
 
     def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
@@ -81,6 +81,7 @@ class Edge:
     # For the link
 
     def connect(self, link: ActorRef) -> None:
+        """Open a new connection, with an identity that was never used; what arrives goes to `link`."""
         self.hang_up()
         socket = self._transport.dial()
         self._open = connection = _OpenConnection(socket, link)
@@ -88,11 +89,13 @@ class Edge:
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
 
     def hang_up(self, linger_seconds: float = 0) -> None:
+        """Close the connection; what was said waits for the next one."""
         socket = self._leave()
         if socket is not None:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
+        """Leave the connection open and unheard, until the next one is up, or set aside too."""
         socket = self._leave()
         self._close_aside()
         self._aside = socket
@@ -115,15 +118,19 @@ class Edge:
             self._aside = None
 
     def say_hello(self, hello: WorkerHello) -> None:
+        """Send the first message of the connection, with the next flush."""
         self._ready.append(self.session.hello(hello))
 
     def say_alone(self, item: Any) -> None:
+        """Send an item that does not count in the session, with the next flush: a heartbeat."""
         self._ready.append(self.session.pipe.unnumbered([item]))
 
     def say(self, items: Sequence[Any]) -> None:
+        """Send items of the session, with the next flush that has a connection which is up."""
         self.session.pipe.put_all(items)
 
     def resume(self, heard: int) -> None:
+        """The connection is up, and the session goes on: the scheduler has heard so many messages."""
         connection = self._open
         if connection is None:
             return
@@ -135,6 +142,7 @@ class Edge:
             self._up(connection)
 
     def begin(self) -> None:
+        """The connection is up, and the session begins anew: what was said before is dropped."""
         self.session.begin()
         if self._open is not None:
             self._up(self._open)

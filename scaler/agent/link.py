@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager, Door
+from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager
 from scaler.agent.devices import devices_of
 from scaler.agent.messages import (
     FetchObject,
@@ -87,6 +87,9 @@ from scaler.wire.messages.worker import (
     WorkersHeld,
 )
 
+if TYPE_CHECKING:
+    from scaler.agent.edge import Edge
+
 logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.1
@@ -116,7 +119,7 @@ class Link(Actor):
 
     def __init__(
         self,
-        door: Door,
+        edge: Edge,
         *,
         config: ClusterConfig,
         names: tuple[str, ...],
@@ -133,10 +136,10 @@ class Link(Actor):
     ) -> None:
         self._session_state = session_state = SessionState(workers, objects, config.endpoint, values)
         self._connection = connection = ConnectionManager(
-            door, config, names, agent_token, session_state, end, capabilities, self, takes_rows
+            edge, config, names, agent_token, session_state, end, capabilities, self, takes_rows
         )
         self._conversation, self._is_up, self._say = connection.conversation, connection.is_up, connection.say
-        self._door, self._names, self._values = door, names, values
+        self._edge, self._names, self._values = edge, names, values
         self._workers = workers
         self._objects = objects
         self._ledger = session_state.ledger
@@ -216,7 +219,7 @@ class Link(Actor):
     def _report(self, due: ReportDue) -> None:
         watch = self._watch
         if due.number == watch.number and watch.interval_seconds and self._conversation.state is UP:
-            self._door.say_alone(watch.report(due.view, self.now(), self._connection.round_trip_us))
+            self._edge.say_alone(watch.report(due.view, self.now(), self._connection.round_trip_us))
 
     @handles(Batch[RunQuestion])
     def _on_run_question(self, questions: Batch[RunQuestion]) -> None:
@@ -228,7 +231,7 @@ class Link(Actor):
         if self._conversation.state is UP:
             held = () if self._values is None else self._values.room.held
             for status in run_statuses(due.questions, due.view, self._ledger, held):
-                self._door.say_alone(status)
+                self._edge.say_alone(status)
 
     # Tasks
 
@@ -428,7 +431,7 @@ class Link(Actor):
     def _leave(self, leave: Leave) -> None:
         if leave.drain_seconds and self._conversation.state is UP:
             self._session_state.drain = DrainRequest(leave.reason)
-            self._door.say([self._session_state.drain])
+            self._edge.say([self._session_state.drain])
             self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
         else:
             self._connection.happened(LEAVE, leave.reason)
@@ -446,7 +449,7 @@ class Link(Actor):
         """
         left_seconds = look.ends_at - self.now()
         is_done = (
-            self._conversation.state is UP and not self._ledger.has_tasks and not self._door.session.pipe.has_unsaid
+            self._conversation.state is UP and not self._ledger.has_tasks and not self._edge.session.pipe.has_unsaid
         )
         n_values = 0 if self._values is None else len(self._values)
         if left_seconds <= 0 or (is_done and (look.are_values_said or not n_values)):

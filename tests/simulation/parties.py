@@ -20,7 +20,6 @@ from scaler.actors.insight.events import (
     TaskMoved,
 )
 from scaler.actors.peers.peer import Peer
-from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.agent.agent import _tree
 from scaler.agent.edge import Edge
@@ -187,7 +186,7 @@ class SchedulerParty(_Shelled):
         balancer = self.inside.actor(BALANCER)
         if balancer is not None and balancer is not self._balancer:
             self._balancer, order = balancer, balancer._policy._queue
-            if isinstance(order, FairShare):
+            if order._has_turns:
                 Shares(order, self._owner_of, SHARES, self.world.complain)
         self.checks += 1
         dispatcher = self.shell.dispatcher

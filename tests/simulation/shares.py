@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler.actors.policy.fair_share import TURN_US, FairShare
-from scaler.actors.policy.interface import a_turn_each
+from scaler.actors.policy.fair_share import TURN_US, FairShare, a_turn_each
 from scaler.ids import ObjectId
 
 

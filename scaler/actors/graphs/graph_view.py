@@ -9,12 +9,12 @@ import struct
 from collections import Counter
 from collections.abc import Collection, Container, Sequence
 from operator import attrgetter
-from typing import Protocol
 
+from scaler.actors.graphs.graph_node import Node
 from scaler.actors.messages.monitor import AskedNode, Backlog, GraphEndedFor, GraphSeen, NodeSeen
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task_states import READY, RUNNING, shown_state
-from scaler.ids import ObjectId, TaskId, public_id
+from scaler.ids import TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import GraphTask
 from scaler.wire.messages.common import TaskStatus
@@ -22,22 +22,6 @@ from scaler.wire.messages.vocabulary import OUTCOMES
 
 NODES_MOST = 2000
 """A graph with more nodes is not shown node by node."""
-
-
-class Node(Protocol):
-    """What is seen of a node."""
-
-    @property
-    def task_id(self) -> TaskId: ...
-
-    @property
-    def function_id(self) -> ObjectId: ...
-
-    @property
-    def dependencies(self) -> tuple[int, ...]: ...
-
-    @property
-    def status(self) -> int | None: ...
 
 
 _STATUS = attrgetter("status")

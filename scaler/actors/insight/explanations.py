@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol
 
+from scaler.actors.graphs.graph_node import Node
 from scaler.actors.messages.tasks import (
     NOT_KNOWN,
     ExplainInput,
@@ -23,6 +23,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.policy.interface import Capacity
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
+from scaler.actors.workers.runs import RunRecord
 from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse, GraphInput
@@ -43,6 +44,7 @@ from scaler.wire.messages.vocabulary import (
     WORKER,
     Reason,
 )
+from scaler.wire.messages.worker import RunStatus
 
 DEPENDENCIES_MOST = 1000
 """So many dependencies of a node are looked at."""
@@ -155,31 +157,8 @@ def explain_other(question: ExplainTask, state: State, tries: Tries) -> None:
     explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries, seconds=seconds)
 
 
-class Where(Protocol):
-    """The part of an agent's answer that an explanation reads."""
-
-    @property
-    def state(self) -> int: ...
-
-    @property
-    def run_ms(self) -> int: ...
-
-    @property
-    def pid(self) -> int: ...
-
-
-class Run(Protocol):
-    """The part of a run that an explanation reads."""
-
-    @property
-    def lent(self) -> int: ...
-
-    @property
-    def canceled(self) -> bool: ...
-
-
 def explain_run(
-    asked: ExplainRun, name: str, runs: Mapping[TaskId, Run], is_cut: bool, where: Where | None = None
+    asked: ExplainRun, name: str, runs: Mapping[TaskId, RunRecord], is_cut: bool, where: RunStatus | None = None
 ) -> None:
     """Answer about a task that a worker has, if it still has it.
 
@@ -202,7 +181,7 @@ def explain_run(
     explain(asked.question, state, found, asked.tries, name, seconds)
 
 
-def _as_the_agent_says(name: str, tasks: int, where: Where) -> tuple[Reason, str]:
+def _as_the_agent_says(name: str, tasks: int, where: RunStatus) -> tuple[Reason, str]:
     if where.state == RunState.RUNS:
         process = f" in process {where.pid}" if where.pid else ""
         return WORKER, f"it runs at worker {name}{process}, and has for {age(where.run_ms / 1000)}"
@@ -244,19 +223,6 @@ def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cu
         f"worker {name} has it and {tasks - 1:,} other task{'s' * (tasks != 2)}, and runs one at a time; what has not "
         "begun there moves when another worker is idle"
     )
-
-
-class Node(Protocol):
-    """The part of a graph's node that an explanation reads."""
-
-    @property
-    def dependencies(self) -> tuple[int, ...]: ...
-
-    @property
-    def status(self) -> int | None: ...
-
-    @property
-    def task_id(self) -> TaskId: ...
 
 
 def follow(

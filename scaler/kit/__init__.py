@@ -5,7 +5,7 @@ docs/explanation/actor-semantics.md. Never here: a word of what Scaler does.
 """
 
 from scaler.kit.actor import Actor, ActorRef, SupervisedRef, handles
-from scaler.kit.clock import Clock, Timer, VirtualClock
+from scaler.kit.clock import Clock, Timer
 from scaler.kit.dispatcher import Dispatcher
 from scaler.kit.lifecycle import (
     ActorStoppedError,
@@ -45,6 +45,5 @@ __all__ = [
     "Supervisor",
     "Timer",
     "UnknownMessageError",
-    "VirtualClock",
     "handles",
 ]

@@ -1,7 +1,7 @@
 """Time, as actors know it: a function that says how many seconds have passed, and timers that are messages.
 
-No actor reads a clock of its own. The shell of a process passes `time.monotonic`; a test passes a `VirtualClock` and
-moves it by hand, so that a whole scheduler runs without a sleep.
+No actor reads a clock of its own. The shell of a process passes `time.monotonic`; a test passes a clock that it
+moves by hand, so that a whole scheduler runs without a sleep.
 """
 
 from __future__ import annotations
@@ -20,32 +20,6 @@ Clock: TypeAlias = Callable[[], float]
 
 SWEEP_FROM = 1024
 """So many cancelled timers are not worth a sweep."""
-
-
-class VirtualClock:
-    """A clock that moves only when it is told to.
-
-    >>> clock = VirtualClock()
-    >>> clock.advance(2.5)
-    >>> clock()
-    2.5
-    """
-
-    def __init__(self, start_seconds: float = 0.0) -> None:
-        self._now = start_seconds
-
-    def __call__(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        """Move time forward by `seconds`.
-
-        Raises:
-            ValueError: if `seconds` is negative; time never runs backwards.
-        """
-        if seconds < 0:
-            raise ValueError(f"time cannot run backwards: {seconds} s")
-        self._now += seconds
 
 
 class Timer:

@@ -13,25 +13,8 @@ from collections.abc import Callable
 from math import inf
 
 from scaler.ids import NO_ID
-from scaler.peer.states import (
-    AWAY,
-    ENDED,
-    GARBLED,
-    GREETING,
-    HEARTBEAT_DUE,
-    LEAVING,
-    NOTHING,
-    REPLACED,
-    RESET,
-    RESUMED,
-    TIMED_OUT,
-    UNREADABLE,
-    UP,
-    Action,
-    Event,
-    State,
-    next_step,
-)
+from scaler.peer import states
+from scaler.peer.states import NOTHING, Action, Event, State
 from scaler.peer.times import LATE_SECONDS, Patience, Times
 
 TRIES_MOST = 5
@@ -47,7 +30,7 @@ class ConversationState:
     """
 
     def __init__(self, patience: Patience, is_waiting: Callable[[], bool]) -> None:
-        self.state: State = AWAY
+        self.state: State = states.AWAY
         self.scheduler_id = NO_ID
         """the last scheduler that accepted a hello"""
         self.next_at = -inf
@@ -62,15 +45,15 @@ class ConversationState:
 
     def happened(self, event: Event, now: float) -> Action:
         """Return what to do after an event."""
-        if event is UNREADABLE and self.state in (GREETING, UP):
+        if event is states.UNREADABLE and self.state in (states.GREETING, states.UP):
             event = self._unreadable_again()
         before = self.state
-        self.state, action = next_step(before, event)
+        self.state, action = states.next_step(before, event)
         if self.state is not before:
             self._moved(now)
-        elif event is HEARTBEAT_DUE and before is UP:
+        elif event is states.HEARTBEAT_DUE and before is states.UP:
             self._times.beaten(now)
-        elif event is TIMED_OUT:
+        elif event is states.TIMED_OUT:
             self._times.set_waiting(False, now)
         self._plan(now)
         return action
@@ -83,14 +66,14 @@ class ConversationState:
             is_resumed: whether the reply says that the session goes on.
             dead_after_seconds: after this silence the scheduler takes this peer for dead; 0 if it does not say.
         """
-        if self.state is not GREETING:
+        if self.state is not states.GREETING:
             return NOTHING
         self._times.beat_within(dead_after_seconds)
         is_other = self.scheduler_id not in (NO_ID, scheduler_id)
         self.scheduler_id = scheduler_id
         if is_other:
-            return self.happened(REPLACED, now)
-        return self.happened(RESUMED if is_resumed else RESET, now)
+            return self.happened(states.REPLACED, now)
+        return self.happened(states.RESUMED if is_resumed else states.RESET, now)
 
     def heard(self) -> None:
         """Note that a message came on a connection that is up; not if it asks for a hello, which proves nothing."""
@@ -127,21 +110,21 @@ class ConversationState:
 
     def _moved(self, now: float) -> None:
         """Set the times of the state that has just begun."""
-        if self.state is GREETING:
+        if self.state is states.GREETING:
             self._has_news = False
             self._times.opened(now)
-        elif self.state is UP:
+        elif self.state is states.UP:
             self._times.welcomed(now)
-        elif self.state is AWAY:
+        elif self.state is states.AWAY:
             self._times.lost(now, self._has_news)
-        elif self.state is LEAVING:
+        elif self.state is states.LEAVING:
             self._times.left(now)
-        elif self.state is ENDED:
+        elif self.state is states.ENDED:
             self._times.ended()
 
     def _unreadable_again(self) -> Event:
         self._unreadable = 1 if self._has_news else self._unreadable + 1
         if self._unreadable < TRIES_MOST:
-            return UNREADABLE
+            return states.UNREADABLE
         self._unreadable = 0
-        return GARBLED
+        return states.GARBLED

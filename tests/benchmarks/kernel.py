@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scaler.kit import Actor, ActorRef, Dispatcher, VirtualClock, handles
+from scaler.kit import Actor, ActorRef, Dispatcher, handles
 from scaler.message import message
 from tests.benchmarks._report import Figure, best_seconds, options, report, timed
+from tests.support.virtual_clock import VirtualClock
 
 MESSAGES = 200_000
 ACTORS = 100_000

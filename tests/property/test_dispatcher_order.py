@@ -9,19 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.kit import (
-    Actor,
-    ActorRef,
-    BackOff,
-    ChildSpec,
-    Dispatcher,
-    RestartBudget,
-    Strategy,
-    Supervisor,
-    VirtualClock,
-    handles,
-)
+from scaler.kit import Actor, ActorRef, BackOff, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor, handles
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 ACTORS = 4
 LAST = 3

@@ -7,10 +7,11 @@ from typing import Any
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PipeFactory
 from scaler.ids import Connection
-from scaler.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.kit import ActorRef, Dispatcher
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.session.pipe import Pipe
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 
 class Bench:

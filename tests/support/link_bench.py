@@ -8,7 +8,7 @@ from typing import Any
 from scaler.agent.link import Link
 from scaler.agent.messages import LinkCut
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.kit import ActorRef, Dispatcher
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode
@@ -26,6 +26,7 @@ from scaler.wire.messages.worker import (
 )
 from scaler.wire.session.dialling import Session
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
 SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16

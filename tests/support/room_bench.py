@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 from scaler.executors.processes.slot.processors import ProcessorRecord, Processors
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.kit import Dispatcher, VirtualClock
+from scaler.kit import Dispatcher
 from scaler.wire.messages.worker import RunTask
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
 

@@ -32,7 +32,7 @@ from scaler.ids import (
     content_id,
     split_ids,
 )
-from scaler.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.kit import ActorRef, Dispatcher
 from scaler.pickling.serialization import OBJECT, argument_block, result_argument
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.settings import SchedulerConfig
@@ -111,6 +111,7 @@ from scaler.wire.session.pipe import Message, Pipe
 from tests.support.audit import Audit
 from tests.support.configs import scheduler_config
 from tests.support.inside import Inside
+from tests.support.virtual_clock import VirtualClock
 
 HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000

@@ -17,7 +17,7 @@ from scaler.executors.processes.messages import (
 )
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.kit import Dispatcher, VirtualClock
+from scaler.kit import Dispatcher
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -33,6 +33,7 @@ from scaler.wire.messages.worker import (
 )
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
 OTHER = ObjectId(b"g" * 16)

@@ -43,47 +43,10 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.objects.located import bytes_in
 from scaler.actors.policy.needs import Needs
+from scaler.actors.tasks import task_states as states
 from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.retries import NOT_AGAIN, STARTED, delay_seconds, retry_reason
-from scaler.actors.tasks.task_states import (
-    ADOPTED,
-    ASKED,
-    ASSIGNED,
-    BALANCER_RESTARTED,
-    CANCEL,
-    CANCELED,
-    CANCELING,
-    CRASHED,
-    CRASHED_TOO_OFTEN,
-    DELAYED,
-    DUE,
-    EVENT_OF_STATUS,
-    FAILED,
-    FINISHED,
-    FOUND,
-    GIVEN_UP,
-    LEAVING,
-    LOST,
-    LOST_TOO_OFTEN,
-    NOT_HELD,
-    NOT_WAITING,
-    RAISED,
-    READY,
-    RECALLED,
-    REFUSED,
-    RETRIED,
-    RETURNING,
-    RUNNING,
-    STOPPED,
-    SUCCEEDED,
-    TRANSITIONS,
-    WITHDRAWING,
-    WITHDRAWN,
-    Event,
-    State,
-    check_ignored,
-    shown_state,
-)
+from scaler.actors.tasks.task_states import EVENT_OF_STATUS, FINISHED, RUNNING, SUCCEEDED, TRANSITIONS, Event, State
 from scaler.ids import is_later
 from scaler.kit import Actor, ActorRef, handles
 from scaler.peer.conversation_state import TRIES_MOST
@@ -145,7 +108,7 @@ class TaskActor(Actor):
         self._goes_first = goes_first
         self._spec = spec
         self._context = context
-        self._state = READY
+        self._state = states.READY
         self._worker: ActorRef | None = None
         self._was_in_range = begun is not None
         if begun is None or begun[0] is None:
@@ -164,7 +127,7 @@ class TaskActor(Actor):
             if self._worker is None:
                 self._say_ready(True, True)
             elif context.events.followed is not None:
-                self._tell_if_followed(ASSIGNED, self._worker)
+                self._tell_if_followed(states.ASSIGNED, self._worker)
             return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
@@ -177,7 +140,7 @@ class TaskActor(Actor):
         if context.adoption is None and not (spec.options and self._may_have_been_started()):
             self._say_ready(self._goes_first, True)
         else:
-            self._move(ASKED)
+            self._move(states.ASKED)
 
     # News
 
@@ -190,12 +153,12 @@ class TaskActor(Actor):
         self._worker = assigned.worker
         if self._offer is not None:  # it may have started there
             self._drop_offer()
-        self._move(ASSIGNED, None, assigned.worker)
+        self._move(states.ASSIGNED, None, assigned.worker)
 
     @handles(TaskRefused)
     def _refused(self, refused: TaskRefused) -> None:
         if refused.attempt == self._attempt:
-            self._move(REFUSED, self._bad_end(refused.sentence, TaskStatus.NO_WORKER))
+            self._move(states.REFUSED, self._bad_end(refused.sentence, TaskStatus.NO_WORKER))
 
     @handles(RunResult)
     def _finished(self, result: RunResult) -> None:
@@ -211,17 +174,17 @@ class TaskActor(Actor):
     def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
         """Return the event, and what the client is told, of a run that has not succeeded."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
-            return STOPPED, result  # the last scheduler had them: the task never began
+            return states.STOPPED, result  # the last scheduler had them: the task never began
         if event in STARTED and self._is_not_again():
-            status = TaskStatus(result.status) if event is CRASHED else STARTED[event]
-            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
-        if event is CRASHED and self._count_crash():
-            event = CRASHED_TOO_OFTEN
-        elif event is RAISED and self._spec.options:
+            status = TaskStatus(result.status) if event is states.CRASHED else STARTED[event]
+            return states.GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
+        if event is states.CRASHED and self._count_crash():
+            event = states.CRASHED_TOO_OFTEN
+        elif event is states.RAISED and self._spec.options:
             options = self._context.read_options(self._spec.options)
             reason = retry_reason(options, result, self._retries)
             if reason:
-                return RETRIED, replace(result, payload=reason.encode())
+                return states.RETRIED, replace(result, payload=reason.encode())
         return event, result
 
     def _wait_for_retry(self) -> None:
@@ -231,7 +194,7 @@ class TaskActor(Actor):
 
     @handles(RetryDue)
     def _retry_due(self, _due: RetryDue) -> None:
-        self._move(DUE)
+        self._move(states.DUE)
 
     @handles(RunLost)
     def _lost(self, lost: RunLost) -> None:
@@ -241,16 +204,16 @@ class TaskActor(Actor):
         self._worker = None
         sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
         if lost.was_ordered and self._is_not_again():
-            self._move(GIVEN_UP, self._given_up(sentence, status), worker)
+            self._move(states.GIVEN_UP, self._given_up(sentence, status), worker)
             return
         self._say_not_begun()
-        event = LOST
+        event = states.LOST
         self._lost_on_the_way = self._lost_on_the_way + 1 if lost.was_on_its_way else 0
         if lost.was_running:
             self._suspect = lost.attempt
-            event = LOST_TOO_OFTEN if self._count_crash() else LOST
+            event = states.LOST_TOO_OFTEN if self._count_crash() else states.LOST
         elif self._lost_on_the_way >= TRIES_MOST:  # it may be what ends them
-            event = LOST_TOO_OFTEN
+            event = states.LOST_TOO_OFTEN
             were_lost = f"{TRIES_MOST} agents, one after the other, were lost"
             sentence += f": {were_lost} while it, or a value for it, was on its way there"
         self._move(event, self._bad_end(sentence, status), worker)
@@ -261,10 +224,10 @@ class TaskActor(Actor):
         if returned.attempt == attempt and worker is not None:
             self._worker = None
             self._say_not_begun()
-            self._move(RECALLED, None, worker)
+            self._move(states.RECALLED, None, worker)
             if attempt == self._unwanted:
-                self._only_waited = self._state is READY
-                self._move(CANCEL)
+                self._only_waited = self._state is states.READY
+                self._move(states.CANCEL)
 
     def _say_not_begun(self) -> None:
         if self._context.notes_begins:
@@ -273,7 +236,7 @@ class TaskActor(Actor):
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
         """Split, but hear first what was said before its client session knows."""
-        if news.attempt == self._attempt and self._state is READY:
+        if news.attempt == self._attempt and self._state is states.READY:
             rows = self._context.split(self._spec)
             if rows:  # else its client has left, and cancels it
                 self.actor_ref.send(TaskSplit(self._attempt, rows))
@@ -281,7 +244,7 @@ class TaskActor(Actor):
     @handles(TaskSplit)
     def _split(self, split: TaskSplit) -> None:
         """Its rows are tasks of their own. What was said to it before it knew concerns them."""
-        if self._state in (CANCELING, WITHDRAWING):
+        if self._state in (states.CANCELING, states.WITHDRAWING):
             for row in split.rows:
                 row.send(CancelTask())
         if split.attempt != self._attempt:
@@ -290,27 +253,27 @@ class TaskActor(Actor):
 
     @handles(CancelTask)
     def _cancel(self, cancel: CancelTask) -> None:
-        if not cancel.waiting or self._state in (READY, DELAYED):
-            self._only_waited = self._state is READY
-            self._move(CANCEL)
+        if not cancel.waiting or self._state in (states.READY, states.DELAYED):
+            self._only_waited = self._state is states.READY
+            self._move(states.CANCEL)
         elif self._worker is not None and self._state is RUNNING:
             self._unwanted = self._attempt
             self._worker.send(RecallRun(self._spec.task_id, self._attempt))
 
     @handles(TaskWithdrawn)
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
-        if self._only_waited and self._state is WITHDRAWING and self._is_at_most_once():
+        if self._only_waited and self._state is states.WITHDRAWING and self._is_at_most_once():
             self._context.directory.unstarted.add(self._spec.task_id)
-        self._move(WITHDRAWN)
+        self._move(states.WITHDRAWN)
 
     @handles(TaskNotWaiting)
     def _not_waiting(self, _not_waiting: TaskNotWaiting) -> None:
-        self._move(NOT_WAITING)
+        self._move(states.NOT_WAITING)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
         if not is_later(self._attempt, restarted.attempt):
-            self._move(BALANCER_RESTARTED)
+            self._move(states.BALANCER_RESTARTED)
 
     def _bad_end(self, sentence: str, status: TaskStatus) -> RunResult:
         return RunResult(self._spec.task_id, 0, self._attempt, status, sentence.encode(), 0, ())
@@ -332,30 +295,30 @@ class TaskActor(Actor):
         if found.attempt == self._suspect:
             self._suspect = -1
             self._crashes -= 1
-        if self._state is READY or (self._state is RETURNING and self._offer is None):
+        if self._state is states.READY or (self._state is states.RETURNING and self._offer is None):
             self._offer = found
-            self._move(FOUND)
+            self._move(states.FOUND)
         else:
             found.worker.send(CancelRun(task_id, found.attempt))
 
     @handles(RunAdopted)
     def _run_adopted(self, adopted: RunAdopted) -> None:
-        if self._state is not RETURNING:
+        if self._state is not states.RETURNING:
             adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
             return
         self._offer = None
         self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
-        self._move(ADOPTED, None, adopted.worker)
+        self._move(states.ADOPTED, None, adopted.worker)
 
     @handles(NotHeld)
     def _not_held(self, _not_held: NotHeld) -> None:
         self._has_no_run("its scheduler has ended, and no worker that has come back has it")
 
     def _has_no_run(self, sentence: str) -> None:
-        if self._state is RETURNING and self._may_have_been_started():
-            self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
+        if self._state is states.RETURNING and self._may_have_been_started():
+            self._move(states.GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
         else:
-            self._move(NOT_HELD)
+            self._move(states.NOT_HELD)
 
     def _enter_returning(self) -> None:
         """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of
@@ -400,7 +363,7 @@ class TaskActor(Actor):
         """Change the state as the table says. `worker`: the one that had this attempt."""
         state = TRANSITIONS[self._state].get(event)
         if state is None:
-            check_ignored(self._state, event)
+            states.check_ignored(self._state, event)
             return
         self._state = state
         if state is RUNNING or state is SUCCEEDED:  # the usual way
@@ -416,26 +379,28 @@ class TaskActor(Actor):
         self._enter(state, event, result)
 
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
-        if result is not None and state in (READY, DELAYED):
+        if result is not None and state in (states.READY, states.DELAYED):
             self._tries = self._tries.after(event, _sentence_of(result), self.now())
-        if state is READY:
+        if state is states.READY:
             self._offer = None
-            self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
-        elif state is DELAYED:
+            self._say_ready_again(
+                self._goes_first if event is states.NOT_HELD else event is not states.BALANCER_RESTARTED
+            )
+        elif state is states.DELAYED:
             self._wait_for_retry()
-        elif state is RETURNING:
+        elif state is states.RETURNING:
             self._enter_returning()
-        elif state is LEAVING:
+        elif state is states.LEAVING:
             self._leave_queue(event)
-        elif state is WITHDRAWING:
+        elif state is states.WITHDRAWING:
             self._drop_offer()
             self._leave_queue(event)
-        elif state is CANCELING:
+        elif state is states.CANCELING:
             self._enter_canceling()
-        elif state is FAILED and result is not None:
+        elif state is states.FAILED and result is not None:
             self._drop_offer()
             self._enter_failed(result)
-        elif state is CANCELED:
+        elif state is states.CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
     @handles(ExplainTask)
@@ -445,7 +410,7 @@ class TaskActor(Actor):
             self._wanted = question
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
-        elif self._state is READY:
+        elif self._state is states.READY:
             seconds = self._context.directory.attempt_times.seconds_since(self._attempt, self.now())
             where = self._actor_ref, self._spec.priority, self._context.account
             self._context.balancer.send(ExplainWaiting(question, *where, self._needs(), self._tries, seconds))
@@ -464,9 +429,9 @@ class TaskActor(Actor):
     def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
         status = None if result is None else result.status
         reason = ""
-        if result is not None and (status not in _WITHOUT_SENTENCE or event is RETRIED):
+        if result is not None and (status not in _WITHOUT_SENTENCE or event is states.RETRIED):
             reason = _sentence_of(result)
-        self._tell_moved(event, shown_state(self._state, status), worker, reason, result)
+        self._tell_moved(event, states.shown_state(self._state, status), worker, reason, result)
 
     def _tell_moved(
         self, event: Event, state: str, worker: ActorRef | None, reason: str, result: RunResult | None = None
@@ -500,7 +465,7 @@ class TaskActor(Actor):
         return self._context.needs_of(options) if options else None
 
     def _leave_queue(self, event: Event) -> None:
-        if event is NOT_WAITING or event is BALANCER_RESTARTED:
+        if event is states.NOT_WAITING or event is states.BALANCER_RESTARTED:
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
             self._only_waited = False
@@ -549,7 +514,7 @@ class TaskActor(Actor):
         """Clean up: in the queue, at the worker, and in the store."""
         context, spec = self._context, self._spec
         context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
-        self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
+        self._tell_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:

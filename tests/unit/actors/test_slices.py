@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from scaler.actors.slices import SLICE_STEPS, NextSlice, Slices
-from scaler.kit import Actor, Dispatcher, VirtualClock, handles
+from scaler.kit import Actor, Dispatcher, handles
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 
 @message

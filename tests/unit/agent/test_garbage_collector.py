@@ -7,8 +7,9 @@ import pytest
 from scaler.agent import garbage_collector as module
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.executors.messages import CollectionDue
-from scaler.kit import Dispatcher, VirtualClock
+from scaler.kit import Dispatcher
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 
 def test_each_slot_is_told_once_per_interval_and_the_agent_looks_after_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from scaler.agent.object_cache import ObjectCache
 from scaler.agent.values import Values
 from scaler.executors.messages import CollectionDue, ForgetObjects, HoldTasks, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId, TaskId, content_id
-from scaler.kit import Dispatcher, VirtualClock
+from scaler.kit import Dispatcher
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SHARE_LEAST_BYTES, SharedBlock
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
@@ -44,6 +44,7 @@ from scaler.wire.session.streamed import sizes_of
 from scaler.wire.session.too_large import NO_LIMIT
 from tests.support.processes import open_memory
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 

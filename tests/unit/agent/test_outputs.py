@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from scaler.agent.outputs import BURST_SECONDS, TIMES_OF_ONE, Outputs
 from scaler.ids import TaskId
-from scaler.kit import VirtualClock
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import RunOutput, RunResult
+from tests.support.virtual_clock import VirtualClock
 
 ONE, OTHER = TaskId(b"1" * 16), TaskId(b"2" * 16)
 

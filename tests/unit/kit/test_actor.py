@@ -7,17 +7,10 @@ from typing import Any
 import pykka
 import pytest
 
-from scaler.kit import (
-    Actor,
-    ActorRef,
-    ActorStoppedError,
-    Dispatcher,
-    UnknownMessageError,
-    VirtualClock,
-    handles,
-)
+from scaler.kit import Actor, ActorRef, ActorStoppedError, Dispatcher, UnknownMessageError, handles
 from scaler.kit.lifecycle import ChildFailed
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 
 @message

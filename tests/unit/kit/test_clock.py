@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.kit import Actor, Dispatcher, VirtualClock, handles
+from scaler.kit import Actor, Dispatcher, handles
 from scaler.kit.clock import SWEEP_FROM
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 
 @message

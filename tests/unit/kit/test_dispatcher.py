@@ -8,18 +8,10 @@ import threading
 import pykka
 import pytest
 
-from scaler.kit import (
-    Actor,
-    ActorRef,
-    ActorStoppedError,
-    ChildFailed,
-    ChildStopped,
-    Dispatcher,
-    VirtualClock,
-    handles,
-)
+from scaler.kit import Actor, ActorRef, ActorStoppedError, ChildFailed, ChildStopped, Dispatcher, handles
 from scaler.kit.dispatcher import RUN_MESSAGES, TURN_MESSAGES
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 
 @message

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from scaler.kit import Actor, ActorRef, ChildFailed, ChildStopped, Dispatcher, VirtualClock, handles
+from scaler.kit import Actor, ActorRef, ChildFailed, ChildStopped, Dispatcher, handles
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 
 @message

@@ -19,10 +19,10 @@ from scaler.kit import (
     RestartBudgetExceededError,
     Strategy,
     Supervisor,
-    VirtualClock,
     handles,
 )
 from scaler.message import message
+from tests.support.virtual_clock import VirtualClock
 
 
 @message

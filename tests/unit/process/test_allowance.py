@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scaler.kit import VirtualClock
 from scaler.process.allowance import CHARACTERS_PER_LINE, Allowance
+from tests.support.virtual_clock import VirtualClock
 
 
 def passing(allowance: Allowance, lines: int) -> int:

@@ -11,9 +11,9 @@ from scaler.client.progress.bar import ASK_SECONDS, PACE_SECONDS, Progress, Repo
 from scaler.client.progress.displays import Summary
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
-from scaler.kit import VirtualClock
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OutputStream
+from tests.support.virtual_clock import VirtualClock
 
 
 class Recorder:

@@ -10,12 +10,13 @@ from scaler.executors.engines.worker import EngineWorker
 from scaler.executors.inline.thread import TaskEnded
 from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.kit import Dispatcher, VirtualClock
+from scaler.kit import Dispatcher
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.priority import of_child
 from scaler.wire.messages.worker import ProcessorNews, RunBlocked, RunCancel, RunResult, RunTask, RunUnblocked
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
 

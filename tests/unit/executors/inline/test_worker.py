@@ -10,7 +10,7 @@ from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, Ta
 from scaler.executors.inline.worker import InlineWorker
 from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.kit import ActorRef, Dispatcher
 from scaler.pickling.serialization import DefaultSerializer, to_frames
 from scaler.processor.execution.values import Values
 from scaler.shared_memory import SharedBlock
@@ -18,6 +18,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 from tests.support.recorder import Recorder
+from tests.support.virtual_clock import VirtualClock
 
 FUNCTION, ONE = ObjectId(b"f" * 16), ObjectId(b"1" * 16)
 DEFAULT = DefaultSerializer()

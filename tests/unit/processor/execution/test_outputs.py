@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from scaler.kit import VirtualClock
 from scaler.processor.execution.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, TaskOutputs
 from scaler.wire.codec.columns import LINE_CHARACTERS
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput
 from scaler.wire.messages.worker import RunResult
 from tests.support.processor import Driver
+from tests.support.virtual_clock import VirtualClock
 
 OUT, ERR, LOG = OutputStream.STANDARD_OUTPUT, OutputStream.STANDARD_ERROR, OutputStream.LOGGING
 

@@ -207,7 +207,7 @@ class ObjectStore(Actor):
             return
         source, came_from = (stored.source, stored.location), (came.host, part.location)
         asked = source if stored.stream is None else stored.stream.source
-        if came_from != asked or (stored.stream is None and part.offset):
+        if came_from not in (asked, source) or (stored.stream is None and part.offset):
             return  # of a value that was there before
         data = memoryview(part.frames[0] if len(part.frames) == 1 else b"".join(part.frames)).cast("B")
         stream = stored.stream or stream_of(part.sizes, source, partial(_ask_for_part, object_id))
@@ -244,20 +244,20 @@ class ObjectStore(Actor):
         stream = stored.stream
         if stream.source[0] is host is not stored.source:
             stream.ask_again((stored.source, stored.location))
-        for gone in [each for each in stream.readers if each.host is host]:
-            stream.readers.discard(gone)
+        stream.leave([each for each in stream.readers if each.host is host])
         stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not host}
         if not stream.is_under_way():
             self._answer_waiting(object_id, stored, ())
 
     @handles(HostHasAll)
     def _host_has_all(self, has: HostHasAll) -> None:
-        """Those that came too late to read together with it are next. It may send to them."""
+        """It sends from now on, also to those that came too late to read together with it: they are next."""
         stored = self._objects.get(has.object_id)
-        if stored is None or stored.stream is None or stored.stream.is_under_way():
+        if stored is None or stored.stream is None:
             return
-        stored.stream.source = has.host, b""
-        self._answer_waiting(has.object_id, stored, ())
+        stored.stream.ask_again((has.host, b""))
+        if not stored.stream.is_under_way():
+            self._answer_waiting(has.object_id, stored, ())
 
     def _lose_if_there(self, object_id: ObjectId, left: HostLeft) -> None:
         stored = self._objects.get(object_id)
@@ -437,8 +437,9 @@ class ObjectStore(Actor):
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: Stream) -> None:
         """Let one more read. A host that is late waits: else its maker would send a value to each of many hosts."""
-        for before in [each for each in stream.readers if each.reader.peer is fetch.peer]:
-            stream.readers.discard(before)  # it has begun anew
+        before = [each for each in stream.readers if each.reader.peer is fetch.peer]
+        if before:  # it has begun anew
+            stream.leave(before)
         if fetch.host is not None and stream.is_under_way():
             stored.waiting[fetch.peer] = fetch
         else:

@@ -3,14 +3,15 @@
 Made by the object store, one stream for each value and one `StreamedFrames` for each reader; the bulk lane of the
 reader's pipe takes the bytes as its window opens. A part is asked for when a reader is near it, and dropped when no
 reader is: so what is here does not grow with the value. Hosts read together: one that comes late waits until the
-others have all of it, and then one of these may send it. Must never: hold more than `AHEAD` parts for a reader.
+others have all of it, and one that fell behind may wait until the first has: whoever has it all sends it to the others.
+Must never: hold more than `AHEAD` parts for a reader, or ask a source twice for all of a value, for whichever hosts.
 """
 
 from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ SIZE_MOST = 2**62
 _SIZE_BYTES = 8
 AHEAD = 4
 """How many parts are asked for ahead of a reader."""
+AGAIN_MOST = 0.5
+"""So much of a value may be asked for once more, for hosts that fell behind, until they wait for the first."""
 
 
 class Stream:
@@ -49,6 +52,10 @@ class Stream:
         self._ask = ask
         self._parts: dict[int, memoryview] = {}
         self._asked: set[int] = set()
+        self._ends = 0
+        """where the last part ends that was ever asked for"""
+        self._again_bytes = 0
+        """what the source was asked for once more, for hosts that fell behind"""
 
     def size_at(self, offset: int) -> int:
         """Return how many bytes the part at an offset has; 0: none begins there."""
@@ -60,16 +67,31 @@ class Stream:
         self._asked.discard(offset)
         self._parts[offset] = part
         self.drop_unneeded()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have all readers look for what they need."""
         for reader in list(self.readers):
             reader.wake()
 
-    def part_at(self, offset: int) -> memoryview | None:
-        """Return the part that begins there, if it is here, and ask for it and the next ones if they are not."""
+    def next_for(self, reader: StreamedFrames) -> memoryview | None:
+        """Return the part that it needs next, if that is here. Ask for what is not, or wait for the first host."""
+        offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
-            if each not in self._parts and each not in self._asked:
+            if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
                 self._asked.add(each)
+                self._ends = max(self._ends, each + PART_BYTES)
                 self._ask(self.source, each)
         return self._parts.get(offset)
+
+    def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
+        """A host that fell behind is no reason to ask for all of a value once more: another one will have it all."""
+        if reader.host is None or offset >= self._ends:
+            return True
+        if self._again_bytes < AGAIN_MOST * self.n_bytes:
+            self._again_bytes += PART_BYTES
+            return True
+        return all(other.part <= reader.part for other in self.readers if other.host is not None)
 
     def drop_unneeded(self) -> None:
         """Keep only parts that a reader needs next."""
@@ -77,10 +99,16 @@ class Stream:
         self._parts = {offset: part for offset, part in self._parts.items() if offset in needed}
 
     def ask_again(self, source: Source) -> None:
-        """What was asked for does not come, or not from where it was."""
-        self.source = source
+        """What was asked for does not come, or comes from another one from now on."""
+        self.source, self._again_bytes = source, 0
         for offset in sorted(self._asked):
             self._ask(source, offset)
+        self.wake()
+
+    def leave(self, gone: Iterable[StreamedFrames]) -> None:
+        """These read no more of it. One of those behind them may be the first now."""
+        self.readers.difference_update(gone)
+        self.wake()
 
     def is_under_way(self) -> bool:
         """Return whether a host that has some of it reads on."""
@@ -89,10 +117,8 @@ class Stream:
     def withdraw(self) -> list[StreamedFrames]:
         """No more of it comes. Return the readers that have not got all of it."""
         self.is_withdrawn = True
-        left = list(self.readers)
-        for reader in left:
-            reader.wake()
-        return left
+        self.wake()
+        return list(self.readers)
 
 
 class StreamedFrames(Sequence[Any]):
@@ -130,7 +156,7 @@ class StreamedFrames(Sequence[Any]):
     def take(self, most_bytes: int) -> memoryview | None:
         """Return the next bytes, at most so many; None: they have not come yet."""
         start = self.part
-        part = self.stream.part_at(start)
+        part = self.stream.next_for(self)
         if part is None:
             return None
         piece = part[self._offset - start : self._offset - start + most_bytes]

@@ -730,6 +730,98 @@ def test_a_host_that_is_late_need_not_wait_for_one_that_is_gone(scene: Scene) ->
     assert passing.got[b"second"] == b"".join(LARGE)
 
 
+class Together:
+    """A value of many parts that passes from its maker to hosts and a client, each as fast as it is let."""
+
+    def __init__(self, scene: Scene, n_hosts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("scaler.wire.session.streamed.PART_BYTES", 1 << 15)
+        monkeypatch.setitem(globals(), "PART_BYTES", 1 << 15)
+        self.passing = Passing(scene)
+        self.peers = [connected_peer(bytes([number])) for number in range(n_hosts)]
+        self.hosts = [scene.bench.recorder() for _ in range(n_hosts)]
+        self.sent = [0] * (n_hosts + 1)
+        """the bytes of each host, and at last of the maker"""
+        self.passing.got.update(dict.fromkeys((peer.connection for peer in self.peers), b""))
+        pairs = zip(self.peers, self.hosts, strict=True)
+        scene.tell(*(FetchObject(ONE, peer, ref, by_value=True) for peer, (_, ref) in pairs))
+
+    def supply(self) -> bool:
+        """Have all send what they were asked for. Return whether that was anything."""
+        scene = self.passing.scene
+        sources = [*self.hosts, (scene.host, scene.node_ref)]
+        wanted = [(number, each) for number, (host, _) in enumerate(sources) for each in host.take(PartWanted)]
+        for number, each in wanted:
+            came = part(LARGE, each.location, each.offset)
+            self.sent[number] += len(came.frames[0])
+            scene.tell(PartCame(sources[number][1], came))
+        return bool(wanted)
+
+    def read(self, peer: Peer) -> None:
+        """It takes all that it gets until nothing comes."""
+        while self.passing.leave(peer) or self.supply():
+            pass
+
+    def got_all(self, *peers: Peer) -> bool:
+        return all(self.passing.got[peer.connection] == b"".join(LARGE) for peer in peers)
+
+
+def test_a_maker_sends_a_value_less_than_twice_however_far_hosts_are_apart(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Together(scene, 4, monkeypatch)
+    first, second, third, last = together.peers
+    together.supply()
+    for peer in together.peers:  # all have begun
+        together.passing.leave(peer)
+    for peer in (first, second, third):
+        together.read(peer)
+    assert together.got_all(first)
+    together.read(last)
+    assert together.got_all(*together.peers)
+    n_bytes = sum(map(len, LARGE))
+    assert all(sent <= 1.6 * n_bytes for sent in together.sent), together.sent
+    assert sum(together.sent) >= 2 * n_bytes
+
+
+def test_hosts_that_wait_for_the_first_go_on_when_that_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = Together(scene, 3, monkeypatch)
+    monkeypatch.setattr("scaler.wire.session.streamed.AGAIN_MOST", 0.0)
+    first, *others = together.peers
+    together.supply()
+    for peer in together.peers:
+        together.passing.leave(peer)
+    for _ in range(20):
+        together.passing.leave(first)
+        together.supply()
+    for peer in others:
+        together.read(peer)
+    assert not together.got_all(*others)
+    scene.tell(HostLeft(together.hosts[0][1]))
+    for peer in others:
+        together.read(peer)
+    assert together.got_all(*others)
+
+
+def test_a_client_that_is_behind_a_host_gets_what_was_on_its_way_when_that_had_all(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Together(scene, 1, monkeypatch)
+    together.passing.fetch(scene.client)
+    together.supply()
+    together.passing.leave(scene.client)
+    for _ in range(20):
+        together.passing.leave(together.peers[0])
+        together.supply()
+    together.passing.leave(scene.client)
+    asked = scene.host.take(PartWanted)
+    together.read(together.peers[0])
+    assert asked
+    assert together.got_all(together.peers[0])
+    scene.tell(*(PartCame(scene.node_ref, part(LARGE, each.location, each.offset)) for each in asked))
+    together.read(scene.client)
+    assert together.got_all(scene.client)
+
+
 @pytest.mark.parametrize("end", ["deleted", "gone", "other"])
 def test_a_value_that_goes_while_it_passes_ends_its_transfer_and_readers_are_told(scene: Scene, end: str) -> None:
     passing = Passing(scene)

@@ -338,7 +338,9 @@ class Record:
         lost = [name for at, name in self.losses if at >= since - UNKNOWN_SECONDS]
         if not lost:
             raise ViolationError(f"task {key} failed although nothing was lost: {error!r}")
-        if all(name in self.processors for name in lost) and (key in self.ends or not self.hits[key]):
+        begun = [start.at for start in self.starts.get(key, ())]
+        has_ended = bool(begun) and self.ends.get(key, 0.0) >= begun[-1]
+        if all(name in self.processors for name in lost) and (has_ended or not self.hits[key]):
             raise ViolationError(f"task {key} failed although it did not run in a process that died: {error!r}")
         self.excused.add(key)
 

@@ -208,10 +208,10 @@ class Kept:
     def _check(self, script: Script, value: Any) -> None:
         record, key = self._record, script.key
         if isinstance(value, (TaskNotFoundError, MissingObjects)) and script.once:
-            record.excuse_once(key, self._since, value)
+            record.excuse_once(key, (), self._since, value)
             record.needless.update([key] * (key not in record.starts))
         elif isinstance(value, (ProcessorDiedError, WorkerDiedError)):
-            record.excuse_once(key, self._since, value) if script.once else record.excuse(key, (), value)
+            record.excuse_once(key, (), self._since, value) if script.once else record.excuse(key, (), value)
         elif (script.kind == RAISE and isinstance(value, ValueError)) or (
             script.once and self.job.was_canceled and isinstance(value, CancelledError)
         ):

@@ -328,7 +328,7 @@ class Record:
             raise ViolationError(f"task {key} was refused: {error!r}")
         self.excused.add(key)
 
-    def excuse_once(self, key: str, since: float, error: BaseException) -> None:
+    def excuse_once(self, key: str, needed: Iterable[str], since: float, error: BaseException) -> None:
         """A task that must not begin twice has failed, because something was lost after it was submitted, or so shortly
         before that its client did not know. Of a process that dies only the task that ran fails.
 
@@ -338,11 +338,14 @@ class Record:
         lost = [name for at, name in self.losses if at >= since - UNKNOWN_SECONDS]
         if not lost:
             raise ViolationError(f"task {key} failed although nothing was lost: {error!r}")
-        begun = [start.at for start in self.starts.get(key, ())]
-        has_ended = bool(begun) and self.ends.get(key, 0.0) >= begun[-1]
-        if all(name in self.processors for name in lost) and (has_ended or not self.hits[key]):
+        if all(name in self.processors for name in lost) and not any(map(self._has_died, (key, *needed))):
             raise ViolationError(f"task {key} failed although it did not run in a process that died: {error!r}")
         self.excused.add(key)
+
+    def _has_died(self, key: str) -> bool:
+        """Return whether the last run of a task has died with its process."""
+        last = max((start.at for start in self.starts.get(key, ())), default=inf)
+        return self.hits[key] > 0 and self.ends.get(key, 0.0) < last
 
     def excuse_unread(self, key: str, user: str, error: BaseException) -> None:
         """A large result was not had before it was lost too often: with its scheduler, its agent, or the session of its

@@ -235,7 +235,7 @@ class Call:
         if is_wrong:
             raise ViolationError(f"task {key} ended with {error!r}") from error
         if self.cannot_repeat:
-            record.excuse_once(key, self.since, error)
+            record.excuse_once(key, self.needed, self.since, error)
         elif isinstance(error, MissingObjects):
             record.excuse_unread(key, self.user.name, error)
         elif not isinstance(error, TimeoutError):

@@ -120,7 +120,7 @@ class SchedulerConfig(Settings):
         1000, "the most tasks at one worker, including the running one", "-qs", "--per-worker-queue-size", least=1
     )
     rows_per_task: int = setting(
-        256,
+        500,
         "the most rows of a map that travel as one task, once it is known how long they take; 1: each row is a task",
         "--rows-per-task",
         least=1,

@@ -21,7 +21,7 @@ from tests.support.simulation import Simulation
 
 def test_a_hello_is_answered_with_who_the_scheduler_is(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
-    for peer, window in ((client, (250_000, 128 * 1024 * 1024, 256)), (agent, (0, 0, 0))):
+    for peer, window in ((client, (250_000, 128 * 1024 * 1024, 500)), (agent, (0, 0, 0))):
         (reply,) = peer.said(HelloReply)
         own = (1, "", b"scheduler-------", PROTOCOL_VERSION, "1.2.3")
         names = ("timeout_milliseconds", "window_tasks", "window_bytes", "rows")

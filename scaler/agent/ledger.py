@@ -81,9 +81,10 @@ class Ledger:
 
     def held(self) -> bytes:
         """Return the runs that are open for the scheduler, as a hello names them, and as many as it may. For another
-        scheduler, those whose values are here are open, too.
+        scheduler, those whose values are here are open, too, unless a newer attempt may take the place of such a value.
         """
-        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._with_values()]
+        values = (result for result in self._with_values() if result.task_id not in self._open)
+        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *values]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
 
     def results(self) -> list[RunResult]:

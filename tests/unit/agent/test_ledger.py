@@ -302,6 +302,19 @@ def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(ke
     assert (ledger.held(), ledger.results()) == (b"", [])
 
 
+def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper: tuple[Ledger, Values]) -> None:
+    ledger, _ = keeper
+    old = task(attempt=7)
+    again = task(attempt=8, task_id=old.task_id)
+    ledger.add([old])
+    (said,) = ledger.finish(Batch[RunResult]([in_a_block(old)]))
+    ledger.heard([said])
+    ledger.add([again])
+    assert ledger.held() == held(again)
+    (newer,) = ledger.finish(Batch[RunResult]([in_a_block(again)]))  # before the scheduler has answered
+    assert ledger.results() == [newer]
+
+
 def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger, Values]) -> None:
     ledger, values = keeper
     old = task(attempt=7)

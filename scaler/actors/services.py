@@ -67,6 +67,10 @@ def _nobody_pays(_object_id: ObjectId) -> Owner | None:
     return None
 
 
+def _nothing_awaited(_host: ActorRef) -> set[ObjectId]:
+    return set()
+
+
 @dataclass(frozen=True, eq=False)
 class Services:
     """The actors and values that outlive a session."""
@@ -93,5 +97,7 @@ class Services:
     """returns the most bytes of one value now; 0: there is no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _nobody_pays
     """returns whose an object is; None: it is shared, or not here"""
+    awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
+    """returns the objects that an agent has asked for, and that have not left for it"""
     audit: Audit = no_audit
     """says what is to be kept of peers and their owners"""

@@ -146,6 +146,7 @@ class SchedulerTree:
             paused_since=paused_since,
             value_bytes=value_bytes,
             payer_of=self.objects.payer_of,
+            awaited_by=self.objects.awaited_by,
             audit=self._audit,
         )
 

@@ -178,6 +178,8 @@ class StopWorker:
     unheard: Sequence[RunTask] = ()
     """orders of which it is not known that they have arrived: these tasks are not suspect"""
     values: frozenset[ObjectId] = frozenset()
+    awaited: frozenset[ObjectId] = frozenset()
+    """objects that have not left for it: what needs one of them has not begun, and is not suspect"""
 
 
 @message

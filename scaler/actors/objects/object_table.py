@@ -74,6 +74,11 @@ class StoredObject:
         if stream is not None:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
+    def is_awaited_by(self, host: ActorRef) -> bool:
+        """Whether a host has asked for the bytes, and not all of them have left for it."""
+        readers = () if self.stream is None else self.stream.readers
+        return any(each.host is host for each in (*self.waiting.values(), *readers))
+
     @property
     def is_with_agent(self) -> bool:
         """Whether its source is an agent."""
@@ -175,6 +180,12 @@ class ObjectTable:
         """Return the name of a function, if it is stored."""
         stored = self.functions.get(function_id)
         return "" if stored is None else stored.name
+
+    def awaited_by(self, host: ActorRef) -> set[ObjectId]:
+        """Return the objects that a host has asked for, and that have not left for it: its tasks wait for them."""
+        known = ((object_id, self.objects.get(object_id)) for object_id in self.copies.objects.get(host, ()))
+        early = {object_id for object_id, asked in self.early.items() if any(each.host is host for each in asked)}
+        return early | {object_id for object_id, stored in known if stored is not None and stored.is_awaited_by(host)}
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
         """Return whose an object is: only they may read it; None: it is a function, or is not here."""

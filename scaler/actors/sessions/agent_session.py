@@ -505,9 +505,12 @@ class AgentSession(Session):
         values = frozenset(
             item.object_id for item in unheard if type(item) is ObjectResponse and is_deadly(item.frames)
         )
+        unsaid = {item.object_id for item in self._peer.pipe.unsaid() if type(item) is ObjectResponse}
+        awaited = frozenset(unsaid | self._services.awaited_by(self.actor_ref))
         workers, self._workers = self._workers, []
         stops = (
-            (worker, StopWorker(was_lost, orders.get(number, ()), values)) for number, worker in enumerate(workers)
+            (worker, StopWorker(was_lost, orders.get(number, ()), values, awaited))
+            for number, worker in enumerate(workers)
         )
         self.spawn(Farewell(stops, self._slices))
 

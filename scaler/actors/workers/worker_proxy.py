@@ -578,7 +578,8 @@ class WorkerProxy(Actor):
         """Give all tasks back, and end when no more mail can arrive."""
         self._phase = WorkerPhase.END
         self._leave_balancer()
-        self._give_back(stop.was_lost, {(order.task_id, order.attempt) for order in stop.unheard}, stop.values)
+        unheard = {(order.task_id, order.attempt) for order in stop.unheard}
+        self._give_back(stop.was_lost, unheard, stop.values, stop.awaited)
         if self._in_balancer is InBalancer.OUT:
             self.stop_now()
 
@@ -595,16 +596,20 @@ class WorkerProxy(Actor):
         self._give_back(was_lost=True, unheard=set())
 
     def _give_back(
-        self, was_lost: bool, unheard: set[tuple[TaskId, int]], values: frozenset[ObjectId] = frozenset()
+        self,
+        was_lost: bool,
+        unheard: set[tuple[TaskId, int]],
+        values: frozenset[ObjectId] = frozenset(),
+        awaited: frozenset[ObjectId] = frozenset(),
     ) -> None:
         suspects: set[ActorRef] = set()
         if values:  # what needs one of them has not begun
-            needing = (run for run in self._runs.values() if not values.isdisjoint(split_ids(run.spec.object_ids)))
+            needing = (run for run in self._runs.values() if _needs(run, values))
             unheard.update((run.spec.task_id, run.attempt) for run in needing)
         runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
         if was_lost and not values:  # what ran is the oldest of those that do not wait, or one that was put before it
             suspects = {run.task for run in runs if run.lent}
-            others = [run for run in runs if not (run.lent or run.is_held)]
+            others = [run for run in runs if not (run.lent or run.is_held or (awaited and _needs(run, awaited)))]
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
         if was_lost:  # which row of a range ran is not known: none of them is to blame for this
@@ -627,3 +632,7 @@ class WorkerProxy(Actor):
         """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
         rows = sum(run.spec.rows or 1 for run in self._runs.values())
         return {"tasks": rows, "blocked_tasks": sum(run.lent > 0 for run in self._runs.values())}
+
+
+def _needs(run: RunRecord, values: frozenset[ObjectId]) -> bool:
+    return not values.isdisjoint(split_ids(run.spec.object_ids))

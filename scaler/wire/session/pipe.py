@@ -328,8 +328,11 @@ class Pipe:
 
     def unheard(self) -> Iterator[Any]:
         """Return all items of which it is not known that they have arrived, in their order."""
-        said = (item for _, _, _, items, *_ in self._kept for item in items)
-        return chain(said, (item for item, _ in self._small), self._bulk.items(), self._unsorted)
+        return chain((item for _, _, _, items, *_ in self._kept for item in items), self.unsaid())
+
+    def unsaid(self) -> Iterator[Any]:
+        """Return all items that have not left, or not wholly."""
+        return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
         """Take back the small items of a kind that are in no message up to the number `after`.

@@ -783,6 +783,21 @@ def test_a_maker_sends_a_value_less_than_twice_however_far_hosts_are_apart(
     assert sum(together.sent) >= 2 * n_bytes
 
 
+def test_a_host_waits_for_a_value_until_all_of_it_has_left_for_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Together(scene, 1, monkeypatch)
+    ref = together.hosts[0][1]
+    assert scene.table.awaited_by(ref) == {ONE}
+    together.supply()
+    together.passing.leave(together.peers[0])
+    assert scene.table.awaited_by(ref) == {ONE}
+    together.read(together.peers[0])
+    assert scene.table.awaited_by(ref) == set()
+    scene.table.early[OTHER] = [FetchObject(OTHER, together.peers[0], ref)]
+    assert scene.table.awaited_by(ref) == {OTHER}
+
+
 def test_hosts_that_wait_for_the_first_go_on_when_that_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     together = Together(scene, 3, monkeypatch)
     monkeypatch.setattr("scaler.wire.session.streamed.AGAIN_MOST", 0.0)

@@ -395,6 +395,15 @@ def test_if_a_large_value_was_on_its_way_only_what_needs_it_is_suspect(scene: Sc
     assert lost == [[RunLost(1, "alpha", False, was_on_its_way=needs)] for needs in (False, True, False)]
 
 
+def test_what_waits_for_an_object_was_overtaken_and_the_next_one_is_suspect(scene: Scene) -> None:
+    scene.assign(0, object_ids=SHORT + OTHER)
+    scene.assign(1, 2)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True, awaited=frozenset([OTHER])))
+    lost = [task.take() for task in scene.tasks]
+    assert lost == [[RunLost(1, "alpha", was_running)] for was_running in (False, True, False)]
+
+
 def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:
     scene.forget()
     scene.peer.connection = NO_CONNECTION

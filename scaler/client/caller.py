@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import not_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
@@ -20,11 +20,12 @@ from scaler.client.foreign_words import OF_CLIENTS, answers
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
-from scaler.client.jobs import making
-from scaler.client.jobs.job import Job
 from scaler.client.maker import results_of
 from scaler.errors import has_ended_a_task
 from scaler.pickling.shipped import Module
+
+if TYPE_CHECKING:
+    from scaler.client.jobs.job import Job
 
 __tracebackhide__ = has_ended_a_task
 
@@ -250,6 +251,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             raise not_of_map("map", unknown)
         _, core, options = self._caller
         if job is not None:
+            from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+
             core.check_map(timeout)
             bar = making.progress_bar(iterable) if progress else None
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
@@ -289,6 +292,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
+        from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+
         _, core, options = self._caller
         return making.start(core, making.Wish(fn, iterable, options, name, on_change), keep_for)
 
@@ -300,6 +305,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
+        from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+
         return making.find(self._caller[1], name)
 
     def jobs(self) -> list[Job]:
@@ -310,6 +317,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
+        from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+
         return making.find_all(self._caller[1])
 
     @overload
@@ -374,6 +383,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             raise not_of_map("map_unordered", unknown)
         _, core, options = self._caller
         if job is not None:
+            from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+
             core.check_map(timeout)
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
             return making.results_as_they_come(kept, options.max_failures, return_exceptions, timeout)

@@ -19,7 +19,6 @@ from scaler.config import ConfigError
 from scaler.endpoint import ANYWHERE
 from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
-from scaler.settings import ClusterConfig, SchedulerConfig, UiConfig
 from scaler.transport.private import keep_private_place_for, remove_private_place
 
 LIFELINE = 0  # standard input
@@ -61,6 +60,7 @@ def _settings() -> str:
 def _run_scheduler(report: Callable[[str, Any], None]) -> int:
     with no_collections():
         from scaler.scheduler.scheduler import SchedulerProcess  # noqa: PLC0415 - a child loads only what it is
+        from scaler.settings import SchedulerConfig  # noqa: PLC0415
 
     config = SchedulerConfig.from_json(_settings())
     set_up_logging(config.logging)
@@ -83,6 +83,7 @@ def _run_cluster(report: Callable[[str, Any], None]) -> int:
     with no_collections():
         from scaler.agent.agent import run_agent  # noqa: PLC0415 - as above
         from scaler.executors.executor import PROCESSES  # noqa: PLC0415
+        from scaler.settings import ClusterConfig  # noqa: PLC0415
 
     config = ClusterConfig.from_json(_settings())
     if config.engine != PROCESSES:
@@ -93,6 +94,7 @@ def _run_cluster(report: Callable[[str, Any], None]) -> int:
 
 def _run_ui(report: Callable[[str, Any], None]) -> int:
     from scaler.monitor.ui.run import run_ui  # noqa: PLC0415 - a child loads only what it is
+    from scaler.settings import UiConfig  # noqa: PLC0415
 
     return run_ui(UiConfig.from_json(_settings()), lambda place: report("ready", place.url), LIFELINE)
 

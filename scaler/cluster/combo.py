@@ -11,7 +11,7 @@ from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
 from scaler.cores import usable_cores
 from scaler.endpoint import LOCAL
-from scaler.jobs.folder import usual_job_folder
+from scaler.jobs.names import usual_job_folder
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.settings.sources import NOT_GIVEN, descriptions, given, said, takes_settings
 

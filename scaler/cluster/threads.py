@@ -25,7 +25,7 @@ from scaler.config import ConfigError
 from scaler.endpoint import in_process_address
 from scaler.errors import WorkerDiedError
 from scaler.ids import random_id
-from scaler.jobs.folder import usual_job_folder
+from scaler.jobs.names import usual_job_folder
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.starters import LocalSettings

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import sqlite3
 import struct
@@ -16,17 +17,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from scaler.config import ConfigError
+from scaler.jobs.names import check_job_name
 from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
 from scaler.jobs.schema import RecordError
 from scaler.keys.private_files import check_private_folder, make_private_folder
 
 LOCK = "lock"
-
-NAME_BYTES_MOST = 120
-"""The most bytes of the name of a job or an owner as a file name."""
 
 IN_USE_SECONDS = 3.0
 """How long one waits for a job that another program has open: one that was just killed may have it for a moment."""
@@ -37,30 +36,11 @@ NETWORK = frozenset(
 )  # fmt: skip
 """Kinds of file systems that other machines use, too. There locks and the order of writes are not what SQLite needs."""
 
+MOUNTS = Path("/proc/self/mounts")
+"""A line for each file system: what, where (a space is `\\040`), kind and more."""
+
 UNREADABLE = (RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, struct.error)
 """What a damaged record raises: anything may be in it in the place of anything else."""
-
-
-def usual_job_folder() -> str:
-    """Return where the local clusters of this user keep their jobs, if nothing else is said."""
-    states = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return str(Path(states) / "scaler" / "jobs")
-
-
-def check_job_name(name: str) -> str:
-    """Return the name of a job as a file name.
-
-    Raises:
-        ConfigError: if it is empty, too long, or has characters that cannot be shown.
-    """
-    if not name or not name.isprintable():
-        raise ConfigError(f"{name!r} is no name of a job: it must have characters, and all of them printable ones")
-    file_name = quote(name, safe=" +=,@").replace(".", "%2E", 1) if name[0] == "." else quote(name, safe=" +=,@")
-    if len(file_name) > NAME_BYTES_MOST:
-        raise ConfigError(
-            f"the name of a job is too long: {name[:40]!r}...; take one of at most {NAME_BYTES_MOST} letters"
-        )
-    return file_name
 
 
 class JobFolder:
@@ -260,11 +240,19 @@ def _locked(file: Path, kind: int) -> int | None:
     return descriptor
 
 
+def _mounts() -> dict[str, str]:
+    """Return the kind of the file system at each place where one is mounted."""
+    if not MOUNTS.exists():  # not Linux
+        import psutil  # noqa: PLC0415 - it takes a tenth of the start of a scheduler
+
+        return {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+    rows = (line.split() for line in MOUNTS.read_text(errors="surrogateescape").splitlines())
+    return {re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), place): kind for _, place, kind, *_ in rows}
+
+
 def _check_local(path: Path) -> None:
     """Raise `ConfigError` if a folder is on a file system of other machines."""
-    import psutil  # noqa: PLC0415 - a scheduler that keeps no jobs needs none of it, and it takes long
-
-    mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+    mounts = _mounts()
     real = path.resolve()
     for each in (real, *real.parents):
         kind = mounts.get(str(each))

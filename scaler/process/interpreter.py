@@ -29,6 +29,7 @@ getattr(sys.modules.get("linecache"), "cache", set()).clear()  # Python 3.13 wou
 import gc
 gc.disable()  # as in `no_collections`
 from {module} import main
+gc.freeze()
 gc.enable()
 main()
 """
@@ -47,11 +48,14 @@ def modules_line() -> bytes:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage while modules are imported: nearly all that is made lives as long as the process."""
+    """Collect no garbage while modules are imported, nor among what they have made: nearly all of it lives as long as
+    the process.
+    """
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -4,17 +4,23 @@ To add one: write a field as a `setting` into the table of the process, its type
 and use it. All else comes from the table: default and description in the signatures of `Scheduler`, `Cluster` and
 `SchedulerClusterCombo`, the checks, the option of the command and its `-h`, the environment variable, the key in
 `scaler.toml`, and the page `docs/reference/settings.md` (make draw). Durations are in seconds, sizes in bytes.
+
+A table is imported with its first use: a scheduler and an agent need one of them.
 """
 
-from scaler.settings.base import EVENT_LOOPS, LoggingConfig, Settings
-from scaler.settings.client import ClientConfig
-from scaler.settings.cluster import ClusterConfig
-from scaler.settings.scheduler import SchedulerConfig
-from scaler.settings.symphony import SymphonyConfig
-from scaler.settings.ui import UiConfig
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, SymphonyConfig, ClientConfig, UiConfig)
-"""Everything that has settings."""
+from scaler.settings.base import EVENT_LOOPS, LoggingConfig, Settings
+
+if TYPE_CHECKING:
+    from scaler.settings.client import ClientConfig
+    from scaler.settings.cluster import ClusterConfig
+    from scaler.settings.scheduler import SchedulerConfig
+    from scaler.settings.symphony import SymphonyConfig
+    from scaler.settings.ui import UiConfig
+
+    PROCESSES: tuple[type[Settings], ...]
 
 __all__ = [
     "EVENT_LOOPS",
@@ -27,3 +33,13 @@ __all__ = [
     "SymphonyConfig",
     "UiConfig",
 ]
+_TABLES = {f"{name.title()}Config": name for name in ("scheduler", "cluster", "symphony", "client", "ui")}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a table; `PROCESSES` is everything that has settings."""
+    if name == "PROCESSES":
+        return tuple(__getattr__(each) for each in _TABLES)
+    if name not in _TABLES:
+        raise AttributeError(f"module 'scaler.settings' has no attribute {name!r}", name=name)
+    return getattr(import_module(f"scaler.settings.{_TABLES[name]}"), name)

@@ -29,7 +29,7 @@ from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError
 from scaler.ids import ObjectId, TaskId, random_id
-from scaler.jobs.folder import check_job_name
+from scaler.jobs.names import check_job_name
 from scaler.pickling.serialization import Serializer
 from scaler.wire.messages.client import JobVerb
 from scaler.wire.messages.common import ObjectInstruction

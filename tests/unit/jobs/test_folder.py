@@ -6,22 +6,17 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 import pytest
 
 from scaler.config import ConfigError
 from scaler.jobs import folder
-from scaler.jobs.folder import JobFolder, check_job_name, is_over_age, read_jobs
+from scaler.jobs.folder import JobFolder, is_over_age, read_jobs
+from scaler.jobs.names import check_job_name
 from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobTerms, Summary
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price", keep_seconds=10.0, created=1.0)
-
-
-class Mount(NamedTuple):
-    mountpoint: str
-    fstype: str
 
 
 def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
@@ -76,10 +71,18 @@ def test_a_job_is_waited_for_whose_program_is_about_to_end(tmp_path: Path, monke
 
 
 def test_a_network_file_system_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounts = [Mount("/", "ext4"), Mount(str(tmp_path), "nfs4")]
-    monkeypatch.setattr(psutil, "disk_partitions", lambda **_kinds: mounts)
+    mounts, share = tmp_path / "mounts", tmp_path / "my share"
+    share.mkdir()
+    said = str(share).replace(" ", "\\040")
+    mounts.write_text(f"overlay / overlay rw 0 0\nserver:/x {said} nfs4 rw,relatime 0 0\n")
+    monkeypatch.setattr(folder, "MOUNTS", mounts)
     with pytest.raises(ConfigError, match=r"is on a network file system \(nfs4\), where locks"):
-        JobFolder(tmp_path / "keep")
+        JobFolder(share / "keep")
+    JobFolder(tmp_path / "keep").close()
+
+
+def test_the_file_systems_of_this_machine_are_known() -> None:
+    assert folder._mounts().items() >= {(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)}
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".part-1", "ä b", "%41", "-"])

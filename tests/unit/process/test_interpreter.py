@@ -72,9 +72,13 @@ def test_modules_of_the_working_directory_are_not_those_of_the_program(tmp_path:
 
 
 def test_garbage_is_collected_again_after_imports_and_also_if_one_fails() -> None:
+    before = gc.get_freeze_count()
     with no_collections():
         assert not gc.isenabled()
+        made = [[number] for number in range(1000)]
     assert gc.isenabled()
+    assert gc.get_freeze_count() - before >= len(made)
+    gc.unfreeze()
     with pytest.raises(ImportError), no_collections():
         raise ImportError
     assert gc.isenabled()

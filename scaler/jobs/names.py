@@ -1,0 +1,34 @@
+"""Where the jobs of a user are, and what they may be called; without what reads them: so a client starts sooner."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from scaler.config import ConfigError
+
+NAME_BYTES_MOST = 120
+"""The most bytes of the name of a job or an owner as a file name."""
+
+
+def usual_job_folder() -> str:
+    """Return where the local clusters of this user keep their jobs, if nothing else is said."""
+    states = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return str(Path(states) / "scaler" / "jobs")
+
+
+def check_job_name(name: str) -> str:
+    """Return the name of a job as a file name.
+
+    Raises:
+        ConfigError: if it is empty, too long, or has characters that cannot be shown.
+    """
+    if not name or not name.isprintable():
+        raise ConfigError(f"{name!r} is no name of a job: it must have characters, and all of them printable ones")
+    file_name = quote(name, safe=" +=,@").replace(".", "%2E", 1) if name[0] == "." else quote(name, safe=" +=,@")
+    if len(file_name) > NAME_BYTES_MOST:
+        raise ConfigError(
+            f"the name of a job is too long: {name[:40]!r}...; take one of at most {NAME_BYTES_MOST} letters"
+        )
+    return file_name

@@ -58,6 +58,7 @@ from tests.simulation.users import User
 from tests.simulation.world import Party, ViolationError, World
 from tests.support.audit import Audit
 from tests.support.inside import Inside
+from tests.support.slot_audit import audit_slot
 
 if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
@@ -383,7 +384,7 @@ class AgentParty(_Shelled):
         if self.world.random.random() < 1 / self.record.check_each:
             for slot in self.slots:
                 if slot is not None:
-                    slot.check()
+                    audit_slot(slot)
             self._check_store()
 
     def _check_store(self) -> None:

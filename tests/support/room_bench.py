@@ -11,6 +11,7 @@ from scaler.kit import Dispatcher
 from scaler.wire.messages.worker import RunTask
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
+from tests.support.slot_audit import audit_processors, audit_room
 from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -19,8 +20,6 @@ FUNCTION = ObjectId(b"f" * 16)
 class Room(Protocol):
     @property
     def mail(self) -> Mapping[type, Callable[[Any], None]]: ...
-
-    def audit(self, numbers: set[int]) -> None: ...
 
     def leave(self, processor: ProcessorRecord) -> None: ...
 
@@ -66,8 +65,8 @@ class RoomBench:
         self.now.advance(end - self.now())
 
     def audit(self, room: Room) -> None:
-        self.processors.audit()
-        room.audit({processor.number for processor in self.processors})
+        audit_processors(self.processors)
+        audit_room(room, self.processors)
 
     def idle(self, is_extra: bool = True) -> ProcessorRecord:
         """A processor that is up and has nothing to do."""

@@ -33,6 +33,7 @@ from scaler.wire.messages.worker import (
 )
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
+from tests.support.slot_audit import audit_slot
 from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -64,7 +65,7 @@ class SlotBench:
     def _run_and_check(self) -> None:
         assert self.dispatcher.run()
         assert self.dispatcher.failures == 0
-        self.actor.check()
+        audit_slot(self.actor)
 
     def processor_up(self, is_extra: bool = False) -> None:
         self.new_page()

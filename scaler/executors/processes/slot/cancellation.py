@@ -108,14 +108,6 @@ class Cancellation:
         self._processors.apply(processor, DISTRUST)
         self._send_kill(processor, reason)
 
-    def audit(self, numbers: set[int]) -> None:
-        """Audit that nothing is kept of other processors than these, and only of runs that they hold."""
-        assert self.stops.keys() | self._reasons.keys() <= numbers, "a processor is stopped that is gone"
-        for processor in self._processors:
-            ends = self.ends(processor) or {}
-            assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
-            assert (processor.number in self._reasons) == (processor.state in KILLED), "killed for no reason"
-
     def _send_kill(self, processor: ProcessorRecord, reason: str) -> None:
         self._reasons[processor.number] = reason
         processor.proxy.send(KillProcessor(processor.number, reason))

@@ -22,12 +22,10 @@ from scaler.executors.processes.slot.processor_states import (
     BLOCKED,
     COMING,
     DIE,
-    DISMISSED,
     DISTRUSTED,
     DOOMED,
     GET_SLOT,
     GONE,
-    IDLE,
     LOOSE,
     LOSE_SLOT,
     READY,
@@ -263,27 +261,3 @@ class Processors:
             seconds = processor.progress.ran_seconds(number, now) if task is not None else 0.0
             is_waiting = processor.number in self._blocked
             yield ProcessNow(worker, processor.pid, task, seconds, is_waiting)
-
-    def audit(self) -> None:
-        """Audit what always holds.
-
-        Raises:
-            AssertionError: if it does not.
-        """
-        states = {number: state for state, members in self._by_state.items() for number in members}
-        assert sum(map(len, self._by_state.values())) == len(states), "a processor is in two states"
-        assert states == {number: processor.state for number, processor in self._members.items()}, (
-            "states of the processors"
-        )
-        assert not self._coming & self._members.keys(), "a processor is up and coming"
-        running = list(self._by_state[RUNNING].values())
-        assert running == ([] if self.active is None else [self.active]), "who holds the slot"
-        assert self._blocked.keys() == self._by_state[BLOCKED].keys() | self._by_state[ASKING].keys(), "blocked tasks"
-        assert self.has_blocked == any(self._by_state[state] for state in _UNUSUAL[:3]), "whether a task waits"
-        assert self.is_usual != any(self._by_state[state] for state in _UNUSUAL), "whether all is as usual"
-        for processor in self:
-            first = processor.held[0] if processor.held else None
-            blocked = self._blocked.get(processor.number)
-            assert blocked is None or (first is not None and first[0] is blocked), "it executes another task"
-            assert not processor.held or processor.state not in (IDLE, DISMISSED), "it should hold nothing"
-            assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, "nothing takes time"

@@ -110,10 +110,6 @@ class Recall:
         """The same, for one whose task does not go on before it may: it has started nothing else, and will not."""
         self._recall(self._withhold(processor, executing))
 
-    def audit(self, numbers: set[int]) -> None:
-        """Audit that nothing is kept of other processors than these."""
-        assert self._watched.keys() <= numbers, "the recall watches a processor that is gone"
-
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
         results_seen = processor.results_seen
         last = results_seen + len(processor.held)

@@ -102,10 +102,6 @@ class Reserve:
             self._has_check = True
             self._schedule(SPARE_SECONDS, SpareCheck())
 
-    def audit(self, numbers: set[int]) -> None:
-        """Audit that nothing is kept of other processors than these."""
-        assert self._results_then.keys() | self.old <= numbers, "the reserve remembers a processor that is gone"
-
     def _started(self, coming: ProcessorComing) -> None:
         """The pool starts a processor."""
         if coming.pool != self._pool:

@@ -416,21 +416,6 @@ class Slot(Actor):
     def _say_runs(self, say: SayRuns) -> None:
         say.view.processes += self._processors.now(self._index, self.now())
 
-    def check(self) -> None:
-        """Audit what always holds: each run is in one place, and no room remembers a processor that is gone.
-
-        Raises:
-            AssertionError: if something does not hold.
-        """
-        self._processors.audit()
-        numbers = {processor.number for processor in self._processors}
-        for room in self._rooms:
-            room.audit(numbers)
-        runs = [run_of(task) for task in self._queue]
-        for processor in self._processors:
-            runs += map(run_of, processor.tasks())
-        assert len(runs) == len(set(runs)), "a run is in two places"
-
 
 def _is_whole(task: RunTask, result: RunResult) -> bool:
     """Return whether a result is that of all rows of a range, each of which was started."""

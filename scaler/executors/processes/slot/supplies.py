@@ -63,11 +63,6 @@ class Supplies:
         for processor in self._processors:
             self._drop(processor, object_ids)
 
-    def audit(self, numbers: set[int]) -> None:
-        """Audit that there is a stock for each of these processors, and for no other one."""
-        assert self._stocks.keys() == numbers, "stocks of other processors"
-        assert all(stock.used <= stock.has for stock in self._stocks.values()), "used, and not there"
-
     def _drop(self, processor: ProcessorRecord, object_ids: Iterable[ObjectId]) -> None:
         """Have the processor forget objects, after the tasks that it was handed."""
         dropped = self._stocks[processor.number].forget(object_ids)

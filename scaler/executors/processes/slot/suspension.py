@@ -79,10 +79,6 @@ class Suspension:
         self._waits.pop(processor.number, None)
         self._continue(processor)
 
-    def audit(self, numbers: set[int]) -> None:
-        """Audit that nothing is kept of other processors than these, and only processes that wait are stopped."""
-        assert self._stopped.keys() <= self._waits.keys() <= numbers, "a process is stopped that does not wait"
-
     def _hear(self, batch: Batch[ProcessorNews]) -> None:
         """The scheduler says whether anything is on the way to these processes."""
         for news in batch:

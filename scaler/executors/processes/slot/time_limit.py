@@ -78,10 +78,6 @@ class TimeLimit:
                 shortest = min(shortest, _own_limit(task))
         return shortest
 
-    def audit(self, numbers: set[int]) -> None:
-        """Audit that nothing is kept of other processors than these."""
-        assert self._due_at.keys() <= numbers, "the time limit watches a processor that is gone"
-
     def _due(self, due: LimitDue) -> None:
         """End the task if it is overdue. Check again when it, or one behind it, could be."""
         if self._now() < self._due_at.get(due.number, math.inf):

@@ -18,6 +18,7 @@ from scaler.executors.processes.slot.processor_states import (
 )
 from tests.support.pages import new_page
 from tests.support.room_bench import RoomBench, finish
+from tests.support.slot_audit import audit_processors
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_who_loses_the_slot_is_idle_and_the_last_of_those(bench: RoomBench) -> N
     bench.processors.give_slot(second)
     assert bench.processors.active is second
     assert list(bench.processors.in_state(IDLE).values()) == [third, first]
-    bench.processors.audit()
+    audit_processors(bench.processors)
 
 
 def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) -> None:
@@ -41,7 +42,7 @@ def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) 
     assert bench.processors.next_to_go_on() is first
     bench.processors.give_slot(first)
     assert bench.processors.next_to_go_on() is second
-    bench.processors.audit()
+    audit_processors(bench.processors)
 
 
 def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
@@ -56,7 +57,7 @@ def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
     finish(processor)
     bench.processors.apply(processor, FINISH)
     assert not bench.processors.has_blocked
-    bench.processors.audit()
+    audit_processors(bench.processors)
 
 
 def test_the_dead_are_nowhere(bench: RoomBench) -> None:
@@ -68,7 +69,7 @@ def test_the_dead_are_nowhere(bench: RoomBench) -> None:
     assert bench.processors.active is None
     assert [bench.processors.in_state(state) for state in (IDLE, RUNNING, BLOCKED, ASKING)] == [{}, {}, {}, {}]
     assert list(bench.processors) == []
-    bench.processors.audit()
+    audit_processors(bench.processors)
 
 
 def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
@@ -78,7 +79,7 @@ def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
     assert bench.processors.coming() == 1
     bench.processors.join(7, bench.proxy, new_page(), False)
     assert bench.processors.coming() == 0
-    bench.processors.audit()
+    audit_processors(bench.processors)
 
 
 def test_an_illegal_event_changes_nothing(bench: RoomBench) -> None:
@@ -86,13 +87,13 @@ def test_an_illegal_event_changes_nothing(bench: RoomBench) -> None:
     with pytest.raises(IllegalTransitionError):
         bench.processors.apply(processor, DISMISS)
     assert (processor.state, bench.processors.active) == (RUNNING, processor)
-    bench.processors.audit()
+    audit_processors(bench.processors)
 
 
 @pytest.mark.parametrize("fault", ["two places", "wrong state", "idle with a task", "lost block"])
 def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
     blocked, idle = bench.blocked(), bench.idle()
-    bench.processors.audit()
+    audit_processors(bench.processors)
     if fault == "two places":
         bench.processors.in_state(LOOSE)[idle.number] = idle
     elif fault == "wrong state":
@@ -102,7 +103,7 @@ def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
     else:
         blocked.held.clear()
     with pytest.raises(AssertionError):
-        bench.processors.audit()
+        audit_processors(bench.processors)
 
 
 def test_only_the_task_that_is_executed_can_wait(bench: RoomBench) -> None:
@@ -128,4 +129,4 @@ def test_one_that_was_killed_holds_the_slot_no_more(bench: RoomBench) -> None:
     processor = bench.running(1)
     bench.processors.apply(processor, KILL)
     assert bench.processors.active is None
-    bench.processors.audit()
+    audit_processors(bench.processors)

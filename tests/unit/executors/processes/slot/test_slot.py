@@ -14,6 +14,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput
 from scaler.wire.messages.worker import RunOutput, RunResult, RunTask
+from tests.support.slot_audit import audit_slot
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 ONCE = RunOptions(at_most_once=True).encode()
@@ -198,7 +199,7 @@ def test_a_run_in_two_places_is_found(bench: SlotBench) -> None:
     bench.run(task)
     bench.actor._queue.add([task])
     with pytest.raises(AssertionError, match="two places"):
-        bench.actor.check()
+        audit_slot(bench.actor)
 
 
 def test_what_a_task_writes_goes_to_the_link_with_its_run_if_the_task_is_here(bench: SlotBench) -> None:

@@ -29,6 +29,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunBlocked, RunResult, RunUnblocked
 from tests.support.room_bench import RoomBench, finish
+from tests.support.slot_audit import audit_processors
 from tests.support.slot_bench import WaitingBench
 
 
@@ -242,7 +243,7 @@ class TurnsBench(RoomBench):
 
     def hear(self, news: TaskBlocks | TaskAsks | TaskUnblocks) -> None:
         self.turns.mail[type(news)](news)
-        self.processors.audit()
+        audit_processors(self.processors)
 
     def block(self, processor: ProcessorRecord, is_stuck: bool = True) -> None:
         self.hear(TaskBlocks(processor.number, processor.results_seen + 1, is_stuck))
@@ -255,7 +256,7 @@ class TurnsBench(RoomBench):
         finish(processor)
         if processor is not self.processors.active:
             self.turns.results_came(processor)
-        self.processors.audit()
+        audit_processors(self.processors)
 
     def resumed(self) -> list[int]:
         return [resume.number for resume in self.take(ResumeProcessor)]

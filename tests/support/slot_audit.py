@@ -1,0 +1,102 @@
+"""What always holds in a slot, in its processors and in each of its rooms; for tests that look again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler.executors.processes.slot.cancellation import Cancellation
+from scaler.executors.processes.slot.processor_states import (
+    ASKING,
+    BLOCKED,
+    DISMISSED,
+    DISTRUSTED,
+    DOOMED,
+    IDLE,
+    KILLED,
+    LOOSE,
+    RUNNING,
+)
+from scaler.executors.processes.slot.processors import Processors
+from scaler.executors.processes.slot.recall import Recall
+from scaler.executors.processes.slot.reserve import Reserve
+from scaler.executors.processes.slot.slot import Slot
+from scaler.executors.processes.slot.supplies import Supplies
+from scaler.executors.processes.slot.suspension import Suspension
+from scaler.executors.processes.slot.time_limit import TimeLimit
+from scaler.executors.task_queue import run_of
+
+
+def audit_slot(slot: Slot) -> None:
+    """Each run is in one place, and no room remembers a processor that is gone."""
+    audit_processors(slot._processors)
+    for room in slot._rooms:
+        audit_room(room, slot._processors)
+    runs = [run_of(task) for task in slot._queue]
+    for processor in slot._processors:
+        runs += map(run_of, processor.tasks())
+    assert len(runs) == len(set(runs)), "a run is in two places"
+
+
+def audit_room(room: Any, processors: Processors) -> None:
+    """It keeps nothing of other processors than these."""
+    _AUDITS[type(room)](room, {processor.number for processor in processors})
+
+
+def audit_processors(processors: Processors) -> None:
+    by_state, members, blocked_tasks = processors._by_state, processors._members, processors._blocked
+    states = {number: state for state, numbers in by_state.items() for number in numbers}
+    assert sum(map(len, by_state.values())) == len(states), "a processor is in two states"
+    assert states == {number: each.state for number, each in members.items()}, "states of the processors"
+    assert not processors._coming & members.keys(), "a processor is up and coming"
+    running = list(by_state[RUNNING].values())
+    assert running == ([] if processors.active is None else [processors.active]), "who holds the slot"
+    assert blocked_tasks.keys() == by_state[BLOCKED].keys() | by_state[ASKING].keys(), "blocked tasks"
+    waits = any(by_state[state] for state in (BLOCKED, ASKING, LOOSE))
+    assert processors.has_blocked == waits, "whether a task waits"
+    assert processors.is_usual != (waits or any(by_state[state] for state in (DOOMED, DISTRUSTED))), "all as usual"
+    for processor in processors:
+        first = processor.held[0] if processor.held else None
+        blocked = blocked_tasks.get(processor.number)
+        assert blocked is None or (first is not None and first[0] is blocked), "it executes another task"
+        assert not processor.held or processor.state not in (IDLE, DISMISSED), "it should hold nothing"
+        assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, "nothing takes time"
+
+
+def _audit_cancellation(room: Cancellation, numbers: set[int]) -> None:
+    assert room.stops.keys() | room._reasons.keys() <= numbers, "a processor is stopped that is gone"
+    for processor in room._processors:
+        ends = room.ends(processor) or {}
+        assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
+        assert (processor.number in room._reasons) == (processor.state in KILLED), "killed for no reason"
+
+
+def _audit_recall(room: Recall, numbers: set[int]) -> None:
+    assert room._watched.keys() <= numbers, "the recall watches a processor that is gone"
+
+
+def _audit_reserve(room: Reserve, numbers: set[int]) -> None:
+    assert room._results_then.keys() | room.old <= numbers, "the reserve remembers a processor that is gone"
+
+
+def _audit_supplies(room: Supplies, numbers: set[int]) -> None:
+    assert room._stocks.keys() == numbers, "stocks of other processors"
+    assert all(stock.used <= stock.has for stock in room._stocks.values()), "used, and not there"
+
+
+def _audit_suspension(room: Suspension, numbers: set[int]) -> None:
+    assert room._stopped.keys() <= room._waits.keys() <= numbers, "a process is stopped that does not wait"
+
+
+def _audit_time_limit(room: TimeLimit, numbers: set[int]) -> None:
+    assert room._due_at.keys() <= numbers, "the time limit watches a processor that is gone"
+
+
+_AUDITS: dict[type, Callable[[Any, set[int]], None]] = {
+    Cancellation: _audit_cancellation,
+    Recall: _audit_recall,
+    Reserve: _audit_reserve,
+    Supplies: _audit_supplies,
+    Suspension: _audit_suspension,
+    TimeLimit: _audit_time_limit,
+}

@@ -20,7 +20,6 @@ from scaler.jobs.folder import UNREADABLE, job_places, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, Summary
 from scaler.monitor import units
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
-from scaler.version import __version__
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
@@ -61,10 +60,7 @@ OF_FILES = ("list", "check")
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    parser = argparse.ArgumentParser(
-        "scaler_jobs", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser = options.new_parser("scaler_jobs", DESCRIPTION, EPILOG)
     parser.add_argument("--file", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs")
     parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="of the scheduler")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 
+from scaler.cli import options
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
 from scaler.keys.allowed import Terms, amount_of, share_of
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
-from scaler.version import __version__
 
 DESCRIPTION = """\
 Make, hand out and take back the keys of a scheduler that listens on TCP. A scheduler that has keys lets in nobody else,
@@ -41,12 +41,12 @@ Client("alice.json"), scaler_cluster ADDRESS --key-file FILE, or SCALER_KEY_FILE
 """
 
 
+_share, _amount = options.value_of(share_of), options.value_of(amount_of)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    parser = argparse.ArgumentParser(
-        "scaler_keys", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser = options.new_parser("scaler_keys", DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     new = commands.add_parser("new", help="make the keys of a scheduler, before it is started")
     new.add_argument(
@@ -56,17 +56,13 @@ def make_parser() -> argparse.ArgumentParser:
     allow.add_argument("name", metavar="NAME", help="of whoever gets the file, as lists and logs show it")
     allow.add_argument("--role", choices=ROLES, required=True, help="what they may be")
     allow.add_argument(
-        "--share",
-        type=_of(share_of),
-        default=1,
-        metavar="N",
-        help="twice as many tasks of a share of 2 as of 1 (default: 1)",
+        "--share", type=_share, default=1, metavar="N", help="twice as many tasks of a share of 2 as of 1 (default: 1)"
     )
     allow.add_argument(
-        "--tasks", type=_of(amount_of), default=0, metavar="N", help="of this owner at a time (default: any number)"
+        "--tasks", type=_amount, default=0, metavar="N", help="of this owner at a time (default: any number)"
     )
     allow.add_argument(
-        "--bytes", type=_of(amount_of), default=0, metavar="N", help="of its values, such as 20G (default: any number)"
+        "--bytes", type=_amount, default=0, metavar="N", help="of its values, such as 20G (default: any number)"
     )
     allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is good")
     revoke = commands.add_parser("revoke", help="let somebody in no more, and end their sessions")
@@ -88,16 +84,6 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2027-01-31") from None
-
-
-def _of(read: Callable[[str], int]) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            return read(text)
-        except ConfigError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parse
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -14,6 +14,7 @@ from scaler.settings.sources import gather
 from scaler.version import __version__
 
 S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
 
 SOURCES = """\
 Each option may also be set by an environment variable, such as {variable}, or in the working directory:
@@ -33,15 +34,16 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
     """
     rows = kind.rows()
     sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
-    parser = argparse.ArgumentParser(
-        name,
-        description=description,
-        epilog=f"{examples}\n{sources}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
-    )
+    parser = new_parser(name, description, f"{examples}\n{sources}", argument_default=argparse.SUPPRESS)
     for row in rows:
         _add_option(parser, row)
+    return parser
+
+
+def new_parser(name: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
+    """Return a parser that shows its texts as they are, and says the version."""
+    shown = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(name, description=description, epilog=epilog, formatter_class=shown, **more)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
@@ -58,6 +60,18 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
         return settings
     except ConfigError as error:
         parser.error(str(error))
+
+
+def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the parser of an option's value, whose error is that of `read`, behind the name of the option."""
+
+    def value(text: str) -> T:
+        try:
+            return read(text)
+        except ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return value
 
 
 def seconds(least: float, most: float) -> Callable[[str], float]:
@@ -84,7 +98,7 @@ def add_key_file(parser: argparse.ArgumentParser, which: str = "") -> None:
 
 def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
     text = f"{row.text} (default: {row.default_text})" if row.default_text else row.text
-    options: dict[str, Any] = {"help": text.replace("%", "%%"), "metavar": row.metavar, "type": _value_of(row)}
+    options: dict[str, Any] = {"help": text.replace("%", "%%"), "metavar": row.metavar, "type": value_of(row.parse)}
     if not row.flags[0].startswith("-"):
         parser.add_argument(*row.flags, nargs="?", default=None, **options)
         return
@@ -105,15 +119,3 @@ def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str,
         parser.add_argument(*row.flags, action="store_true", dest=row.name, help=options["help"])
     opposite = f"--no-{row.flags[-1].removeprefix('--')}"
     parser.add_argument(opposite, dest=row.name, action="store_false", help=f"the opposite of {row.flags[-1]}")
-
-
-def _value_of(row: Setting) -> Callable[[str], Any]:
-    """Return the parser of an option's value. The error for a bad value names the option and the setting."""
-
-    def value(text: str) -> Any:
-        try:
-            return row.parse(text)
-        except ConfigError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return value

@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from scaler.amounts import read_amounts
@@ -20,7 +21,6 @@ from scaler.scaling.owner import Owner
 from scaler.scaling.plan import Bounds
 from scaler.scaling.pool import Pool
 from scaler.scaling.program import TOPICS, Program
-from scaler.version import __version__
 
 DESCRIPTION = """\
 Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.
@@ -42,9 +42,8 @@ _SECONDS = options.seconds(0.1, 1e6)
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    parser = argparse.ArgumentParser(
-        "scaler_scale", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    workers_or_none = partial(_workers, least=0)
+    parser = options.new_parser("scaler_scale", DESCRIPTION, EXAMPLES)
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
     options.add_key_file(parser, "that of an admin")
@@ -57,10 +56,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="what one cluster has that tasks ask for, as its command says it; tasks that ask for more do not count",
     )
     parser.add_argument("--only-asked", action="store_true", help="tasks that ask for nothing do not count either")
-    parser.add_argument("--min", type=_workers_or_none, default=0, metavar="N", help="workers at least (default: 0)")
+    parser.add_argument("--min", type=workers_or_none, default=0, metavar="N", help="workers at least (default: 0)")
     parser.add_argument("--max", type=_workers, required=True, metavar="N", help="workers at most")
     _add_times(parser)
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
 
@@ -88,18 +86,10 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _number(text: str, least: int) -> int:
+def _workers(text: str, least: int = 1) -> int:
     if not text.isdecimal() or not least <= int(text) <= WORKERS_MOST:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number between {least} and {WORKERS_MOST}")
     return int(text)
-
-
-def _workers(text: str) -> int:
-    return _number(text, 1)
-
-
-def _workers_or_none(text: str) -> int:
-    return _number(text, 0)
 
 
 def _say(text: str) -> None:

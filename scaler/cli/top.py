@@ -15,7 +15,6 @@ from scaler.monitor.top.frame import silence_advice
 from scaler.monitor.top.print_once import as_json, listen, page
 from scaler.monitor.top.program import TOPICS, Program
 from scaler.monitor.top.screen import Screen, can_show
-from scaler.version import __version__
 
 DESCRIPTION = """\
 Watch what a cluster does: its scheduler, workers, functions, clients and failures. Nothing is changed in it.
@@ -35,12 +34,7 @@ TRACE_SECONDS = 10.0
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    parser = argparse.ArgumentParser(
-        "scaler_top",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = options.new_parser("scaler_top", DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "address",
         metavar="MONITOR_ADDRESS",
@@ -66,7 +60,6 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="with --trace: how long, from the first news on (default: 10; Ctrl-C ends it before)",
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, overload
+from functools import partial
+from typing import Any, NamedTuple
 
 from scaler.monitor import units
 from scaler.monitor.columns import COLUMNS, MARKS, NAME, Column, Row, host_rows, in_order, matches, rows_of
@@ -44,9 +45,15 @@ class Line:
     """A row of a table as it is drawn."""
 
     key: object
-    texts: Sequence[str]
+    make_texts: Callable[[], Sequence[str]]
+    """called when it is drawn: most of many are not"""
     mark: str = " "
     style: str = grid.PLAIN
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What is in its fields."""
+        return self.make_texts()
 
 
 class Thing(NamedTuple):
@@ -56,30 +63,6 @@ class Thing(NamedTuple):
     state: Any
     mark: str = " "
     style: str = grid.PLAIN
-
-
-class RowTexts(Sequence[str]):
-    """The texts of a worker or host, each made when it is drawn: most of many are not."""
-
-    __slots__ = ("_columns", "_row")
-
-    def __init__(self, row: Row, columns: Sequence[tuple[Column, int]]) -> None:
-        self._row = row
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return 1 + len(self._columns)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        return self._row.name if index == 0 else self._columns[index - 1][0].text(self._row)
 
 
 @dataclass(frozen=True)
@@ -132,7 +115,7 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
     lines = [
         Line(
             row.key,
-            RowTexts(row, columns),
+            partial(_texts_of, row, columns),
             STUCK if row.is_stuck else " ",
             grid.RUNNING if row.is_stuck else grid.PLAIN,
         )
@@ -142,6 +125,10 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
     return Table(
         fields, lines, len(rows), ("No worker is connected. On each host that shall work:", f"scaler_cluster {address}")
     )
+
+
+def _texts_of(row: Row, columns: Sequence[tuple[Column, int]]) -> list[str]:
+    return [row.name, *(column.text(row) for column, _ in columns)]
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[Column, int]], int]:
@@ -326,9 +313,13 @@ def _spread(
     first = replace(first, width=width - sum(each.width + 1 for each in kept), right=False)
     chosen = [first, *kept]
     lines = [
-        Line(thing.key, [each.text(model, thing.state) for each in chosen], thing.mark, thing.style) for thing in things
+        Line(thing.key, partial(_texts_in, chosen, model, thing.state), thing.mark, thing.style) for thing in things
     ]
     return Table(chosen, lines, len(lines), empty)
+
+
+def _texts_in(fields: Sequence[Field], model: Model, state: Any) -> list[str]:
+    return [each.text(model, state) for each in fields]
 
 
 def scrolled_to(view: View, table: Table, rows: int) -> tuple[int, int]:
@@ -352,14 +343,15 @@ def draw_table(canvas: Grid, table: Table, y: int, rows: int, top: int, chosen: 
     for each in table.fields:
         x = canvas.put(x, y, fit(each.title, each.width, each.right), each.style) + 1
     lines = table.lines[top : top + rows]
-    names = cut_apart([str(line.texts[0]) for line in lines], table.fields[0].width - 1)
+    texts = [line.texts for line in lines]
+    names = cut_apart([each[0] for each in texts], table.fields[0].width - 1)
     for number, (line, name) in enumerate(zip(lines, names, strict=True)):
         row = y + 1 + number
         width = table.fields[0].width - 1
         canvas.put(0, row, line.mark, line.style)
         canvas.put(1, row, name + " " * (width - width_of(name)), line.style if line.mark == "*" else grid.PLAIN)
         x = width + 2
-        for each, text in zip(table.fields[1:], line.texts[1:], strict=False):
+        for each, text in zip(table.fields[1:], texts[number][1:], strict=False):
             canvas.put(x, row, fit(safe(text), each.width, each.right), each.style)
             x += each.width + 1
         if top + number == chosen:

@@ -6,17 +6,18 @@ send it as a bearer token. Host and Origin are checked, so that no other page th
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import os
 import secrets
 import socket
-import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from scaler.config import ConfigError
+from scaler.keys.private_files import read_private, write_private
 
 TOKEN_BYTES = 24
 _TOKEN_CHARACTERS = range(16, 257)
@@ -49,27 +50,14 @@ def read_or_make_token(file: Path) -> str:
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return _make_token(file)
-        with os.fdopen(descriptor) as opened:
-            status = os.fstat(descriptor)
-            if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-                raise ConfigError(f"other users may read the token in {file}: remove that file, and a new one is made")
-            token = opened.read(max(_TOKEN_CHARACTERS) + 1).strip()
+        if not file.exists():
+            with contextlib.suppress(FileExistsError):  # it is a link, or another one was faster
+                write_private(file, f"{secrets.token_urlsafe(TOKEN_BYTES)}\n", is_new=True)
     except OSError as error:
         raise ConfigError(f"the token cannot be kept in {file}: {error.strerror or error}") from None
+    token = read_private(file).strip()
     if len(token) not in _TOKEN_CHARACTERS or not token.isascii() or not token.isprintable():
         raise ConfigError(f"{file} has no token of 16 to 256 characters: remove that file, and a new one is made")
-    return token
-
-
-def _make_token(file: Path) -> str:
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w") as opened:
-        opened.write(f"{token}\n")
     return token
 
 

@@ -30,7 +30,7 @@ def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> N
     file = tmp_path / "token"
     read_or_make_token(file)
     file.chmod(mode)
-    with pytest.raises(ConfigError, match="remove that file"):
+    with pytest.raises(ConfigError, match="make it private"):
         read_or_make_token(file)
 
 
@@ -46,7 +46,7 @@ def test_what_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     read_or_make_token(tmp_path / "real")
     (tmp_path / "token").symlink_to(tmp_path / "real")
-    with pytest.raises(ConfigError, match="cannot be kept"):
+    with pytest.raises(ConfigError, match="is a link"):
         read_or_make_token(tmp_path / "token")
 
 

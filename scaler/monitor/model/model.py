@@ -1,21 +1,22 @@
 """Model: what a viewer knows of a cluster, from the items of the monitor stream. Both viewers are built on it.
 
-It keeps the latest state of each thing, rates and the history of the last seconds, and notices restarts, gaps and
+It keeps the latest state of each thing, rates and the history of the whole, and notices restarts, gaps and
 silence. Sans I/O: callers pass the time, in seconds that only grow. Everything in it is bounded.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
-from copy import copy
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
+from scaler.monitor.model.history import GAP, SERIES, History
 from scaler.monitor.model.jobs import JobRates
-from scaler.monitor.model.rates import HISTORY_SECONDS, History, Rates, by_outcome
+from scaler.monitor.model.rates import Meter, Rates, by_outcome
 from scaler.monitor.model.remaining import Left
 from scaler.monitor.model.workers import Processor, Stuck, Worker, processors_of, workers_of
 from scaler.texts import signature
@@ -44,6 +45,8 @@ from scaler.wire.messages.vocabulary import SUCCESS
 SILENT_SECONDS = 3.0
 """State comes each second; after this time a viewer says that there is no news."""
 TASKS_MOST = 10_000
+"""So many single tasks are kept; those that succeeded go first."""
+RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
@@ -69,14 +72,13 @@ class Model:
     """All that one viewer has heard.
 
     Args:
-        history_seconds: how far back the history of the scheduler reaches.
-        tasks_most: how many single tasks are kept; those that succeeded go first.
+        kept: called with what the history has of each step that is over, see `History`.
     """
 
-    def __init__(self, history_seconds: int = HISTORY_SECONDS, tasks_most: int = TASKS_MOST) -> None:
-        self._tasks_most = tasks_most
+    def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
         self.scheduler_id = b""
-        self.restarts = 0
+        self.restarts: list[int] = []
+        """When another scheduler took the place of one, the last times: seconds since 1970."""
         self.restarted_us = 0
         """When this scheduler was first heard, if it replaced another one; else 0."""
         self.workers_before = 0
@@ -87,7 +89,7 @@ class Model:
         """The same, by the clock of the scheduler: microseconds since 1970."""
         self.missed = 0
         """How many messages were lost."""
-        self.history = History(history_seconds)
+        self.history = History(kept)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
         self._forget()
         self._handlers = self._make_handlers()
@@ -114,6 +116,7 @@ class Model:
         self.objects: dict[bytes, StateObject] = {}
         self.jobs: dict[bytes, StateJob] = {}
         self.job_rates = JobRates()
+        self._meter = Meter()
         self.failures: dict[bytes, StateFailure] = {}
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
@@ -180,9 +183,8 @@ class Model:
     def _meet(self, head: StateHead) -> None:
         if self.scheduler_id:
             self.workers_before = len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
-            self.restarts += 1
             self.restarted_us = self.heard_us = head.time_us
-            self.history.restart()
+            self.restarts = [*self.restarts[1 - RESTARTS_MOST :], head.time_us // 1_000_000]
             self._forget()
         self.scheduler_id = head.scheduler
 
@@ -200,7 +202,30 @@ class Model:
         if self.scheduler is not None:
             self.left.see(self.waiting, self.scheduler.workers)
             time_us = self.heads["scheduler"].time_us
-            self.history.add(time_us, self.scheduler, self.ended, self.sent, self.received)
+            self._meter.add(time_us, self.ended, self.sent, self.received)
+            self.history.add(time_us / 1e6, self._sample(self.scheduler))
+
+    def _sample(self, scheduler: StateScheduler) -> list[float]:
+        """Return what the history keeps of this moment."""
+        ended = self.rates.ended
+        are_known = "workers" in self.heads  # their first report comes a little later
+        agents = {(agent.host, agent.pid): agent.rss_bytes for agent in self.agents.values()}
+        values = {
+            "success": ended.get("success", 0.0),
+            "failed": ended.get("failed", 0.0) + ended.get("not_found", 0.0),
+            "canceled": ended.get("canceled", 0.0),
+            "open": self.open_tasks,
+            "workers": self.worker_count,
+            "busy": self.busy,
+            "cpu": scheduler.cpu_permille / 1000,
+            "lag": scheduler.lag_us / 1e6,
+            "lag_most": scheduler.lag_most_us / 1e6,
+            "scheduler": scheduler.rss_bytes,
+            "agents": sum(agents.values()) if are_known else GAP,
+            "processors": sum(worker.rss_bytes or 0 for worker in self.workers) if are_known else GAP,
+            "objects": scheduler.object_bytes,
+        }
+        return [values[name] for name in SERIES]
 
     def _see_state(self, state: StateScheduler) -> None:
         is_first, were_open = self.scheduler is None, self.open_tasks
@@ -252,12 +277,12 @@ class Model:
             self.tasks[task.task] = task
             if task.function_name:
                 self._names.setdefault(task.function, task.function_name)
-        excess = len(self.tasks) - self._tasks_most
+        excess = len(self.tasks) - TASKS_MOST
         if excess > 0:
             succeeded = (name for name, task in self.tasks.items() if task.state == SUCCESS)
             for name in list(islice(succeeded, excess)):
                 del self.tasks[name]
-            _cut(self.tasks, self._tasks_most)
+            _cut(self.tasks, TASKS_MOST)
 
     def _on_events(self, batch: Batch[StateEvent]) -> None:
         """Each message has the last events, also those that were in the message before."""
@@ -289,7 +314,7 @@ class Model:
     def still(self) -> Model:
         """Return the present state, which further news does not change. It takes none itself."""
         picture = copy(self)
-        picture.history = self.history.still()
+        picture.history = deepcopy(self.history)
         picture.stuck, picture.left, picture.events = copy(self.stuck), copy(self.left), self.events.copy()
         picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
         picture.moves = {task: moves.copy() for task, moves in self.moves.items()}
@@ -300,7 +325,7 @@ class Model:
     @property
     def rates(self) -> Rates:
         """Per second, since the last message but one."""
-        return self.history.rates
+        return self._meter.rates
 
     @property
     def reasons(self) -> dict[str, int]:

@@ -7,7 +7,6 @@ anything about it here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 from scaler.monitor.model.model import Model
@@ -29,9 +28,9 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "values",
 )
 """The words of verdicts; another one is what tasks ask for, such as `gpu=1`, and wait for."""
-_OVERLOAD_MOMENTS = 5
-_OVERLOAD_PERMILLE = 900
-_OVERLOAD_LAG_US = 50_000
+_OVERLOAD_SECONDS = 5
+_OVERLOAD_CORES = 0.9
+_OVERLOAD_LAG_SECONDS = 0.05
 _FULL = 0.95
 _SHORT_US = 10_000
 
@@ -111,7 +110,9 @@ def _why(waiting: StateWaiting) -> str:
 
 
 def _is_overloaded(model: Model) -> bool:
-    last = list(islice(reversed(model.history.moments), _OVERLOAD_MOMENTS))
-    return len(last) == _OVERLOAD_MOMENTS and all(
-        moment.cpu_permille >= _OVERLOAD_PERMILLE or moment.lag_us > _OVERLOAD_LAG_US for moment in last
+    history = model.history
+    last = history.read(("cpu", "lag_most"), history.end - _OVERLOAD_SECONDS, 1, _OVERLOAD_SECONDS)
+    return all(
+        cpu is not None and lag is not None and (cpu >= _OVERLOAD_CORES or lag > _OVERLOAD_LAG_SECONDS)
+        for cpu, lag in zip(*last.values(), strict=True)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scaler.monitor import units
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.rates import CANCELED, FAILED, NOT_FOUND, SUCCESS, Moment
+from scaler.monitor.model.rates import CANCELED, FAILED, NOT_FOUND, SUCCESS
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import fit, width_of
@@ -17,6 +17,12 @@ ROWS = 8
 BARS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 ASCII_BARS = " .:-=+*|#"
 _MESSAGES = ROWS - 2
+_STRIPS = (
+    ("fail/s", "failed", 0.0, grid.FAILED),
+    ("cpu", "cpu", 1.0, grid.PLAIN),
+    ("lag", "lag_most", 0.05, grid.PLAIN),
+)
+"""Label, series, what fills the row (0.0: the greatest value), and style."""
 _STYLES = {
     "running": grid.RUNNING,
     SUCCESS: grid.SUCCESS,
@@ -143,9 +149,11 @@ def _separate(canvas: Grid, x: int) -> int:
 def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: bool) -> None:
     """Draw the last minute: tasks per second as bars, failures, processor time and lag as one row each."""
     seconds = min(60, width - 7)
-    moments = model.history.seconds(seconds)
+    start = model.history.end - seconds
+    known = model.history.read(("success", "failed", "canceled", "cpu", "lag_most"), start, 1, seconds)
     bars = BARS if is_unicode else ASCII_BARS
-    tasks = [moment.tasks_per_second if moment else None for moment in moments]
+    ends = zip(known["success"], known["failed"], known["canceled"], strict=True)
+    tasks = [None if each[0] is None else sum(filter(None, each)) for each in ends]
     peak = max((each for each in tasks if each is not None), default=0.0)
     heading = f"tasks/s, last {seconds} s"
     canvas.put(x, 0, heading, grid.BOLD)
@@ -155,16 +163,11 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
     left = x + 7
     for row in range(height):
         canvas.put(left, 1 + row, _slice_of(tasks, peak, height - 1 - row, height, bars), grid.SUCCESS)
-    for index, moment in enumerate(moments):
-        if moment is not None and moment.is_restart:
-            canvas.put(left + index, height, "R", grid.REVERSE)
-    strips: list[tuple[str, Callable[[Moment], float], float, str]] = [
-        ("fail/s", lambda moment: moment.per_second.get(FAILED, 0.0), 0.0, grid.FAILED),
-        ("cpu", lambda moment: moment.cpu_permille, 1000.0, grid.PLAIN),
-        ("lag", lambda moment: moment.lag_us, 50_000.0, grid.PLAIN),
-    ]
-    for row, (label, value, most, style) in enumerate(strips):
-        values = [value(moment) if moment else None for moment in moments]
+    for at in model.restarts:
+        if start <= at < start + seconds:
+            canvas.put(left + at - start, height, "R", grid.REVERSE)
+    for row, (label, name, most, style) in enumerate(_STRIPS):
+        values = known[name]
         scale = most or max((each for each in values if each is not None), default=0.0)
         canvas.put(x, 1 + height + row, fit(label, 7))
         canvas.put(left, 1 + height + row, _slice_of(values, scale, 0, 1, bars), style)

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
+from scaler.monitor.model.history import History
 from scaler.monitor.model.model import EVENTS_MOST, FAILURES_MOST, Model, News
 from scaler.monitor.model.workers import Worker
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.bins import Bins
-from scaler.monitor.ui.history import History, sample_of
 from scaler.monitor.ui.store import Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
@@ -42,10 +42,9 @@ class State:
         self.problem = ""
         self.refusal = ""
         """why the scheduler does not let this server see anything, or no more; empty if it does"""
-        self.model = Model()
-        self.bins = Bins()
         self._store = store
-        self.history = self._new_history()
+        self.model = self._new_model()
+        self.bins = Bins()
         self.old_failures: dict[bytes, StateFailure] = {}
         """of earlier runs of the scheduler or of this server"""
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
@@ -53,8 +52,6 @@ class State:
         self._last_event_us = 0
         self.number = 0
         """of changes, to notice one"""
-        self.restarts: list[int] = []
-        """when the scheduler began anew: seconds since 1970"""
         self.gone: dict[tuple[bytes, int], tuple[Worker, float]] = {}
         """workers that left, and when"""
         if store is not None:
@@ -63,8 +60,13 @@ class State:
             self._last_event_us = max((event.time_us for event in events), default=0)
             self.old_failures = {failure.failure: failure for failure in failures}
 
-    def _new_history(self) -> History:
-        return History(self._store.keep_step) if self._store is not None else History()
+    def _new_model(self) -> Model:
+        return Model(self._store.keep_step) if self._store is not None else Model()
+
+    @property
+    def history(self) -> History:
+        """What the cluster as a whole did."""
+        return self.model.history
 
     @property
     def is_kept(self) -> bool:
@@ -76,13 +78,10 @@ class State:
         model, restarts = self.model, self.model.restarts
         failures, workers = model.failures, model.workers
         model.take(news, now)
-        if model.restarts != restarts:
-            self.restarts = [*self.restarts[-99:], model.restarted_us // 1_000_000]
+        if model.restarts is not restarts:
             self.old_failures = dict(islice((self.old_failures | failures).items(), FAILURES_MOST))
         elif model.workers is not workers:
             self._see_who_left(workers, now)
-        if news.topic == "scheduler" and model.scheduler is not None:
-            self.history.add(news.head.time_us / 1e6, sample_of(model))
         for batch in news.batches:
             if batch.item is StateBins:
                 self.bins.take(news.head.time_us, batch)
@@ -97,8 +96,8 @@ class State:
         does.
         """
         if refusal and not self.refusal:
-            self.model, self.bins, self.history = Model(), Bins(), self._new_history()
-            self.old_failures, self.gone, self.restarts = {}, {}, []
+            self.model, self.bins = self._new_model(), Bins()
+            self.old_failures, self.gone = {}, {}
             self.events.clear()
             self.number += 1
             logger.warning("nothing is shown: %s", refusal)

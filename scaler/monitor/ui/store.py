@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from scaler.config import ConfigError
-from scaler.monitor.ui.history import RINGS, SERIES, History
+from scaler.monitor.model.history import RINGS, SERIES, History
 from scaler.wire.messages.monitor import StateEvent, StateFailure
 
 VERSION = 1

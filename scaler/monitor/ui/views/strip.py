@@ -56,12 +56,12 @@ def _failed_in_a_minute(state: State) -> float:
 def _restart(state: State, now: float) -> dict[str, Any] | None:
     """Return the last restart of the scheduler, as long as it matters."""
     model = state.model
-    if not state.restarts or model.heard_at is None:
+    if not model.restarts or model.heard_at is None:
         return None
-    since = model.heard_us / 1e6 - state.restarts[-1]
+    since = model.heard_us / 1e6 - model.restarts[-1]
     if since + now - model.heard_at > BACK_SECONDS:
         return None
-    return {"at": state.restarts[-1], "back": model.worker_count, "of": max(model.workers_before, model.worker_count)}
+    return {"at": model.restarts[-1], "back": model.worker_count, "of": max(model.workers_before, model.worker_count)}
 
 
 def band(state: State, wish: Wish, sent: Sent) -> dict[str, Any] | None:
@@ -75,5 +75,5 @@ def band(state: State, wish: Wish, sent: Sent) -> dict[str, Any] | None:
         return None
     sent.band_end = start
     values = state.history.read(("success", "failed", "canceled"), start, step, count)
-    restarts = [at for at in state.restarts if at >= start]
+    restarts = [at for at in state.model.restarts if at >= start]
     return {"start": start, "step": step, "columns": values, "restarts": restarts, "kept": state.is_kept}

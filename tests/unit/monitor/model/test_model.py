@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from scaler.monitor.model import model as model_module
 from scaler.monitor.model.model import EVENTS_MOST, LINES_MOST, SILENT_SECONDS, Model
 from scaler.wire.messages.monitor import (
     StateClient,
@@ -98,10 +101,11 @@ def test_another_scheduler_is_a_restart_that_keeps_history_and_events() -> None:
     model.take(news("failures", StateFailure(b"f" * 8, "ValueError", times=3)), 3)
     model.take(news("events", StateEvent(NOON_US, "came", "rome", "")), 3)
     model.take(news("scheduler", scheduler(), scheduler=b"another!", time_us=NOON_US + 5 * SECOND), 5)
-    assert (model.restarts, model.workers_before, model.restarted_us) == (1, 2, NOON_US + 5 * SECOND)
+    assert (model.workers_before, model.restarted_us) == (2, NOON_US + 5 * SECOND)
     assert (model.workers, model.failures, model.outcomes["success"]) == ([], {}, 0)
     assert len(model.events) == 1
-    assert [moment.is_restart for moment in model.history.moments] == [False, False, False, True]
+    assert model.restarts == [NOON_US // SECOND + 5]
+    assert model.history.read(("workers",), NOON_US // SECOND, 1, 6)["workers"].count(None) == 2
     assert model.rates.tasks is None  # counters that began anew are no rate
 
 
@@ -133,8 +137,9 @@ def test_failures_are_merged_and_keep_a_traceback_that_is_said_once() -> None:
     ]
 
 
-def test_of_many_tasks_those_that_succeeded_go_first() -> None:
-    model = Model(tasks_most=3)
+def test_of_many_tasks_those_that_succeeded_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_module, "TASKS_MOST", 3)
+    model = Model()
     tasks = [StateTask(bytes([number]) * 8, state="failed" if number == 1 else "success") for number in range(1, 6)]
     model.take(news("tasks", *tasks), 0)
     assert [(task[0], each.state) for task, each in model.tasks.items()] == [

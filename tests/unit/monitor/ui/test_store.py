@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
+from scaler.monitor.model.history import RINGS, SERIES, History
 from scaler.monitor.ui import store as stores
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.history import RINGS, SERIES, History
 from scaler.monitor.ui.store import Store
 from scaler.wire.messages.monitor import StateEvent, StateFailure
 from tests.support import monitored

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from scaler.monitor.ui.history import RINGS, SERIES, History, sample_of
-from tests.support import monitored
-from tests.unit.monitor.ui.conftest import Hear
+from scaler.monitor.model.history import RINGS, SERIES, History
+from scaler.monitor.model.model import Model
+from tests.support.monitored import NOON_US, agent, news, row, scheduler
 
 NOON = 1_795_000_020
 """The beginning of a minute."""
@@ -98,14 +98,11 @@ def test_longer_steps_do_not_fill_gaps_between_seconds() -> None:
     assert history.read(("success",), NOON, 1, 3)["success"] == [1, None, None]
 
 
-def test_a_sample_has_what_the_model_knows(hear: Hear) -> None:
-    workers = monitored.agent(monitored.row(rss=100), monitored.row(rss=50), rss_bytes=7)
-    hear("workers", workers)
-    state = hear("scheduler", monitored.scheduler(rss_bytes=11, cpu_permille=500, waiting=3, running=2, workers=2))
-    values = dict(zip(SERIES, sample_of(state.model), strict=True))
-    assert values["processors"] == 150
-    assert values["agents"] == 7
-    assert values["scheduler"] == 11
-    assert values["cpu"] == 0.5
-    assert values["open"] == 5
-    assert values["busy"] == 2
+def test_a_sample_has_what_the_model_knows() -> None:
+    model = Model()
+    model.take(news("workers", agent(row(rss=100), row(rss=50), rss_bytes=7)), 0)
+    model.take(news("scheduler", scheduler(rss_bytes=11, cpu_permille=500, waiting=3, running=2, workers=2)), 0)
+    found = model.history.read(SERIES, NOON_US // 1_000_000, 1, 1)
+    values = {name: column[0] for name, column in found.items()}
+    assert (values["processors"], values["agents"], values["scheduler"]) == (150, 7, 11)
+    assert (values["cpu"], values["open"], values["busy"]) == (0.5, 5, 2)

@@ -9,8 +9,6 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from scaler.monitor.model.model import Model
-
 SERIES = (
     "success",
     "failed",
@@ -31,34 +29,9 @@ _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects
 """Of a step, the greatest value is kept; of the others, the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """Step in seconds, and how many: 30 minutes, 6 hours, 7 days."""
-_GAP = float("nan")
+GAP = float("nan")
 LATE_SECONDS = 2
 """A message may come so late that it falls into the second after the next: that is no gap."""
-
-
-def sample_of(model: Model) -> list[float]:
-    """Return the values of `SERIES` now."""
-    scheduler = model.scheduler
-    if scheduler is None:
-        return [_GAP] * len(SERIES)
-    ended = model.rates.ended
-    are_known = "workers" in model.heads  # their first report comes a little later
-    agents = {(agent.host, agent.pid): agent.rss_bytes for agent in model.agents.values()}
-    return [
-        ended.get("success", 0.0),
-        ended.get("failed", 0.0) + ended.get("not_found", 0.0),
-        ended.get("canceled", 0.0),
-        float(model.open_tasks),
-        float(model.worker_count),
-        float(model.busy),
-        scheduler.cpu_permille / 1000,
-        scheduler.lag_us / 1e6,
-        scheduler.lag_most_us / 1e6,
-        float(scheduler.rss_bytes),
-        float(sum(agents.values())) if are_known else _GAP,
-        float(sum(worker.rss_bytes or 0 for worker in model.workers)) if are_known else _GAP,
-        float(scheduler.object_bytes),
-    ]
 
 
 class Ring:
@@ -158,7 +131,7 @@ class History:
         for index in range(count):
             row = self._at(start + index * step, step)
             for column, position in zip(columns, positions, strict=True):
-                value = _GAP if row is None else row[position]
+                value = GAP if row is None else row[position]
                 column.append(None if math.isnan(value) else float(f"{value:.5g}"))
         return dict(zip(names, columns, strict=True))
 
@@ -191,7 +164,7 @@ def combined(rows: Sequence[Sequence[float]]) -> Sequence[float]:
     for position, name in enumerate(SERIES):
         values = [row[position] for row in rows if not math.isnan(row[position])]
         if not values:
-            result.append(_GAP)
+            result.append(GAP)
         else:
             result.append(max(values) if name in _GREATEST else sum(values) / len(values))
     return result

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
@@ -144,7 +143,8 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
                 self.link.submit_graph(entry)
             if not block:
                 return futures
-            with explained_lists(graph), task_context.current.wait(self.link, partial(_all_done, futures)):
+            are_done = lambda: all(future.done() for future in futures.values())  # noqa: E731
+            with explained_lists(graph), task_context.current.wait(self.link, are_done):
                 return {key: future.result() for key, future in futures.items()}
         except (KeyboardInterrupt, SystemExit):  # the futures are lost, so their results are too
             for future in futures.values():
@@ -157,10 +157,6 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         """Send an object, which is stored until its reference is gone and no task uses it."""
         self.link.check_open()
         return self.hold(*self.store(obj, name, reference_class))
-
-
-def _all_done(futures: dict[str, ScalerFuture[Any]]) -> bool:
-    return all(future.done() for future in futures.values())
 
 
 _lock = threading.RLock()

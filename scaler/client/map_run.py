@@ -132,7 +132,7 @@ class MapRun:
         if progress:
             self._look_at = -inf
             reports = Reports(self._link.read_oldest_report)
-            notes = lambda: self._concern() or reports.text()  # noqa: E731
+            notes = lambda: self._link.concern or reports.text()  # noqa: E731
             self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, notes)
         try:
             self._submit_all(items)
@@ -365,9 +365,6 @@ class MapRun:
             task_id = self._id_of(index)
             value, error = read_value(self._serializer, (block,))
             self._put(task_id, value, error and self._unread_result(error, task_id))
-
-    def _concern(self) -> str:
-        return self._link.concern
 
     def _late(self) -> str:
         all_of = len(self._items) if isinstance(self._items, Sized) else f"the first {self._submitted}"

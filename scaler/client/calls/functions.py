@@ -153,7 +153,8 @@ class Function:
             try:
                 block, frames, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
             except SerializeObjectError as error:
-                apart = take_apart(arguments, keywords, ObjectReference) if _has_nested_reference(error) else None
+                is_nested = isinstance(error.__cause__, NestedReferenceError)
+                apart = take_apart(arguments, keywords, ObjectReference) if is_nested else None
                 if apart is None or not apart.is_needed:
                     raise SerializeObjectError(self.about(str(error))) from error.__cause__
                 pack = partial(pack or self._pack_values, labels=apart.labels_sent)
@@ -299,10 +300,6 @@ class Function:
             and self._code is getattr(function, "__code__", None)
             and self._state == what_pickle_depends_on(function)
         )
-
-
-def _has_nested_reference(error: SerializeObjectError) -> bool:
-    return isinstance(error.__cause__, NestedReferenceError)
 
 
 def _refuse_coroutines(function: Callable[..., Any]) -> None:

@@ -137,10 +137,5 @@ def find_all(core: CallMaker[Any, Any]) -> list[Job]:
     """Return all jobs of this owner. Raises `JobError`."""
     link: Link = core.link
     link.check_open()
-    return [Job(info["name"], link, core.serializer, info) for info in infos(link)]
-
-
-def infos(link: Link) -> list[Info]:
-    """Return what is known of all jobs of this owner. Raises `JobError`."""
     known: list[Info] = read_info(ask(link, JobQuestion(JobVerb.LIST, "")))
-    return known
+    return [Job(info["name"], link, core.serializer, info) for info in known]

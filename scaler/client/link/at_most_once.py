@@ -6,9 +6,8 @@ Used by the open work. Only a call that no scheduler can have received is sent a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import TypeGuard
 
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.ids import TaskId
@@ -22,13 +21,14 @@ def is_at_most_once(options: bytes) -> bool:
     return bool(options) and RunOptions.decode(options).at_most_once
 
 
-def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Iterable[object]) -> None:
+def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Collection[object]) -> None:
     """Mark the open calls with this option that a scheduler may have heard: it may have started them.
 
     Args:
         unsaid: items that were never sent.
     """
-    new = {item.graph_id if isinstance(item, GraphTask) else item.task_id for item in unsaid if _begins_call(item)}
+    new: set[bytes] = {item.task_id for item in unsaid if isinstance(item, Task)}
+    new |= {item.graph_id for item in unsaid if isinstance(item, GraphTask)}
     for task_id, entry in tasks.items():
         if is_at_most_once(entry[0].options) and task_id not in new:
             tasks[task_id] = (replace(entry[0], options=_marked(entry[0].options)), *entry[1:])
@@ -49,10 +49,6 @@ def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstr
     spec = graph.spec
     options = _marked(spec.options)
     return Task(task_id, node.function_id, b"", b"", spec.priority, spec.name, options, spec.account), function
-
-
-def _begins_call(item: object) -> TypeGuard[Task | GraphTask]:
-    return isinstance(item, (Task, GraphTask))
 
 
 def _marked(options: bytes) -> bytes:

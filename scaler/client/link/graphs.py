@@ -47,10 +47,6 @@ class OpenGraphs:
     def __contains__(self, call: object) -> bool:
         return isinstance(call, GraphEntry) and call.spec.graph_id in self.by_id
 
-    def get(self, graph_id: GraphId) -> GraphEntry | None:
-        """Return an open graph; None if there is no such one."""
-        return self.by_id.get(graph_id)
-
     def of(self, task_id: TaskId) -> GraphEntry | None:
         """Return the graph of an open task; None if it is in none."""
         return self._by_task.get(task_id)
@@ -158,7 +154,7 @@ class Dependents:
 
     def _has_not_left(self, task_id: TaskId) -> bool:
         graph = self._work.graphs.of(task_id)
-        return task_id in self._work.window if graph is None else graph.spec.graph_id in self._held
+        return task_id in self._work.window.waiting if graph is None else graph.spec.graph_id in self._held
 
     def _send_now(self, graph: GraphEntry) -> None:
         self._work.send_nodes(graph, [self._item(graph, *each) for each in enumerate(graph.inputs)])
@@ -202,7 +198,7 @@ class Dependents:
             self._unanswered.add(task_id)  # the scheduler would ask once more for what it does not have
             return True
         for graph_id in list(needed.users):
-            graph = self._work.graphs.get(graph_id)
+            graph = self._work.graphs.by_id.get(graph_id)
             if graph is None:
                 del needed.users[graph_id]
             elif graph_id not in self._held:

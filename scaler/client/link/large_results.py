@@ -214,6 +214,9 @@ class Calls(Protocol):
 
     out: list[Any]
 
+    @property
+    def graphs(self) -> Container[object]: ...
+
     def add(self, entry: Entry) -> None: ...
 
     def add_graph(self, graph: GraphEntry) -> None: ...
@@ -221,8 +224,6 @@ class Calls(Protocol):
     def claim(self, entries: Iterable[Entry]) -> None: ...
 
     def delete(self, object_ids: Iterable[ObjectId]) -> None: ...
-
-    def has_graph(self, call: object) -> bool: ...
 
     def say_graph_again(self, graph_id: GraphId, why: str) -> bool: ...
 
@@ -267,12 +268,12 @@ class LargeResults:
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
-            if not with_open_graphs and (self._calls.has_graph(call) or self.unread.has_claims(call)):
+            if not with_open_graphs and (call in self._calls.graphs or self.unread.has_claims(call)):
                 self._waits_for_graph = True
                 continue
             spec = call.spec if isinstance(call, GraphEntry) else call[0]
             # An open graph is said again as one that may have been started.
-            is_once = is_at_most_once(spec.options) and not self._calls.has_graph(call)
+            is_once = is_at_most_once(spec.options) and call not in self._calls.graphs
             if unread.times_lost >= TRIES_MOST or is_once:
                 del self.unread[unread.object_id]
                 make_error = partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost)
@@ -403,7 +404,7 @@ class LargeResults:
 
     def _may_want_again(self, unread: UnreadResult) -> bool:
         call = unread.call
-        return isinstance(call, GraphEntry) and self._calls.has_graph(call) and not is_at_most_once(call.spec.options)
+        return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _take_over(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
         """Keep the requests for results that have to be made first. Return these results."""
@@ -422,10 +423,10 @@ class LargeResults:
         doubted = self.unread.in_state(State.DOUBTED)
         self.unread.lose(self.requests)
         wanted = self._take_over(self.unread.in_state(State.LOST))
-        again = [each for each in wanted if self._calls.has_graph(each.call) or not is_at_most_once(_options(each))]
+        again = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
         calls = {id(each.call) for each in again}
         lost = self.unread.in_state(State.LOST)
-        again = [each for each in lost if id(each.call) in calls or self._calls.has_graph(each.call)]
+        again = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
         self._make_again(again, with_open_graphs=True)
         self._claim([each for each in doubted if each.state is State.LOST and each.object_id in self.unread])
 
@@ -456,7 +457,7 @@ class LargeResults:
         """Submit again what made the large results that are lost now, if one of them is requested."""
         self.unread.lose(on_their_way)
         lost = self.unread.in_state(State.LOST)
-        wanted = lost if self._take_over(lost) else [each for each in lost if self._calls.has_graph(each.call)]
+        wanted = lost if self._take_over(lost) else [each for each in lost if each.call in self._calls.graphs]
         self._make_again(wanted, with_open_graphs=True)
 
 

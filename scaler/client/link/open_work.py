@@ -98,10 +98,6 @@ class OpenWork:
         """Return whether a task has no result yet."""
         return task_id in self._tasks or self.graphs.of(task_id) is not None
 
-    def has_graph(self, call: object) -> bool:
-        """Return whether a graph is open."""
-        return call in self.graphs
-
     def request_about(self, task_id: TaskId) -> ExplainRequest | None:
         """Return the question what an open task waits for; None if it is not open."""
         if task_id in self._tasks:
@@ -292,7 +288,7 @@ class OpenWork:
         """
         if task_id not in self._tasks:
             return
-        if task_id in self.window or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
+        if task_id in self.window.waiting or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
             self.cancel(task_id)
         else:
             self.out.append(TaskCancel(task_id, waiting=1))
@@ -424,7 +420,7 @@ class OpenWork:
 
     def say_graph_again(self, graph_id: GraphId, why: str) -> bool:
         """A result that an open graph needs was lost: say it again. Return whether it is open."""
-        graph = self.graphs.get(graph_id)
+        graph = self.graphs.by_id.get(graph_id)
         if graph is None:
             return False
         times = self._graph_losses[graph_id] = self._graph_losses.get(graph_id, 0) + 1
@@ -438,11 +434,10 @@ class OpenWork:
     def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
         """Send the bytes of objects of which only the location was sent, or results that graphs need."""
         for request in requests:
-            self._send_object(request)
+            if not self._dependents.supply(request.object_id):
+                self._send_object(request)
 
     def _send_object(self, request: ObjectRequest) -> None:
-        if self._dependents.supply(request.object_id):
-            return
         instruction = self._held.get(request.object_id) or object_of_call(
             request.object_id, self._tasks.values(), self.graphs
         )
@@ -533,7 +528,7 @@ class OpenWork:
         self.large.on_new_session()
         self._ranges.split_all(longer_than=self.window.tasks_most)
         self._drop_refused()
-        waiting = (self._tasks[task_id][0] for task_id in self.window)
+        waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)
         mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))
         self.out = [item for item in (*unheard, *self.out) if is_withdrawal(item)]
         self.out.extend(map(as_sent, self._held.values()))

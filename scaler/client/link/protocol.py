@@ -281,7 +281,7 @@ class ClientProtocol:
     def want(self, task_id: TaskId) -> None:
         """Say that somebody waits for the result of a task. What is not open, or not sent yet, cannot be next."""
         request = self._work.request_about(task_id)
-        if self.is_welcome and request is not None and task_id not in self._work.window:
+        if self.is_welcome and request is not None and task_id not in self._work.window.waiting:
             self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:

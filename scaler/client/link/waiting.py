@@ -112,7 +112,7 @@ class Questions:
             on_answer(_ended(task_id))
         elif lane is None:
             on_answer(_answer(task_id, NO_SCHEDULER, self._no_scheduler()))
-        elif task_id in self._work.window:
+        elif task_id in self._work.window.waiting:
             on_answer(_answer(task_id, WINDOW, self._work.window.sentence()))
         elif request is not None and (n_bytes := lane.bytes_before(request)):
             on_answer(_answer(task_id, TRANSFER, _transfer(n_bytes)))
@@ -136,7 +136,7 @@ class Questions:
             request = self._work.request_about(task_id)
             if request is None and task_id in self._not_ours:
                 request = ExplainRequest(task_id, GraphId(NO_ID))
-            if request is not None and task_id not in self._work.window:
+            if request is not None and task_id not in self._work.window.waiting:
                 self._open[task_id] = callbacks
                 self._work.out.append(request)
 

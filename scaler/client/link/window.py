@@ -28,23 +28,15 @@ class Window:
         self._rows: dict[TaskId, int] = {}
         """how many rows those of all tasks here have that are ranges"""
         self.waiting: dict[TaskId, int] = {}
-        """only to be looked at: tasks, in their order"""
-        self._tasks_most = self._bytes_most = _NO_LIMIT
+        """only to be looked at: tasks that wait, in their order"""
+        self.tasks_most = self._bytes_most = _NO_LIMIT
+        """how much the scheduler takes"""
         self._is_logged = False
-
-    def __iter__(self) -> Iterator[TaskId]:
-        """Return the tasks that wait, in their order."""
-        return iter(self.waiting)
 
     def resize(self, tasks: int, n_bytes: int) -> None:
         """Set how many open tasks, and how many bytes of arguments, the scheduler takes. 0: as much as there is."""
-        self._tasks_most = tasks or _NO_LIMIT
+        self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
-
-    @property
-    def tasks_most(self) -> int:
-        """How many open tasks the scheduler takes."""
-        return self._tasks_most
 
     def weigh(self, task_id: TaskId, rows: int) -> None:
         """A task that is about to enter is so many rows."""
@@ -66,7 +58,7 @@ class Window:
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
         n_sent = self._n_sent + weight
-        if self.waiting or (sent and (sent_bytes > self._bytes_most or n_sent > self._tasks_most)):
+        if self.waiting or (sent and (sent_bytes > self._bytes_most or n_sent > self.tasks_most)):
             self.waiting[task_id] = size
             if not self._is_logged:
                 self._log()
@@ -79,7 +71,7 @@ class Window:
         """Add tasks that may be sent now, all of them. Return False if there is no room for all: then none is added."""
         sent, sent_bytes = self._sent, self._sent_bytes + sum(sizes.values())
         n_sent = self._n_sent + len(sizes)
-        if self.waiting or sent_bytes > self._bytes_most or n_sent > self._tasks_most:
+        if self.waiting or sent_bytes > self._bytes_most or n_sent > self.tasks_most:
             return False
         sent.update(sizes)
         self._sent_bytes, self._n_sent = sent_bytes, n_sent
@@ -112,7 +104,7 @@ class Window:
         while self.waiting:
             task_id, size = next(iter(self.waiting.items()))
             n_sent = self._n_sent + self._rows.get(task_id, 1)
-            if self._sent and (n_sent > self._tasks_most or self._sent_bytes + size > self._bytes_most):
+            if self._sent and (n_sent > self.tasks_most or self._sent_bytes + size > self._bytes_most):
                 return
             del self.waiting[task_id]
             self._sent[task_id] = size
@@ -123,10 +115,6 @@ class Window:
     def clear(self) -> None:
         """Forget all tasks."""
         self._sent, self.waiting, self._rows, self._sent_bytes, self._n_sent = {}, {}, {}, 0, 0
-
-    def __contains__(self, task_id: TaskId) -> bool:
-        """Return whether a task waits."""
-        return task_id in self.waiting
 
     def sentence(self) -> str:
         """Return what the tasks that wait here wait for."""

@@ -169,7 +169,7 @@ class TestAsking:
         assert said(work) == [function(), tasks[0][0], tasks[1][0]]
         work.add_all(tasks[2:])
         assert said(work) == [tasks[2][0]]
-        assert list(work.window) == [task_id(4)]
+        assert list(work.window.waiting) == [task_id(4)]
         work.on_results([result(1), result(2)])
         assert said(work) == [tasks[3][0]]
         assert [task_id(number) for number in (1, 2, 3, 4) if work.is_open(task_id(number))] == [task_id(3), task_id(4)]

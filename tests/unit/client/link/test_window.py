@@ -36,7 +36,7 @@ def test_there_is_no_limit_before_the_scheduler_has_said_one() -> None:
 
 def test_tasks_beyond_the_window_wait_and_follow_in_their_order(window: Window) -> None:
     assert entered(window, 1, 2, 3, 4, 5, 6) == [1, 2, 3]
-    assert [each[0] for each in window] == [4, 5, 6]
+    assert [each[0] for each in window.waiting] == [4, 5, 6]
     assert admitted(window) == []
     assert window.leave(task_id(2))
     assert window.leave(task_id(1))
@@ -62,7 +62,7 @@ def test_a_task_that_is_larger_than_the_window_goes_alone(window: Window) -> Non
 def test_tasks_end_with_their_results_whether_they_were_said_or_wait(window: Window) -> None:
     assert entered(window, 1, 2, 3, 4, 5, size=30) == [1, 2, 3]
     window.end([task_id(number) for number in (1, 3, 4, 99)])
-    assert [each[0] for each in window] == [5]
+    assert [each[0] for each in window.waiting] == [5]
     assert admitted(window) == [5]
     assert entered(window, 6, size=40) == [6]
     assert entered(window, 7, size=1) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -51,7 +52,8 @@ class _Scrape(Collector):
         model = self._model
         is_heard = model.scheduler is not None and model.silent_seconds(self._now) is None
         yield _gauge("scaler_up", "Whether the scheduler is heard: 1, or 0", int(is_heard))
-        yield _counter("scaler_monitor_missed_messages", "Messages of the monitor stream that were lost", model.missed)
+        text = "Messages of the monitor stream that were lost"
+        yield CounterMetricFamily("scaler_monitor_missed_messages", text, value=model.missed)
         if model.scheduler is None or not is_heard:
             return
         yield from _of_scheduler(model.scheduler)
@@ -67,22 +69,20 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _gauges(name: str, text: str, labels: Iterable[str], rows: Iterable[tuple[Iterable[str], float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=list(labels))
+def _rows(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    text: str,
+    labels: Iterable[str],
+    rows: Iterable[tuple[Iterable[str], float]],
+) -> Metric:
+    family = kind(name, text, labels=list(labels))
     for values, amount in rows:
         family.add_metric(list(values), amount)
     return family
 
 
-def _counters(name: str, text: str, labels: Iterable[str], rows: Iterable[tuple[Iterable[str], float]]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=list(labels))
-    for values, amount in rows:
-        family.add_metric(list(values), amount)
-    return family
+_gauges, _counters = partial(_rows, GaugeMetricFamily), partial(_rows, CounterMetricFamily)
 
 
 def _of_scheduler(scheduler: StateScheduler) -> Iterator[Metric]:
@@ -124,8 +124,8 @@ def _of_tasks(model: Model, scheduler: StateScheduler) -> Iterator[Metric]:
 def _of_functions(model: Model) -> Iterator[Metric]:
     functions = list(islice(model.functions.values(), NAMES_MOST))
     labels = ["function", "name"]
-    rows = [([*_names(each), state], amount) for each in functions for state, amount in _states_of(each)]
-    yield _gauges("scaler_function_open_tasks", "Open tasks of a function, by state", [*labels, "state"], rows)
+    opened = [([*_names(each), state], getattr(each, state)) for each in functions for state in ("waiting", "running")]
+    yield _gauges("scaler_function_open_tasks", "Open tasks of a function, by state", [*labels, "state"], opened)
     ends = [([*_names(each), end], float(getattr(each, end))) for each in functions for end in _ENDS]
     text = "Tasks of a function that have ended, since somebody watches"
     yield _counters("scaler_function_tasks_ended", text, [*labels, "state"], ends)
@@ -141,10 +141,6 @@ def _of_functions(model: Model) -> Iterator[Metric]:
 
 def _names(function: StateFunction) -> tuple[str, str]:
     return function.function.hex() or "others", function.name
-
-
-def _states_of(function: StateFunction) -> tuple[tuple[str, float], ...]:
-    return ("waiting", function.waiting), ("running", function.running)
 
 
 def _buckets(durations: bytes) -> tuple[list[tuple[str, float]], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypedDict
 
 from scaler.config import ConfigError, check_address, entry, setting
@@ -12,12 +13,11 @@ from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, T
 POLICIES = FAIR, FIFO = "fair", "fifo"
 
 
-def _check_listening_address(address: str) -> None:
-    check_address(address, may_be_any_port=True)
+_check_listening_address = partial(check_address, may_be_any_port=True)
 
 
 def _check_monitor_address(address: str) -> None:
-    if check_address(address, may_be_any_port=True).is_in_process:
+    if _check_listening_address(address).is_in_process:
         raise ConfigError(f"the monitor cannot be at {address!r}: viewers are other processes; take ipc:///path")
 
 

@@ -21,11 +21,6 @@ WAITING_LEAST = 100
 """So many tasks of a worker may wait on a machine with however little memory."""
 
 
-def room_for_waiting(free: int, n_workers: int) -> int:
-    """Return for how many waiting tasks of each worker half of so many bytes are enough."""
-    return max(WAITING_LEAST, free // 2 // WAITING_BYTES // n_workers)
-
-
 class LocalProcesses:
     """Runs each task in a process of its worker."""
 
@@ -39,7 +34,8 @@ class LocalProcesses:
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the slots, and the pool with their processors."""
         names, config = node.names, node.config
-        waiting_most = config.max_waiting_per_worker or room_for_waiting(free_bytes(), len(names))
+        enough_memory = free_bytes() // 2 // WAITING_BYTES // len(names)
+        waiting_most = config.max_waiting_per_worker or max(WAITING_LEAST, enough_memory)
 
         def slots(peers: Peers) -> tuple[ActorRef, ...]:
             return tuple(peers[worker_child(index)] for index in range(len(names)))

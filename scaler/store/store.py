@@ -278,8 +278,10 @@ class Store:
 
     def make_room(self) -> bool:
         """Do a piece of what brings this store back into the budget. Return whether there is more to do now."""
-        if self._writing is None and self.is_over() and self._empty_a_slab():
-            return True
+        if self._writing is None and self.is_over():
+            self._share.look()  # those that have ended count no more
+            if self.is_over() and self._empty_a_slab():
+                return True
         if self._writing is None and not self._begin_writing():
             return False
         assert self._writing is not None
@@ -331,8 +333,7 @@ class Store:
         """Begin to write the next value that goes cold. Return whether there is one."""
         if not self._can_write():
             return False
-        self._share.look()
-        object_id = self._next_cold() if self.is_over() else None
+        object_id = self._next_cold()
         if object_id is None:
             return False
         assert self._folder is not None

@@ -381,6 +381,19 @@ def test_stores_of_one_user_share_the_budget(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_store_without_a_disk_has_room_again_when_another_one_is_gone(tmp_path: Path) -> None:
+    first, second = (Store(HostShare(tmp_path), 2 * OWN) for _ in range(2))
+    for store in (first, second):
+        for number in range(2):
+            store.take(name(number), value(number, OWN - 64))
+    assert not second.make_room()
+    assert second.is_over()
+    first.close()
+    assert not second.make_room()
+    assert not second.is_over()
+    second.close()
+
+
 def test_without_shared_memory_it_works_with_copies(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,24 @@ def test_a_task_whose_process_or_worker_died_fails(parts: tuple[str, Command, Co
     assert (tmp_path / "a").read_text() == "x"
 
 
+def test_tasks_that_only_wait_at_a_cluster_that_leaves_run_elsewhere(
+    parts: tuple[str, Command, Command], tmp_path: Path
+) -> None:
+    address, _, cluster = parts
+    with Client(address) as client:
+        once = client.options(at_most_once=True)
+        once.map(row, [(number, str(tmp_path), 0.001, False) for number in range(50)])
+        long = once.submit(row, 100, str(tmp_path), 60.0, False)
+        waiting = [once.submit(row, number, str(tmp_path), 0.001, False) for number in range(101, 121)]
+        wait_until(lambda: 100 in begun_in(tmp_path), "the long one has begun")
+        os.kill(cluster.pid, signal.SIGTERM)
+        with command("cluster", address, "-n", "1"):
+            assert [future.result(60) for future in waiting] == list(range(101, 121))
+            with pytest.raises(WorkerDiedError, match="at_most_once"):
+                long.result(60)
+    assert set(begun_in(tmp_path).values()) == {1}
+
+
 def row(number: int, folder: str, seconds: float, dies: bool) -> int:
     """Note that a row begins, in a file of its process."""
     with Path(folder, str(os.getpid())).open("a") as file:

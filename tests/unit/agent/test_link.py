@@ -608,6 +608,24 @@ def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench
     assert bench.door.take().count(DisconnectRequest("SIGTERM")) == 1
 
 
+def test_who_leaves_without_a_drain_gives_back_what_waits_and_goes_soon(bench: Bench) -> None:
+    bench.up()
+    running, waiting = bench.task(), bench.task()
+    bench.tell(Batch[RunTask]([running, waiting]))
+    bench.door.take()
+    bench.tell(Leave("SIGTERM"))
+    assert bench.door.take() == [DrainRequest("SIGTERM")]
+    assert [wish.task_id for wish in bench.workers[0].take(Batch[RecallRequest])[0]] == [
+        running.task_id,
+        waiting.task_id,
+    ]
+    given = RecallResponse(waiting.task_id, 0, 1)
+    bench.tell(Batch[RecallResponse]([given]))
+    assert bench.door.take() == [given]
+    bench.wait(0.1)
+    assert bench.door.take() == [DisconnectRequest("SIGTERM")]
+
+
 def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[RunTask]([bench.task()]))

@@ -20,7 +20,7 @@ SENTENCE = "no worker is connected to the scheduler"
 
 
 class Answers:
-    """Answers each question of the client, until the end."""
+    """Answers the first question of the client that is not only said because somebody waits."""
 
     def __init__(self, scheduler: FakeScheduler) -> None:
         self._scheduler = scheduler
@@ -28,7 +28,7 @@ class Answers:
         self._thread.start()
 
     def _run(self) -> None:
-        (request,) = self._scheduler.wait_for(ExplainRequest)
+        request, *_ = self._scheduler.wait_for(ExplainRequest, where=lambda each: not each.wanted)
         self._scheduler.say(
             ExplainResponse(request.task_id, "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x", 40_500)
         )

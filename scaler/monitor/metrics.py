@@ -7,7 +7,6 @@ counters end in `_total`. Must never: make more rows than the bounds below, or c
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
@@ -18,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.remaining import wanted_by_capabilities
+from scaler.monitor.model.workers import run_counts
 from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,7 +25,6 @@ WORKERS_MOST = 2_000
 """Workers with rows of their own; `scaler_workers` counts all."""
 NAMES_MOST = 256
 """Functions, clients and kinds of failures with rows of their own."""
-_BUCKETS = struct.Struct("<32I")
 _ENDS = ("success", "failed", "canceled", "other")
 _WORKER_LABELS = ("agent", "host", "worker")
 
@@ -133,8 +132,8 @@ def _of_functions(model: Model) -> Iterator[Metric]:
         "scaler_function_duration_seconds", "How long runs of a function take", labels=labels
     )
     for each in functions:
-        if len(each.durations) == _BUCKETS.size:
-            buckets, count = _buckets(each.durations)
+        if counts := run_counts(each.durations):
+            buckets, count = _buckets(counts)
             family.add_metric(list(_names(each)), buckets, each.mean_us / 1e6 * count)
     yield family
 
@@ -143,11 +142,11 @@ def _names(function: StateFunction) -> tuple[str, str]:
     return function.function.hex() or "others", function.name
 
 
-def _buckets(durations: bytes) -> tuple[list[tuple[str, float]], int]:
-    """Return the counts of a `StateFunction` as a histogram does them: so many took at most so long; and the sum."""
+def _buckets(counts: Iterable[int]) -> tuple[list[tuple[str, float]], int]:
+    """Return the counts of runs as a histogram does them: so many took at most so long; and the sum."""
     below = 0
     buckets: list[tuple[str, float]] = []
-    for number, amount in enumerate(_BUCKETS.unpack(durations)):
+    for number, amount in enumerate(counts):
         below += amount
         buckets.append((repr((1 << number) / 1e6), below))
     return [*buckets, ("+Inf", below)], below

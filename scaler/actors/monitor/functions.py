@@ -6,7 +6,6 @@ ended one, so this is the only part of a report that is read here. Must never: k
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
@@ -15,7 +14,7 @@ from scaler.actors.messages.monitor import Backlog
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.policy.interface import Group
 from scaler.ids import ObjectId, public_id
-from scaler.wire.messages.monitor import FUNCTION_ROW, StateFunction
+from scaler.wire.messages.monitor import DURATIONS, FUNCTION_ROW, StateFunction
 from scaler.wire.messages.worker import AgentState
 
 SHOWN_MOST = 256
@@ -23,7 +22,6 @@ KEPT_MOST = 4096
 """The totals of so many functions are kept: those that ended last."""
 
 _REST = b""
-_DURATIONS = struct.Struct("<32I")
 _UINT32_MOST = 2**32 - 1
 _OUTCOMES = 4
 
@@ -157,7 +155,7 @@ class Functions:
         success, failed, canceled, other, total_us, *buckets = counts
         measured = success + failed
         mean_us = min(_UINT32_MOST, round(total_us / measured)) if measured else 0
-        durations = _DURATIONS.pack(*(min(_UINT32_MOST, count) for count in buckets)) if measured else b""
+        durations = DURATIONS.pack(*(min(_UINT32_MOST, count) for count in buckets)) if measured else b""
         name, ends = self.name_of(first or _REST), (success, failed, canceled, other)
         waits_for, asks = "", ""
         if waits:

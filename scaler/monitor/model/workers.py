@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scaler.wire.messages.monitor import (
+    DURATIONS,
     HAS_TASK,
     INITIALIZED,
     PROCESSOR_ROW,
@@ -17,6 +17,7 @@ from scaler.wire.messages.monitor import (
     StateAgent,
     StateFunction,
     StateProcessors,
+    whole_rows,
 )
 
 STUCK_SECONDS = 60.0
@@ -24,7 +25,6 @@ QUIET_SECONDS = 30.0
 QUIET_PERMILLE = 10
 SEEN_SECONDS = 5.0
 """A worker that was last seen before this time is shown as such."""
-_BUCKETS = 32
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Processor:
 def workers_of(agent: StateAgent, queue_size: int) -> Iterator[Worker]:
     """Yield the workers of an agent; without a report of it, those that its hello named."""
     names = agent.worker_names.split(",") if agent.worker_names else []
-    rows = list(WORKER_ROW.iter_unpack(agent.workers[: len(agent.workers) // WORKER_ROW.size * WORKER_ROW.size]))
+    rows = list(whole_rows(WORKER_ROW, agent.workers))
     for position in range(max(len(names), len(rows))):
         name = names[position] if position < len(names) else f"{agent.host}:{agent.pid}/{position}"
         key = (agent.agent, position)
@@ -110,17 +110,19 @@ def workers_of(agent: StateAgent, queue_size: int) -> Iterator[Worker]:
 
 def processors_of(state: StateProcessors) -> Iterator[Processor]:
     """Yield the processes of an agent's workers."""
-    whole = len(state.processors) // PROCESSOR_ROW.size * PROCESSOR_ROW.size
-    for *numbers, task, function in PROCESSOR_ROW.iter_unpack(state.processors[:whole]):
+    for *numbers, task, function in whole_rows(PROCESSOR_ROW, state.processors):
         ids = (each if any(each) else b"" for each in (task, function))
         yield Processor(state.agent, *numbers, *ids)
 
 
+def run_counts(durations: bytes) -> tuple[int, ...]:
+    """Return the counts of a `StateFunction`: number n is that of runs that took less than 2**n us. Empty: unknown."""
+    return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
+
+
 def percentile_us(durations: bytes, part: float) -> float | None:
     """Return the duration that `part` of all runs stay under, from the counts of a `StateFunction`; None if unknown."""
-    if len(durations) != 4 * _BUCKETS:
-        return None
-    counts: tuple[int, ...] = struct.unpack(f"<{_BUCKETS}I", durations)
+    counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:
         return None
@@ -130,7 +132,7 @@ def percentile_us(durations: bytes, part: float) -> float | None:
             low = float(1 << number >> 1)
             return low + (float(1 << number) - low) * (wanted - below) / amount
         below += amount
-    return float(1 << _BUCKETS - 1)
+    return float(1 << len(counts) - 1)
 
 
 class Stuck:

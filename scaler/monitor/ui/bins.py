@@ -10,7 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from scaler.wire.messages.monitor import BIN_ROW, StateBins
+from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 
 SECONDS = 1800
 POINTS = 300
@@ -64,10 +64,7 @@ class Bins:
             self._together[late % SECONDS] = 0
         self.end = max(self.end, second + 1)
         for state in batch:
-            whole = len(state.bins) // BIN_ROW.size * BIN_ROW.size
-            for position, busy_ms, success, failed, canceled, other, function in BIN_ROW.iter_unpack(
-                state.bins[:whole]
-            ):
+            for position, busy_ms, success, failed, canceled, other, function in whole_rows(BIN_ROW, state.bins):
                 self._add((state.agent, position), second, busy_ms, (success, failed + other, canceled), function)
 
     def _add(self, key: tuple[bytes, int], second: int, busy_ms: int, ends: Sequence[int], function: bytes) -> None:

@@ -6,6 +6,8 @@ All text is short, and nothing of arguments or results is in it. A short id is `
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from typing import Any
 
 from scaler.wire.messages.columns import U8, U32, U64, Bytes, Line, Names, Reason, Text, Traceback
 from scaler.wire.messages.common import StreamColumn
@@ -24,6 +26,8 @@ FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
 """What an agent's workers did with the tasks of a function since the row before: its short id, tasks that are here now,
 how many runs ended: success, failed, canceled, other; microseconds of those that succeeded or failed, and how many of
 them took so long (`StateFunction.durations`). Not on the stream: the scheduler adds them up."""
+DURATIONS = struct.Struct("<32I")
+"""Runs of a function by how long they took, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
 """A run that executes: id of the task, position of the worker, flags, milliseconds since it began, short id of the
 function. Not on the stream."""
@@ -32,6 +36,11 @@ INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 workers also: the task has reported lately how far it is."""
 ENDED, SENT, RECEIVED = range(3)
 """Groups of `StateCount`."""
+
+
+def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of a message. What is left over at its end is none."""
+    return row.iter_unpack(packed[: len(packed) // row.size * row.size])
 
 
 @travels(SCHEDULER_TO_MONITOR)

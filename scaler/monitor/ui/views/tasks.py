@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from scaler.monitor.columns import matches
+from scaler.monitor.model.workers import run_counts
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import function_row, outcome, page_of, plain, task_row
 from scaler.monitor.ui.views.wish import Sent, Wish
@@ -63,11 +63,10 @@ def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
         return {"function": None}
     one = found[0]
     recent = [task for task in reversed(model.tasks.values()) if task.function == one.function]
-    whole = len(one.durations) // 4
     return {
         "function": function_row(one),
         "why": model.why_it_waits(one),
-        "buckets": list(struct.unpack(f"<{whole}I", one.durations[: whole * 4])),
+        "buckets": run_counts(one.durations),
         "failures": [plain(each) for each in model.failures.values() if each.function == one.function],
         "tasks": [task_row(model, task) for task in recent[:FUNCTION_TASKS_MOST]],
     }

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 from scaler.actors.insight.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.messages.objects import (
@@ -93,7 +92,7 @@ class ObjectStore(Actor):
 
     def on_start(self) -> None:
         self._slices.add(self._disown_one, self._those_who_left())
-        if None in self._table.saying_again:
+        if None in self._table.early.owners:
             self.schedule(LATE_SECONDS, OwnerHasSaidAll(None))
         for host in [host for host in self._table.located if host.is_stopped()]:
             self._host_left(HostLeft(host))
@@ -164,7 +163,7 @@ class ObjectStore(Actor):
         if self._events.of_objects is not None:
             told = ObjectStored(store.object_id, store.owner, name, stored.size_bytes)
             self._events.of_objects.send(told)
-        for fetch in self._table.early.pop(store.object_id, ()):
+        for fetch in self._table.early.take(store.object_id):
             self._fetch(fetch)
         return stored
 
@@ -237,16 +236,8 @@ class ObjectStore(Actor):
             self._begins_anew(object_id, back.host)
 
     def _begins_anew(self, object_id: ObjectId, host: ActorRef) -> None:
-        """A host is gone, or asks again for what it needs; and what it was asked for does not come."""
         stored = self._objects.get(object_id)
-        if stored is None or stored.stream is None or stored.source is None:
-            return
-        stream = stored.stream
-        if stream.source[0] is host is not stored.source:
-            stream.ask_again((stored.source, stored.location))
-        stream.leave([each for each in stream.readers if each.host is host])
-        stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not host}
-        if not stream.is_under_way():
+        if stored is not None and stored.begins_anew(host):
             self._answer_waiting(object_id, stored, ())
 
     @handles(HostHasAll)
@@ -410,9 +401,9 @@ class ObjectStore(Actor):
             reason = f"it does not belong to {fetch.reader}"
             self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, (), reason=reason))
             return
-        if stored is None and fetch.host is not None and self._table.saying_again:
-            self._table.early.setdefault(fetch.object_id, []).append(fetch)
-        elif stored is None:
+        if stored is None:
+            if self._table.early.has_to_wait(fetch):
+                return
             reason = self._table.lost_last.get(fetch.object_id, "")
             found = LOST if reason else NOT_FOUND
             self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, found, (), reason=reason))
@@ -448,15 +439,12 @@ class ObjectStore(Actor):
     @handles(OwnerSaysAgain)
     def _owner_says_again(self, news: OwnerSaysAgain) -> None:
         """After a restart a task may come before the object that it needs, which another client has stored."""
-        self._table.saying_again.add(news.owner)
+        self._table.early.owners.add(news.owner)
 
     @handles(OwnerHasSaidAll)
     def _owner_has_said_all(self, news: OwnerHasSaidAll) -> None:
-        self._table.saying_again.discard(news.owner)
-        if not self._table.saying_again:
-            early, self._table.early = self._table.early, {}
-            for fetch in chain.from_iterable(early.values()):
-                self._fetch(fetch)
+        for fetch in self._table.early.has_said_all(news.owner):
+            self._fetch(fetch)
 
     def _respond(self, peer: Peer, object_id: ObjectId, frames: Frames, location: bytes) -> None:
         stored = self._objects.get(object_id)
@@ -506,11 +494,7 @@ class ObjectStore(Actor):
 
     @handles(HostLeft)
     def _host_left(self, left: HostLeft) -> None:
-        early = {
-            object_id: [fetch for fetch in fetches if fetch.host != left.host]
-            for object_id, fetches in self._table.early.items()
-        }
-        self._table.early = {object_id: fetches for object_id, fetches in early.items() if fetches}
+        self._table.early.leave(left.host)
         ids = list(self._table.located.get(left.host, ()))
         self._slices.add(lambda object_id: self._lose_if_there(object_id, left), ids)
         for object_id in list(self._copies.objects.get(left.host, ())):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scaler.actors.messages.objects import FetchObject, StoreObject
 from scaler.actors.objects.copies import Copies, Retained
+from scaler.actors.objects.early import Early
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
@@ -74,6 +75,19 @@ class StoredObject:
         if stream is not None:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
+    def begins_anew(self, host: ActorRef) -> bool:
+        """A host is gone, or asks again for what it needs; what it was asked for does not come. Return whether those
+        that wait are next.
+        """
+        stream = self.stream
+        if stream is None or self.source is None:
+            return False
+        if stream.source[0] is host is not self.source:
+            stream.ask_again((self.source, self.location))
+        stream.leave([each for each in stream.readers if each.host is host])
+        self.waiting = {peer: fetch for peer, fetch in self.waiting.items() if fetch.host is not host}
+        return not stream.is_under_way()
+
     def is_awaited_by(self, host: ActorRef) -> bool:
         """Whether a host has asked for the bytes, and not all of them have left for it."""
         readers = () if self.stream is None else self.stream.readers
@@ -135,11 +149,7 @@ class ObjectTable:
         """graphs that need objects, and are told if these are lost"""
         self.functions: dict[ObjectId, StoredObject] = {}
         """those of the objects that are functions"""
-        self.saying_again: set[ClientId | None] = {None}
-        """owners that say again what they had stored at another scheduler; None: this one is young, and others may come
-        """
-        self.early: dict[ObjectId, list[FetchObject]] = {}
-        """what agents have asked for meanwhile, and is not here yet"""
+        self.early = Early()
         self.lost_last: dict[ObjectId, str] = {}
         """the results that were lost last, and why: a client may ask for one before it hears that"""
         self.size_bytes = 0
@@ -184,8 +194,8 @@ class ObjectTable:
     def awaited_by(self, host: ActorRef) -> set[ObjectId]:
         """Return the objects that a host has asked for, and that have not left for it: its tasks wait for them."""
         known = ((object_id, self.objects.get(object_id)) for object_id in self.copies.objects.get(host, ()))
-        early = {object_id for object_id, asked in self.early.items() if any(each.host is host for each in asked)}
-        return early | {object_id for object_id, stored in known if stored is not None and stored.is_awaited_by(host)}
+        found = {object_id for object_id, stored in known if stored is not None and stored.is_awaited_by(host)}
+        return found | self.early.awaited_by(host)
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
         """Return whose an object is: only they may read it; None: it is a function, or is not here."""

@@ -794,7 +794,7 @@ def test_a_host_waits_for_a_value_until_all_of_it_has_left_for_it(
     assert scene.table.awaited_by(ref) == {ONE}
     together.read(together.peers[0])
     assert scene.table.awaited_by(ref) == set()
-    scene.table.early[OTHER] = [FetchObject(OTHER, together.peers[0], ref)]
+    scene.tell(FetchObject(OTHER, together.peers[0], ref))
     assert scene.table.awaited_by(ref) == {OTHER}
 
 

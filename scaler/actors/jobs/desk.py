@@ -7,11 +7,10 @@ never: tell anybody of a change before it is on disk.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from scaler.actors.jobs.answers import info_of, refused, said_max_failures
-from scaler.actors.jobs.reading import ATTEND, Reading
+from scaler.actors.jobs.reading import ATTEND, Reading, Steps
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
@@ -25,6 +24,8 @@ T = TypeVar("T")
 
 RETRIES = 2
 """In the amount of `OPEN`: failed rows are to run again."""
+
+NOT_KEPT = "it cannot be kept"
 
 
 class Doer(Protocol):
@@ -72,10 +73,10 @@ class Desk:
         self._job, self._record, self._standing, self._shelf, self._outbox = job, record, standing, shelf, outbox
         self._readers: dict[ActorRef, None] = {}
         """sessions of clients without which it does not go on: an ordered set"""
-        self.reading = Reading(record, standing.rows, job.order, self._tell)
+        self.reading = Reading(record, standing.rows, self._tell)
         self.is_closing = False
         """whether its record is being closed, to be removed or given away"""
-        self._verbs: dict[int, Callable[[JobAsked], None]] = {
+        self._verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
             JobVerb.OPEN: self._attach,
             JobVerb.ROWS: self._take_rows,
             JobVerb.OBJECT: self._take_object,
@@ -99,30 +100,56 @@ class Desk:
     def ask(self, asked: JobAsked) -> None:
         """Answer now, or later."""
         if not self.is_closing:  # else the job keeper asks it again
-            self._verbs[asked.request.verb](asked)
+            steps = self._verbs[asked.request.verb](asked)
+            if steps is not None:
+                self._go_on(asked, steps)
+
+    def _go_on(self, asked: JobAsked, steps: Steps, value: Any = None) -> None:
+        """Go on until the next order of the clerk, or to the end."""
+        try:
+            order, failing = steps.send(value)
+        except StopIteration:
+            return
+
+        def then(value: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._go_on(asked, steps, value)
+            else:
+                steps.close()
+                self._tell(asked, refused(asked.request, f"{failing}: {error}"))
+                self._job.go_on_soon()
+
+        self._job.order(order, then)
 
     def answer_parked(self) -> None:
         """More is known: look again at what waits."""
         for asked in self.reading.take_parked():
-            self._verbs[asked.request.verb](asked)
+            self.ask(asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
         self._shelf.unanswered.pop((asked.session, asked.request.number), None)
         self._outbox.put(asked.peer, response)
 
-    def _attach(self, asked: JobAsked) -> None:
+    def _attach(self, asked: JobAsked) -> Steps:
         """Somebody has opened it: with all ranges, so that its rows can be compared."""
         wish = asked.request.amount
         if wish & RETRIES and self._job.is_settling():
             self._park_or_refuse(asked)
             return
+        rows: list[int] = []
         if wish:
             self._standing.max_failures = said_max_failures(asked.request, self._standing.max_failures)
             self._attend(asked)
         if wish & RETRIES and self._standing.rows.failed:
-            self._job.order(self._reopen_failed, partial(self._reopened, asked))
-        else:
-            self._reopened(asked, [], None)
+            rows = yield self._reopen_failed, "its failed rows cannot be opened"
+        if wish:
+            self._job.open_again(rows)
+        record = self._record
+        ranges, objects = yield lambda: (list(record.ranges.values()), record.object_ids()), "the job cannot be read"
+        info = self._info()
+        info["ranges"] = [[each.first, each.n_rows, each.digest.hex()] for each in ranges]
+        info["objects"] = [each.hex() for each in objects]
+        self._tell(asked, info_of(asked.request, info))
 
     def _reopen_failed(self) -> list[int]:
         """Called by the clerk. Of rows that may run once, only those run again that no worker has had."""
@@ -139,93 +166,56 @@ class Desk:
             self._readers[asked.session] = None
             self._job.go_on_soon()
 
-    def _reopened(self, asked: JobAsked, rows: list[int] | None, error: BaseException | None) -> None:
-        if rows is None:
-            self._tell(asked, refused(asked.request, f"its failed rows cannot be opened: {error}"))
-            return
-        if asked.request.amount:
-            self._job.open_again(rows)
-
-        def read() -> tuple[Any, set[bytes]]:
-            return list(self._record.ranges.values()), self._record.object_ids()
-
-        self._job.order(read, partial(self._told_all, asked))
-
-    def _told_all(self, asked: JobAsked, known: tuple[Any, set[bytes]] | None, error: BaseException | None) -> None:
-        if known is None:
-            self._tell(asked, refused(asked.request, f"the job cannot be read: {error}"))
-            return
-        info = self._info()
-        info["ranges"] = [[each.first, each.n_rows, each.digest.hex()] for each in known[0]]
-        info["objects"] = [each.hex() for each in known[1]]
-        self._tell(asked, info_of(asked.request, info))
-
     def _info(self) -> dict[str, Any]:
         reading = self.reading
         return {
             **self._standing.info(), "log": reading.log_id, "logged": reading.n_noted, "readers": len(self._readers),
         }  # fmt: skip
 
-    def _written_for(self, asked: JobAsked, _value: Any, error: BaseException | None) -> None:
-        if error is not None:
-            self._tell(asked, refused(asked.request, f"it cannot be kept: {error}"))
-        else:
-            self._tell(asked, info_of(asked.request, self._info()))
-            self.answer_parked()
+    def _tell_kept(self, asked: JobAsked) -> None:
+        self._tell(asked, info_of(asked.request, self._info()))
+        self.answer_parked()
         self._job.go_on_soon()
 
-    def _take_rows(self, asked: JobAsked) -> None:
-        request = asked.request
+    def _take_rows(self, asked: JobAsked) -> Steps:
+        request, record = asked.request, self._record
         why = self._shelf.why_full() or ("" if len(request.frames) == 1 else "its rows did not come whole")
         if why:
             self._tell(asked, refused(request, why))
             return
-        block = request.frames[0]
+        rows = request.first, request.amount, request.body, request.frames[0]
+        is_new, size_bytes = yield lambda: (record.add_range(*rows), record.size_bytes), NOT_KEPT
+        if is_new:
+            self._standing.rows.add(request.first, request.amount)
+        self._standing.size_bytes = size_bytes
+        self._job.look()
+        self._tell_kept(asked)
 
-        def write() -> tuple[bool, int]:
-            return self._record.add_range(request.first, request.amount, request.body, block), self._record.size_bytes
-
-        self._job.order(write, partial(self._rows_are_kept, asked))
-
-    def _rows_are_kept(self, asked: JobAsked, kept: tuple[bool, int] | None, error: BaseException | None) -> None:
-        if kept is not None:
-            if kept[0]:
-                self._standing.rows.add(asked.request.first, asked.request.amount)
-            self._standing.size_bytes = kept[1]
-            self._job.look()
-        self._written_for(asked, None, error)
-
-    def _take_object(self, asked: JobAsked) -> None:
+    def _take_object(self, asked: JobAsked) -> Steps:
         request = asked.request
         new = Object(request.body, request.amount, "", tuple(request.frames))
 
-        def write() -> JobTerms:
+        def add() -> JobTerms:
             self._record.add_object(new)
             return self._record.terms
 
-        def then(terms: JobTerms | None, error: BaseException | None) -> None:
-            if terms is not None:
-                self._standing.terms = terms
-                self._job.store([new])
-            self._written_for(asked, None, error)
+        self._standing.terms = yield add, NOT_KEPT
+        self._job.store([new])
+        self._tell_kept(asked)
 
-        self._job.order(write, then)
+    def _seal(self, asked: JobAsked) -> Steps:
+        yield self._record.seal, NOT_KEPT
+        self._standing.is_sealed = True
+        self._job.look()
+        self._tell_kept(asked)
 
-    def _seal(self, asked: JobAsked) -> None:
-        def then(value: Any, error: BaseException | None) -> None:
-            self._standing.is_sealed = error is None
-            self._job.look()
-            self._written_for(asked, value, error)
-
-        self._job.order(self._record.seal, then)
-
-    def _read(self, asked: JobAsked) -> None:
+    def _read(self, asked: JobAsked) -> Steps:
         if asked.request.body == ATTEND:
             self._attend(asked)
         # No row beyond these ends before somebody does something.
         standing = self._standing
         end = 0 if not standing.is_open else standing.rows.rows if standing.is_sealed else None
-        self.reading.read(asked, end)
+        return self.reading.read(asked, end)
 
     def _show(self, asked: JobAsked) -> None:
         if asked.request.amount and self._standing.is_open:
@@ -233,27 +223,24 @@ class Desk:
         else:
             self._tell(asked, info_of(asked.request, self._info()))
 
-    def _retry(self, asked: JobAsked) -> None:
+    def _retry(self, asked: JobAsked) -> Steps:
         if self._job.is_settling():
             self._park_or_refuse(asked)
             return
+        rows = yield self._reopen_failed, NOT_KEPT
+        failed = self._standing.rows.failed
+        if failed and self._standing.state == DONE and not rows:
+            why = f"the {failed} rows that have failed are not run again: they may have begun"
+            self._tell(asked, refused(asked.request, f"{why}, and have the option at_most_once"))
+            return
+        self._job.open_again(rows)
+        self._tell_kept(asked)
 
-        def then(rows: list[int] | None, error: BaseException | None) -> None:
-            failed = self._standing.rows.failed
-            if rows == [] and failed and self._standing.state == DONE:
-                why = f"the {failed} rows that have failed are not run again: they may have begun"
-                self._tell(asked, refused(asked.request, f"{why}, and have the option at_most_once"))
-                return
-            if rows is not None:
-                self._job.open_again(rows)
-            self._written_for(asked, None, error)
-
-        self._job.order(self._reopen_failed, then)
-
-    def _cancel(self, asked: JobAsked) -> None:
+    def _cancel(self, asked: JobAsked) -> Steps:
         if self._standing.is_open:
             self._job.move(CANCELED, "by its user")
-        self._job.order(lambda: None, partial(self._written_for, asked))
+        yield lambda: None, NOT_KEPT
+        self._tell_kept(asked)
 
     def _forget(self, asked: JobAsked) -> None:
         self._standing.state = CANCELED

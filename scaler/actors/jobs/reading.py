@@ -7,8 +7,8 @@ anything.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeAlias
 
 from scaler.actors.jobs.answers import failures_of, refused, results_of
 from scaler.actors.jobs.open_rows import OpenRows
@@ -28,12 +28,17 @@ ATTEND, SCAN = b"a", b"s"
 """The body of `READ`: the client needs the job to go on; or: whichever of the next rows have ended."""
 
 
+NOT_READ = "results cannot be read"
+
+Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
+"""Yields orders for the clerk, each with what a client hears if it fails, and goes on with what they return."""
+
+
 class Reading:
     """What clients read of one job.
 
     Args:
         rows: which of them have ended.
-        order: has an order obeyed by the clerk, and goes on with its answer.
         tell: answers a question.
     """
 
@@ -41,10 +46,9 @@ class Reading:
         self,
         record: JobRecord,
         rows: OpenRows,
-        order: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None],
         tell: Callable[[JobAsked, JobResponse], None],
     ) -> None:
-        self._record, self._rows, self._order, self._tell = record, rows, order, tell
+        self._record, self._rows, self._tell = record, rows, tell
         self.parked: list[JobAsked] = []
         """questions that are answered when more is known"""
         self._log = array("Q")
@@ -73,7 +77,7 @@ class Reading:
         """Nobody reads the answers of a client that is gone."""
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
-    def read(self, asked: JobAsked, end: int | None) -> None:
+    def read(self, asked: JobAsked, end: int | None) -> Steps:
         """Answer with the next rows, when the first of them has ended.
 
         Args:
@@ -89,20 +93,16 @@ class Reading:
                 self.park(asked)
                 return
 
-        def read() -> list[Result]:
-            return self._record.results(first, count, 2**62 if is_scan else READ_BYTES) if count else []
+        most_bytes = 2**62 if is_scan else READ_BYTES
+        results = yield lambda: self._record.results(first, count, most_bytes) if count else [], NOT_READ
+        if not is_scan:
+            results = _without_gaps(results, first)
+            if count and not results:  # the first row was to run again before it was read
+                self.park(asked)
+                return
+        self._tell(asked, results_of(request, results, first + count if is_scan else first))
 
-        def then(results: list[Result] | None, error: BaseException | None) -> None:
-            if results is not None and not is_scan:
-                results = _without_gaps(results, first)
-                if count and not results:  # the first row was to run again before it was read
-                    self.park(asked)
-                    return
-            self._have_read(asked, first + count if is_scan else first, results, error)
-
-        self._order(read, then)
-
-    def read_new(self, asked: JobAsked, *, is_open: bool) -> None:
+    def read_new(self, asked: JobAsked, *, is_open: bool) -> Steps:
         """Answer with rows in the order in which they came to be on disk."""
         request = asked.request
         if request.body.hex() != self.log_id:
@@ -113,17 +113,10 @@ class Reading:
             self.park(asked)
             return
 
-        def then(found: tuple[list[Result], int] | None, error: BaseException | None) -> None:
-            results, n_rows = found or (None, 0)
-            self._have_read(asked, request.first + n_rows, results, error)
+        results, n_rows = yield lambda: self._record.results_of(rows, READ_BYTES), NOT_READ
+        self._tell(asked, results_of(request, results, request.first + n_rows))
 
-        self._order(lambda: self._record.results_of(rows, READ_BYTES), then)
-
-    def _have_read(self, asked: JobAsked, at: int, results: list[Result] | None, error: BaseException | None) -> None:
-        lost = f"results cannot be read: {error}"
-        self._tell(asked, refused(asked.request, lost) if results is None else results_of(asked.request, results, at))
-
-    def read_failures(self, asked: JobAsked) -> None:
+    def read_failures(self, asked: JobAsked) -> Steps:
         """Answer with rows that have failed, and their arguments."""
         record, request = self._record, asked.request
 
@@ -131,11 +124,8 @@ class Reading:
             failed = record.failures(request.first, min(request.amount, FAILURES_MOST))
             return [(each, record.arguments_of(each.row)) for each in failed]
 
-        def then(found: list[tuple[Result, Row]] | None, error: BaseException | None) -> None:
-            lost = f"failures cannot be read: {error}"
-            self._tell(asked, refused(request, lost) if found is None else failures_of(request, found))
-
-        self._order(read, then)
+        found = yield read, "failures cannot be read"
+        self._tell(asked, failures_of(request, found))
 
 
 def _without_gaps(results: list[Result], first: int) -> list[Result]:

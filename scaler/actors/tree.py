@@ -26,6 +26,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
@@ -39,7 +40,7 @@ from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import NewPipe, PipeFactory
+from scaler.actors.peers.peer import OpenPipe
 from scaler.actors.policy import Placement, make_policy
 from scaler.actors.services import Audit, Options, Services, no_audit
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
@@ -60,6 +61,11 @@ ACCEPTOR, JOBS = "acceptor", "job keeper"
 
 def _was_never_paused(_since: float) -> float:
     return 0.0
+
+
+def _room(value_bytes: Callable[[], int]) -> float:
+    """Return how many bytes of a large message are kept: a quarter more than its sender may know at the moment."""
+    return value_bytes() * 5 // 4 or inf
 
 
 def _jobs(shelf: JobShelf | None, services: Callable[[Mapping[str, ActorRef]], Services]) -> tuple[ChildSpec, ...]:
@@ -89,7 +95,7 @@ class SchedulerTree:
         config: SchedulerConfig,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
-        new_pipe: NewPipe,
+        new_pipe: OpenPipe,
         paused_since: Callable[[float], float] = _was_never_paused,
         board: Board | None = None,
         window_bytes: int = WINDOW_BYTES,
@@ -102,7 +108,8 @@ class SchedulerTree:
         self.sent, self.received = Traffic(), Traffic()
         self.config = config
         self.clock = dispatcher.clock
-        pipes = PipeFactory(new_pipe, window_bytes, self.sent.items, value_bytes)
+        room = partial(_room, value_bytes)
+        open_pipe = partial(new_pipe, window_bytes=window_bytes, counts=self.sent.items, room=room)
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox, config.policy == FAIR)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
@@ -114,7 +121,7 @@ class SchedulerTree:
         services = partial(
             self._services, read_options=read_options, paused_since=paused_since, value_bytes=value_bytes
         )
-        accept = (scheduler_id, package_version, pipes, shut_down)
+        accept = (scheduler_id, package_version, open_pipe, shut_down)
         self.supervisor = self._supervisor(lambda actors: Acceptor(services(actors), *accept), _jobs(shelf, services))
         dispatcher.spawn(self.supervisor)
         self.monitor: ActorRef | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer, PipeFactory
+from scaler.actors.peers.peer import Peer
 from scaler.ids import Connection
 from scaler.kit import ActorRef, Dispatcher
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
@@ -51,6 +51,6 @@ class RecordingOutbox(Outbox):
 
 def connected_peer(name: bytes) -> Peer:
     """Return an agent with a connection."""
-    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, PipeFactory(Pipe))
+    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Pipe)
     peer.connect(Connection(name))
     return peer

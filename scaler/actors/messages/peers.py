@@ -73,14 +73,6 @@ class NestedArrived:
 
 
 @message
-class NestedIn:
-    """acceptor -> nested session: your client is inside this processor of this agent."""
-
-    agent: ActorRef
-    processor: int
-
-
-@message
 class ItemsWaiting:
     """outbox -> session: something is on its way to your peer."""
 

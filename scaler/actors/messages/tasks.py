@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scaler.actors.policy.needs import NO_OFFER, Needs, Offer
@@ -20,7 +20,7 @@ class TaskReady:
     """task -> balancer: I can run. `goes_first`: a retry, or the next node of a running graph; queued ahead of new
     tasks. `near_worker`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was
     never accepted, and may be refused. `context`: of a range, to split it where it runs; of a task that is held before
-    it begins (`RunHeld`), whom to ask.
+    it begins (`RunHeld`), whom to ask. `needs`: what I need beside a free worker.
     """
 
     task: ActorRef
@@ -31,14 +31,7 @@ class TaskReady:
     account: int = 0
     is_new: bool = False
     context: Any = None
-
-
-@message
-class ConstrainedTaskReady:
-    """task -> balancer: the same, and I need more than a free worker."""
-
-    ready: TaskReady
-    needs: Needs
+    needs: Needs | None = None
 
 
 @message
@@ -74,8 +67,6 @@ class AssignTasks:
 
     tasks: list[tuple[TaskReady, int]]
     """each with the microseconds of work that it counts for"""
-    needs: Mapping[Hashable, Needs] | None = None
-    """what some of them take of their node; other tasks may be among these"""
 
 
 @message

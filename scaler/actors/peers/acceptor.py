@@ -13,6 +13,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from scaler.actors.insight.events import AGENT, CLIENT, PeerRefused
@@ -22,7 +23,6 @@ from scaler.actors.messages.peers import (
     GiveUp,
     KeysEnded,
     NestedArrived,
-    NestedIn,
     ReportStatistics,
     Resumed,
     SendAway,
@@ -46,7 +46,7 @@ from scaler.actors.peers.hellos import (
     wrong_python,
 )
 from scaler.actors.peers.owners import Owner
-from scaler.actors.peers.peer import Peer, PeerKey, PipeFactory
+from scaler.actors.peers.peer import OpenPipe, Peer, PeerKey
 from scaler.actors.services import Services
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
@@ -93,7 +93,7 @@ class Acceptor(Actor):
         services: Services,
         scheduler_id: SchedulerId,
         package_version: str,
-        pipes: PipeFactory,
+        open_pipe: OpenPipe,
         shut_down: Callable[[], None],
     ) -> None:
         self._services = services
@@ -101,7 +101,7 @@ class Acceptor(Actor):
         self._outbox, self._census = services.outbox, services.census
         self._scheduler_id = scheduler_id
         self._package_version = package_version
-        self._pipes = pipes
+        self._open_pipe = open_pipe
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
         """those that come when the clients of another Python have gone"""
@@ -129,8 +129,7 @@ class Acceptor(Actor):
             session = self._start_client(hello, peer, ClientSession, account)
         else:
             self._directory.accounts.enter(hello.client_id)
-            session = self._start_client(hello, peer, NestedSession, 0)
-            session.send(NestedIn(agent, hello.processor))
+            session = self._start_client(hello, peer, partial(NestedSession, agent, hello.processor), 0)
             agent.send(NestedArrived(hello.processor, session))
         self._directory.add(peer, session, connection)
         self._reply(peer, is_resumed=False)
@@ -154,7 +153,7 @@ class Acceptor(Actor):
         hello, owner = arrived.hello, self._owner_of(arrived)
         token = hello.agent_token if isinstance(hello, WorkerHello) and hello.agent_token != NO_ID else b""
         what = (python_of(hello), token, identity_of(hello, owner.name), arrived.permit, owner)
-        peer = Peer(key, incoming, outgoing, self._pipes, *what)
+        peer = Peer(key, incoming, outgoing, self._open_pipe, *what)
         peer.dial = peer.begun = hello.dial
         return peer
 
@@ -199,7 +198,9 @@ class Acceptor(Actor):
     def _owner_of(self, arrived: ClientArrived | AgentArrived) -> Owner:
         return arrived.owner or self._directory.owners.nobody
 
-    def _start_client(self, hello: ClientHello, peer: Peer, made_of: type[ClientSession], account: int) -> ActorRef:
+    def _start_client(
+        self, hello: ClientHello, peer: Peer, made_of: Callable[..., ClientSession], account: int
+    ) -> ActorRef:
         logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))
         assert peer.identity is not None
         return self.spawn(made_of(peer.identity, peer, self._services, account, bool(hello.resumes)))

@@ -7,9 +7,7 @@ Must never: know what an item means.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import inf
 from typing import Any, Protocol, TypeAlias
 
 from scaler.actors.insight.events import PeerIdentity
@@ -21,7 +19,6 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.session.transfer import WINDOW_BYTES
 
 PeerKey: TypeAlias = tuple[str, bytes]
 """What kind of peer, and the id that its hello shows."""
@@ -68,57 +65,8 @@ class PeerPipe(Protocol):
     def put_streamed(self, item: Any) -> None: ...
 
 
-class NewPipe(Protocol):
-    """Makes a pipe."""
-
-    def __call__(
-        self,
-        incoming: Direction,
-        outgoing: Direction,
-        *,
-        window_bytes: int,
-        counts: defaultdict[type, int] | None,
-        room: Callable[[], float],
-        on_left_late: Callable[[Sequence[Any]], None],
-    ) -> PeerPipe: ...
-
-
-class PipeFactory:
-    """How the pipes of all peers are made.
-
-    Args:
-        new_pipe: makes one.
-        window_bytes: how much of large items may be on its way to one peer.
-        counts: items written, by class.
-        value_bytes: returns the most bytes of one value now; 0: there is no limit.
-    """
-
-    def __init__(
-        self,
-        new_pipe: NewPipe,
-        window_bytes: int = WINDOW_BYTES,
-        counts: defaultdict[type, int] | None = None,
-        value_bytes: Callable[[], int] = int,
-    ) -> None:
-        self._new_pipe = new_pipe
-        self._window_bytes = window_bytes
-        self._counts = counts
-        self._value_bytes = value_bytes
-
-    def _room(self) -> float:
-        """Return how many bytes of a large message are kept: a quarter more than its sender may know at the moment."""
-        return self._value_bytes() * 5 // 4 or inf
-
-    def open(self, incoming: Direction, outgoing: Direction, on_left_late: Callable[[Sequence[Any]], None]) -> PeerPipe:
-        """Return a pipe of a new session."""
-        return self._new_pipe(
-            incoming,
-            outgoing,
-            window_bytes=self._window_bytes,
-            counts=self._counts,
-            room=self._room,
-            on_left_late=on_left_late,
-        )
+OpenPipe: TypeAlias = Callable[..., PeerPipe]
+"""Returns the pipe of a new session, given the directions of what comes and what leaves, and `on_left_late`."""
 
 
 class Peer:
@@ -133,7 +81,7 @@ class Peer:
     """
 
     __slots__ = (
-        "_pipes",
+        "_new_pipe",
         "agent_token",
         "alone",
         "begun",
@@ -171,7 +119,7 @@ class Peer:
         key: PeerKey,
         incoming: Direction,
         outgoing: Direction,
-        pipes: PipeFactory,
+        new_pipe: OpenPipe,
         python: str = "",
         agent_token: bytes = b"",
         identity: PeerIdentity | None = None,
@@ -207,7 +155,7 @@ class Peer:
         """how many open tasks it was told that it may have, at most"""
         self.met_at = 0.0
         """when it said hello last"""
-        self._pipes = pipes
+        self._new_pipe = new_pipe
         self.alone: list[Any] = []
         """what leaves on this connection only, out of the count, before all else: a reply, an echo"""
         self.resends: list[Message] = []
@@ -215,7 +163,7 @@ class Peer:
         self._open_pipe()
 
     def _open_pipe(self) -> None:
-        self.pipe = self._pipes.open(self.incoming, self.outgoing, self._left_late)
+        self.pipe = self._new_pipe(self.incoming, self.outgoing, on_left_late=self._left_late)
         self.put = self.pipe.put
         self.left = 0
         """the highest number of a message that was given to a socket"""

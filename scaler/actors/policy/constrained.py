@@ -98,8 +98,9 @@ class ConstrainedQueue:
 
     # Tasks
 
-    def put(self, ready: TaskReady, needs: Needs) -> str:
+    def put(self, ready: TaskReady) -> str:
         """Add a task. Returns why it cannot wait; nothing if it does."""
+        needs = ready.needs or Needs()
         resource_class = self.classes.get(needs)
         if resource_class is None:
             resource_class = self._new_class(needs)

@@ -5,11 +5,10 @@ Must never: know an actor or a clock; the time comes with the question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaler.actors.policy.needs import Needs
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 
@@ -47,8 +46,6 @@ class Decisions:
     """how many tasks to recall from which workers"""
     look_at: float | None = None
     """when to ask again, at the latest"""
-    needs: dict[Hashable, Needs] | None = None
-    """what the assigned tasks take of their nodes, for those that ask for resources"""
     split: list[TaskReady] = field(default_factory=list)
     """ranges that are too long: each row is to report ready as a task of its own, and to go first"""
 

@@ -94,10 +94,10 @@ class Placement:
             self._count(tasks, 1)
         self._queue.put(tasks)
 
-    def ready_constrained(self, tasks: Iterable[tuple[TaskReady, Needs]]) -> None:
+    def ready_constrained(self, tasks: Iterable[TaskReady]) -> None:
         """Add ready tasks that ask for something. The same holds for them."""
-        for task, needs in tasks:
-            refusal = self._constrained.put(task, needs)
+        for task in tasks:
+            refusal = self._constrained.put(task)
             if refusal:
                 self._unplaceable.append((task, refusal))
             elif self._admission is not None:
@@ -228,22 +228,20 @@ class Placement:
                 self._assign(assigned, split)
             refused = self._refuse(assigned) if self._admission is not None else []
             recalled = self._rounds.look(self._loads, now)
-            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at, None, split)
+            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at, split)
         if self._functions is not None:
-            needs = decisions.needs
             for row in decisions.assigned.values():
-                self._count([ready for ready, _ in row if not needs or ready.task not in needs], -1)
+                self._count([ready for ready, _ in row if ready.needs is None], -1)
             self._count(decisions.split, -1)
         return decisions
 
     def _decide_by_class(self, now: float) -> Decisions:
         loads = self._loads
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = {}
-        needs: dict[Hashable, Needs] = {}
         split: list[TaskReady] = []
         is_open = True
         if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
-            is_open = self._assign_by_turns(assigned, needs, split)
+            is_open = self._assign_by_turns(assigned, split)
         if is_open and loads.with_room and self._queue and self._assign(assigned, split):
             self._turns.had(self._turns.plain)
         refused, self._unplaceable = self._unplaceable, []
@@ -256,12 +254,11 @@ class Placement:
         recalled = {**self._rounds.look(loads, now), **self._rounds_of_calls.look(self._call_loads, now)}
         for rounds in (self._rounds, self._rounds_of_calls):
             look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
-        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs, split)
+        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, split)
 
     def _assign_by_turns(
         self,
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]],
-        needs: dict[Hashable, Needs],
         split: list[TaskReady],
     ) -> bool:
         """Assign tasks until none of those fits that ask for something, or there is no room. Return whether more tasks
@@ -296,7 +293,6 @@ class Placement:
                 continue
             next(resource_class.queue.drain(self._durations.expected_us))
             turns.had(resource_class)
-            needs[ready.task] = resource_class.needs
             assigned.setdefault(worker, []).append((ready, expected_us))
         return is_open
 

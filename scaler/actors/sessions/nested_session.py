@@ -19,7 +19,7 @@ from typing import Any
 from scaler.actors.insight.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.outputs import OutputAsked
-from scaler.actors.messages.peers import EndNested, ItemsWaiting, NestedIn
+from scaler.actors.messages.peers import EndNested, ItemsWaiting
 from scaler.actors.peers.owners import NOBODY, Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_session import ClientSession
@@ -37,15 +37,19 @@ ACCOUNTS_REMEMBERED = 64
 
 
 class NestedSession(ClientSession):
-    """One client inside a task."""
+    """One client inside a task.
+
+    Args:
+        agent: the session of the agent that runs the task.
+        processor: in which processor of it.
+    """
 
     role = NESTED_CLIENT
     reads_all = True
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, agent: ActorRef, processor: int, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._agent: ActorRef | None = None
-        self._processor = 0
+        self._agent, self._processor = agent, processor
         self._wait = 0
         """the number of its task's current wait"""
         self._contexts: dict[int, ClientContext] = {}
@@ -58,10 +62,6 @@ class NestedSession(ClientSession):
     def on_start(self) -> None:
         super().on_start()
         self._objects.payer = self._services.directory.owners.nobody
-
-    @handles(NestedIn)
-    def _nested_in(self, nested: NestedIn) -> None:
-        self._agent, self._processor = nested.agent, nested.processor
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
@@ -107,8 +107,7 @@ class NestedSession(ClientSession):
         self._tell_agent(has_news=True)
 
     def _tell_agent(self, has_news: bool) -> None:
-        if self._agent is not None:
-            self._agent.send(Batch[ProcessorNews]([ProcessorNews(self._processor, self._wait, has_news)]))
+        self._agent.send(Batch[ProcessorNews]([ProcessorNews(self._processor, self._wait, has_news)]))
 
     @handles(EndNested)
     def _end_nested(self, _end: EndNested) -> None:

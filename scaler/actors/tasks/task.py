@@ -22,7 +22,6 @@ from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelRun,
     CancelTask,
-    ConstrainedTaskReady,
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
@@ -450,14 +449,10 @@ class TaskActor(Actor):
 
     def _say_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec
-        what = (self._actor_ref, spec, self._attempt, goes_first, self._near_worker, context.account, is_new)
-        ready = TaskReady(*what, context) if spec.rows or context.notes_begins else TaskReady(*what)
-        if spec.options:
-            needs = context.needs_of(spec.options)
-            if needs is not None:
-                context.balancer.send(ConstrainedTaskReady(ready, needs))
-                return
-        context.balancer.send(ready)
+        keeps = context if spec.rows or context.notes_begins else None
+        needs = context.needs_of(spec.options) if spec.options else None
+        what = (spec, self._attempt, goes_first, self._near_worker, context.account, is_new, keeps, needs)
+        context.balancer.send(TaskReady(self._actor_ref, *what))
 
     def _needs(self) -> Needs | None:
         """Return the resources that it asks for."""

@@ -29,7 +29,6 @@ from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
-    ConstrainedTaskReady,
     ExplainWaiting,
     LoadFreed,
     LoadResumed,
@@ -48,7 +47,7 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
     WorkersHeldAt,
 )
-from scaler.actors.policy import Needs, Placement
+from scaler.actors.policy import Placement
 from scaler.actors.tasks.task_states import READY
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.wire.messages.priority import MOST, with_wish
@@ -74,7 +73,7 @@ class Balancer(Actor):
         self._policy = policy
         self._ready: list[TaskReady] = []
         """the tasks of this turn"""
-        self._constrained: list[tuple[TaskReady, Needs]] = []
+        self._constrained: list[TaskReady] = []
         """those of them that ask for resources"""
         self._pinned: dict[ActorRef, tuple[TaskReady, str]] = {}
         """those that only one worker may run, and its name"""
@@ -106,15 +105,13 @@ class Balancer(Actor):
 
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
-        self._ready.append(ready)
-        self._will_place = True
-
-    @handles(ConstrainedTaskReady)
-    def _constrained_task_ready(self, constrained: ConstrainedTaskReady) -> None:
-        if constrained.needs.worker:
-            self._pinned[constrained.ready.task] = constrained.ready, constrained.needs.worker
+        needs = ready.needs
+        if needs is None:
+            self._ready.append(ready)
+        elif needs.worker:
+            self._pinned[ready.task] = ready, needs.worker
         else:
-            self._constrained.append((constrained.ready, constrained.needs))
+            self._constrained.append(ready)
         self._will_place = True
 
     @handles(WithdrawTask)
@@ -190,9 +187,8 @@ class Balancer(Actor):
         if self._pinned:
             self._assign_pinned()
         decisions = self._policy.decide(self.now())
-        needs = decisions.needs
         for worker, tasks in decisions.assigned.items():
-            worker.send(AssignTasks(tasks, needs))
+            worker.send(AssignTasks(tasks))
         for ready in decisions.split:
             ready.task.send(RangeTooLong(ready.attempt))
         for ready, sentence in decisions.refused:
@@ -211,7 +207,7 @@ class Balancer(Actor):
                 ready.task.send(TaskRefused(ready.attempt, sentence))
             else:
                 self._policy.resumed(worker, 1, 0)
-                worker.send(AssignTasks([(ready, 0)], None))
+                worker.send(AssignTasks([(ready, 0)]))
 
     def _hand_over(self) -> None:
         if self._asked is not None:
@@ -249,7 +245,7 @@ class Balancer(Actor):
         else:
             self._policy.resumed(worker, 1, 0)
             first = replace(ready, spec=replace(spec, priority=with_wish(spec.priority, MOST)))
-            worker.send(AssignTasks([(first, 0)], None))
+            worker.send(AssignTasks([(first, 0)]))
 
     @handles(ReportBacklog)
     def _report_backlog(self, ask: ReportBacklog) -> None:

@@ -9,7 +9,7 @@ Must never: have the balancer count a run twice, or keep counting one that has e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 
 from scaler.actors.insight.explanations import explain_run
@@ -50,7 +50,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
-from scaler.actors.policy import Needs, Offer
+from scaler.actors.policy import Offer
 from scaler.actors.policy.needs import NO_OFFER
 from scaler.actors.workers.ranges import checked, retried, split, unwanted
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
@@ -196,8 +196,7 @@ class WorkerProxy(Actor):
         assigned = TaskAssigned(self.actor_ref, attempts)
         for task in attempts:
             task.send(assigned)
-        if assign.needs:
-            self._allocate(assign.tasks, assign.needs)
+        self._allocate(assign.tasks)
 
     def _refuse(self, ready: TaskReady, expected_us: int) -> None:
         ready.task.send(TaskAssigned(self.actor_ref, {ready.task: ready.attempt}))
@@ -423,13 +422,13 @@ class WorkerProxy(Actor):
         if places:
             self._balancer.send(LoadResumed(self.actor_ref, places, expected_us))
 
-    def _allocate(self, tasks: list[tuple[TaskReady, int]], needs: Mapping[Hashable, Needs]) -> None:
-        task_ids = []
-        for ready, _ in tasks:
-            if ready.task in needs:
-                task_ids.append(ready.spec.task_id)
-                self._allocations.add(ready.spec.task_id, needs[ready.task], 1)
-        self._tell_allocations(task_ids)
+    def _allocate(self, tasks: list[tuple[TaskReady, int]]) -> None:
+        takes = [ready for ready, _ in tasks if ready.needs is not None and not ready.needs.worker]
+        for ready in takes:
+            assert ready.needs is not None
+            self._allocations.add(ready.spec.task_id, ready.needs, 1)
+        if takes:
+            self._tell_allocations([ready.spec.task_id for ready in takes])
 
     def _tell_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
         """Tell the balancer what is taken and free now that was not before. `task_ids`: None: anything."""

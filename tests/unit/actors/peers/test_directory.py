@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.peers.directory import KNOWN_MOST, MARKS_MOST, SPENT_REMEMBERED, AttemptTimes, Directory, Unstarted
 from scaler.actors.peers.outbox import Outbox
-from scaler.actors.peers.peer import Peer, PipeFactory
+from scaler.actors.peers.peer import Peer
 from scaler.ids import ATTEMPTS, NO_CONNECTION, Connection, TaskId
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -32,12 +32,12 @@ class Scene:
         self.directory = Directory(count(1).__next__, self.outbox)
 
     def client(self, connection: Connection = ONE, python: str = "3.11") -> Peer:
-        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, PipeFactory(Pipe), python)
+        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Pipe, python)
         return self.add(peer, connection)
 
     def agent(self, connection: Connection = OTHER) -> Peer:
         return self.add(
-            Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, PipeFactory(Pipe), "3.11", TOKEN),
+            Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Pipe, "3.11", TOKEN),
             connection,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.peers.peer import Peer, PipeFactory
+from scaler.actors.peers.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
@@ -14,13 +14,13 @@ RESULT = TaskResult(b"t" * 16, 0, b"done", 0)
 
 
 def make(connection: bytes = b"one") -> Peer:
-    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, PipeFactory(Pipe))
+    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Pipe)
     peer.connect(Connection(connection))
     return peer
 
 
 def test_a_peer_has_no_connection_before_its_first_one() -> None:
-    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, PipeFactory(Pipe))
+    peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Pipe)
     assert (peer.connection, peer.visit) == (NO_CONNECTION, 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ class Scene:
             self.policy.join(f"{host}{number}", queue_size, 0, 0, host, offer)
 
     def constrained(self, needs: Needs, *tasks: Task) -> None:
-        self.policy.ready_constrained([(each, needs) for each in tasks])
+        self.policy.ready_constrained([replace(each, needs=needs) for each in tasks])
 
     def decide(self, now: float = 0.0) -> Decisions:
         return self.policy.decide(now)
@@ -65,7 +66,7 @@ def test_a_task_goes_where_it_is_what_it_asks_for(scene: Scene) -> None:
     scene.constrained(GPU, task("a"), task("b"), task("c"))
     decisions = scene.decide()
     assert set(decisions.assigned) == {"big0", "big1"}
-    assert decisions.needs == {"a": GPU, "b": GPU}
+    assert [ready.needs for row in decisions.assigned.values() for ready, _ in row] == [GPU, GPU]
     assert scene.waiting() == 1
     scene.end("big1")
     assert scene.placed() == {"c": "big1"}

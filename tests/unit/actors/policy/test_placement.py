@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -223,7 +224,7 @@ def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
                 len(accounts) - 1, accounts[-1], function_id=chance.choice(OF), goes_first=chance.random() < 0.2
             )
             if chance.random() < 0.3:
-                policy.ready_constrained([(made, Needs((("gpu", 1),), chance.choice((0, 5))))])
+                policy.ready_constrained([replace(made, needs=Needs((("gpu", 1),), chance.choice((0, 5))))])
             else:
                 policy.ready([made])
         number = chance.randrange(3)

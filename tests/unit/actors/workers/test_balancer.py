@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -13,7 +14,6 @@ from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
-    ConstrainedTaskReady,
     ExplainTask,
     ExplainWaiting,
     LoadFreed,
@@ -91,9 +91,9 @@ class Scene:
             self.balancer.send(TaskReady(self.task(number), spec, attempt, goes_first, None, account, attempt == 1))
         self.bench.run()
 
-    def choosy_ready(self, worker: str, number: int) -> ConstrainedTaskReady:
+    def choosy_ready(self, worker: str, number: int) -> TaskReady:
         spec = Task(TaskId(bytes([number]) * 16), SHORT, b"", b"", 0)
-        return ConstrainedTaskReady(TaskReady(self.task(number), spec, 1, False, None, 0, True), Needs(worker=worker))
+        return replace(TaskReady(self.task(number), spec, 1, False, None, 0, True), needs=Needs(worker=worker))
 
     def ready_for(self, worker: str, number: int) -> None:
         """A task is ready that is for one worker."""
@@ -284,7 +284,7 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
 def test_what_tasks_said_before_it_asked_them_does_not_count(scene: Scene) -> None:
     spec = Task(TaskId(bytes([1]) * 16), SHORT, b"", b"")
     earlier = TaskReady(scene.task(1), spec, 1, goes_first=False, account=0)
-    pinned = ConstrainedTaskReady(TaskReady(scene.task(2), spec, 1, False, None, 0), Needs(worker=""))
+    pinned = replace(TaskReady(scene.task(2), spec, 1, False, None, 0), needs=Needs(worker=""))
     scene.bench.tell(scene.balancer, earlier, WorkerFailed(scene.worker_ref), earlier, pinned)
     scene.withdraw(1)
     assert scene.said() == [TaskNotWaiting()]
@@ -329,7 +329,7 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
     bench.tell(
         balancer,
         *ready,
-        ConstrainedTaskReady(ready[0], needs),
+        replace(ready[0], needs=needs),
         WorkerJoined(worker, 5, 1, 2, host, Offer((("gpu", 2),), 1), ((needs, 1),), True),
         LoadFreed(worker, 3, 4, measured),
         TasksRecalled(worker, 5, 6, {SHORT}),
@@ -346,7 +346,7 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
         ("amounts_changed", worker, ((needs, -1),), True),
         ("leave", worker),
         ("ready", ready),  # before the one that wants no more
-        ("ready_constrained", [(ready[0], needs)]),
+        ("ready_constrained", [replace(ready[0], needs=needs)]),
         ("withdraw", task_ref, 9, 10),
         ("decide", 100.0),
     ]

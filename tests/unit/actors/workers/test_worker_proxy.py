@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -644,7 +645,7 @@ GPU = Needs((("gpu", 1),))
 
 def assign_with_needs(scene: Scene, number: int, attempt: int = 1) -> None:
     ready = TaskReady(scene.refs[number], Task(task_id(number), SHORT, b"arguments", b""), attempt, goes_first=False)
-    scene.tell(AssignTasks([(ready, 7)], {scene.refs[number]: GPU}))
+    scene.tell(AssignTasks([(replace(ready, needs=GPU), 7)]))
 
 
 def test_what_a_run_takes_is_given_back_with_its_result_once(scene: Scene) -> None:

@@ -6,7 +6,6 @@ never: delete what it cannot read.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
@@ -174,19 +173,6 @@ class JobFolder:
         descriptor = self._locks.pop(place, None)
         if descriptor is not None:
             os.close(descriptor)
-
-    def places(self) -> list[Path]:
-        """Return where all jobs are."""
-        return job_places(self.path)
-
-    def size_bytes(self) -> int:
-        """Return what all jobs take on disk."""
-        total = 0
-        for root, _, files in os.walk(self.path):
-            for file in files:
-                with contextlib.suppress(OSError):  # removed meanwhile
-                    total += os.lstat(os.path.join(root, file)).st_size  # noqa: PTH118 - thousands of them
-        return total
 
 
 def job_places(folder: Path) -> list[Path]:

@@ -190,10 +190,6 @@ class ValueFiles:
         """Return the bytes of a value. Raises `OSError`."""
         return (self._folder / name).read_bytes()
 
-    def remove(self, name: str) -> None:
-        """Remove a value that nothing names any more."""
-        (self._folder / name).unlink(missing_ok=True)
-
     def sizes(self) -> dict[str, int]:
         """Return all files with their bytes."""
         with os.scandir(self._folder) as entries:

@@ -37,8 +37,6 @@ class Restart(Enum):
     """always"""
     TRANSIENT = "transient"
     """after a failure only"""
-    TEMPORARY = "temporary"
-    """never; nor when a sibling's failure ends it"""
 
 
 class Strategy(Enum):
@@ -167,13 +165,9 @@ class Supervisor(Actor):
         if name is None:
             return
         affected = self._affected_by(name)
-        if self._specs[name].restart is Restart.TEMPORARY:
-            self._forget(name)
-            self._start_waiting(affected)
-            return
         delay_seconds = self._back_off.delay_seconds(self._charge(failed.error))
         for other in reversed(affected):
-            self._withdraw(other, forget=other != name and self._specs[other].restart is Restart.TEMPORARY)
+            self._withdraw(other)
         logger.warning("restarting %s in %.2f s after %r", ", ".join(affected), delay_seconds, failed.error)
         if self._on_restart is not None:
             self._on_restart(name, failed.error)
@@ -256,14 +250,11 @@ class Supervisor(Actor):
         else:
             dispatcher.put_behind(ref, actor)
 
-    def _withdraw(self, name: str, forget: bool) -> None:
+    def _withdraw(self, name: str) -> None:
         restart = self._restarts.pop(name, None)
         if restart is not None:
             restart.cancel()
-        if forget:
-            self._forget(name)
-        else:
-            self.actor_ref._dispatcher.withdraw(self._addresses[name])
+        self.actor_ref._dispatcher.withdraw(self._addresses[name])
 
     def _forget(self, name: str) -> None:
         ref = self._addresses.pop(name)

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.jobs.clerk import Answer, Clerk, Order
-from scaler.jobs.folder import JobFolder
+from scaler.jobs.folder import JobFolder, job_places
 from scaler.jobs.record import JobRecord
 from scaler.kit import ActorRef
 
@@ -100,7 +100,7 @@ class DiskModel:
     def problems(self) -> list[str]:
         """Return what is wrong with the records of all jobs."""
         folder = self._folder
-        return [] if folder is None else [each for place in folder.places() for each in _problems_of(place)]
+        return [] if folder is None else [each for place in job_places(folder.path) for each in _problems_of(place)]
 
     def close(self) -> None:
         """Nothing is needed any more."""

@@ -12,7 +12,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.jobs import folder
-from scaler.jobs.folder import JobFolder, is_over_age, read_jobs
+from scaler.jobs.folder import JobFolder, is_over_age, job_places, read_jobs
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobTerms, Summary
 
@@ -23,7 +23,7 @@ def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "deep" / "keep")
     assert (tmp_path / "deep" / "keep").stat().st_mode & 0o777 == 0o700
     folder.create(TERMS).close()
-    assert [path.relative_to(folder.path).as_posix() for path in folder.places()] == ["alice/prices"]
+    assert [path.relative_to(folder.path).as_posix() for path in job_places(folder.path)] == ["alice/prices"]
     folder.close()
 
 
@@ -51,7 +51,7 @@ def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path, monkeypatch: py
     with pytest.raises(ConfigError, match="the job 'prices' is in use: another program has it open"):
         second.open(second.place_of("alice", "prices"))
     first.remove(record)
-    assert [path.name for path in second.places()] == ["other"]
+    assert [path.name for path in job_places(second.path)] == ["other"]
     second.create(TERMS).close()
     first.close()
     second.close()

@@ -64,7 +64,4 @@ def test_files_are_private_and_come_back(tmp_path: Path) -> None:
     assert files.read("row-1") == b"ab" + bytes(8)
     assert files.sizes() == {"row-1": 10}
     assert (tmp_path / "row-1").stat().st_mode & 0o777 == 0o600
-    files.remove("row-1")
-    files.remove("row-1")
-    assert files.sizes() == {}
     files.close()

@@ -204,14 +204,14 @@ def test_a_failure_restarts_whom_the_strategy_names(company: Company, strategy: 
 def test_the_owner_of_a_tree_hears_which_child_failed_and_why_but_not_of_the_others(company: Company) -> None:
     told: list[tuple[str, str]] = []
     supervisor = Supervisor(
-        (company.spec("a"), company.spec("b"), company.spec("c", Restart.TEMPORARY)),
+        (company.spec("a"), company.spec("b"), company.spec("c", Restart.TRANSIENT)),
         Strategy.ONE_FOR_ALL,
         back_off=NO_BACK_OFF,
         on_restart=lambda name, error: told.append((name, str(error))),
     )
     company.dispatcher.spawn(supervisor)
     company.run()
-    company.tell(supervisor.children["c"], Fail())
+    company.tell(supervisor.children["c"], Leave())
     company.tell(supervisor.children["b"], Leave())
     assert told == []
     company.tell(supervisor.children["a"], Fail())
@@ -299,7 +299,7 @@ def test_alone_a_child_that_fails_at_its_start_holds_up_nobody(company: Company)
 
 @pytest.mark.parametrize(
     ("restart", "after_a_failure", "after_a_good_end"),
-    [(Restart.PERMANENT, True, True), (Restart.TRANSIENT, True, False), (Restart.TEMPORARY, False, False)],
+    [(Restart.PERMANENT, True, True), (Restart.TRANSIENT, True, False)],
 )
 def test_a_child_is_started_again_as_its_specification_says(
     company: Company, restart: Restart, after_a_failure: bool, after_a_good_end: bool
@@ -336,25 +336,12 @@ def test_a_permanent_child_that_ends_at_once_for_ever_holds_up_nobody(company: C
     assert company.escalated == []
 
 
-def test_temporary_siblings_are_not_restarted_with_the_others(company: Company) -> None:
-    supervisor = company.supervise("a", company.spec("b", Restart.TEMPORARY), "c", strategy=Strategy.ONE_FOR_ALL)
-    company.news()
-    company.tell(supervisor.children["a"], Fail())
-    assert company.news() == ["a failed", "c stopped", "b stopped", "a started", "c started"]
-    assert list(supervisor.children) == ["a", "c"]
-
-
-@pytest.mark.parametrize("restart", [Restart.TEMPORARY, Restart.TRANSIENT])
-def test_a_child_that_is_gone_at_its_start_for_good_lets_the_later_ones_start(
-    company: Company, restart: Restart
-) -> None:
+def test_a_child_that_is_gone_at_its_start_for_good_lets_the_later_ones_start(company: Company) -> None:
     class Brief(Worker):
         def on_start(self) -> None:
-            if restart is Restart.TEMPORARY:
-                raise RuntimeError("never mind")
             self.stop_now()
 
-    brief = ChildSpec("brief", Brief, lambda _peers: Brief("brief", company), restart)
+    brief = ChildSpec("brief", Brief, lambda _peers: Brief("brief", company), Restart.TRANSIENT)
     supervisor = company.supervise("a", brief, "c", strategy=Strategy.REST_FOR_ONE)
     assert "c started" in company.news()
     assert list(supervisor.children) == ["a", "c"]
@@ -414,9 +401,9 @@ def test_news_of_a_child_that_is_running_again_is_ignored(company: Company) -> N
 
 
 def test_mail_to_a_forgotten_child_is_dead_and_news_of_it_is_ignored(company: Company) -> None:
-    supervisor = company.supervise(company.spec("a", Restart.TEMPORARY))
+    supervisor = company.supervise(company.spec("a", Restart.TRANSIENT))
     ref = supervisor.children["a"]
-    company.tell(ref, Fail(), Work(1))
+    company.tell(ref, Leave(), Work(1))
     supervisor.actor_ref.notify(ChildFailed(ref, RuntimeError("old news")))
     company.run()
     assert company.dispatcher.dead_letters.count == 1

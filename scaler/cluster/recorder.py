@@ -6,11 +6,9 @@ Its standard input is its lifeline: when that ends, the program is gone, and it 
 from __future__ import annotations
 
 import os
-import queue
+import select
 import subprocess
 import sys
-import threading
-from typing import IO
 
 from scaler.cluster.child_process import StartError
 
@@ -43,42 +41,32 @@ class Recorder:
             env={**os.environ, "PYTHONSAFEPATH": "1"},
             start_new_session=True,  # Ctrl-C in a terminal is for the program
         )
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        assert self._process.stdout is not None
-        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
-        began = ""
         try:
-            began = self._lines.get(timeout=BEGIN_SECONDS)
-        except queue.Empty:
-            self._process.kill()
+            has_begun = self._has_begun()
         except BaseException:  # this thread was interrupted
             self._process.kill()
-            self._complaint()
+            self._end()
             raise
-        if not began:
-            reason = (
-                self._complaint() or f"nothing was heard from the scheduler at {address} for {BEGIN_SECONDS:g} seconds"
-            )
-            raise StartError(f"the trace cannot begin: {reason}")
+        if not has_begun:
+            self._process.kill()
+            _, complaint = self._end()
+            silence = f"nothing was heard from the scheduler at {address} for {BEGIN_SECONDS:g} seconds"
+            raise StartError(f"the trace cannot begin: {complaint or silence}")
 
-    def _read(self, stream: IO[str]) -> None:
-        with stream:
-            for line in stream:
-                self._lines.put(line.strip())
-        self._lines.put("")
+    def _has_begun(self) -> bool:
+        output = self._process.stdout
+        assert output is not None
+        readable, _, _ = select.select([output], [], [], BEGIN_SECONDS)
+        return bool(readable and output.readline())
 
-    def _complaint(self) -> str:
-        """Wait until the process has ended, and return what it has said on standard error."""
-        process = self._process
+    def _end(self) -> tuple[str, str]:
+        """Wait until the process has ended. Return what it has said since it began, and of what it has complained."""
         try:
-            process.wait(END_SECONDS)
+            self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        assert process.stdin is not None
-        assert process.stderr is not None
-        with process.stdin, process.stderr:
-            return process.stderr.read().strip()
+            self._process.kill()
+        said, complaint = self._process.communicate()
+        return said.strip(), complaint.strip()
 
     def stop(self) -> str:
         """End, write the file, and return what it has told.
@@ -87,7 +75,7 @@ class Recorder:
             OSError: if the file cannot be written.
         """
         self._process.terminate()
-        said = self._complaint()
+        said, complaint = self._end()
         if self._process.returncode:
-            raise OSError(said or f"the process that records has ended with code {self._process.returncode}")
-        return self._lines.get(timeout=1)
+            raise OSError(complaint or f"the process that records has ended with code {self._process.returncode}")
+        return said

@@ -21,7 +21,6 @@ import cloudpickle
 
 from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.agent.session_state import SessionState
-from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, random_id
 from scaler.kit import Actor, Timer
 from scaler.message import message
@@ -67,59 +66,12 @@ class ConnectionDue:
 class AbsenceDue:
     """The log says again that there is no scheduler, if that is still so."""
 
-    absence: Absence
+    since: float
+    """when it was lost"""
 
 
 SAY_AFTER_SECONDS = 3.0
 SAY_EVERY_SECONDS = 30.0
-
-
-class Absence:
-    """The time without a scheduler, which the log tells: a wrong address looks like a scheduler that starts later.
-
-    Args:
-        endpoint: where it should be.
-        most_seconds: after this time the cluster ends, says the log.
-        lookup: of the name in that address.
-    """
-
-    def __init__(self, endpoint: Endpoint, most_seconds: float, now: float, lookup: Lookup) -> None:
-        self._endpoint = endpoint
-        self._lookup = lookup
-        self._most_seconds = most_seconds
-        self._began = now
-        self._said = 0
-
-    def look(self, now: float, refused_because: str = "") -> None:
-        """Log that there is no scheduler, if that is due.
-
-        Args:
-            refused_because: why the one that is there does not take this node.
-        """
-        seconds = now - self._began
-        if seconds >= self._next_say():
-            self._said += 1
-            logger.warning(
-                "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s "
-                "without one",
-                "accepted this cluster" if refused_because else "answered",
-                self._endpoint,
-                seconds,
-                f"The reason: {refused_because}." if refused_because else self._why(),
-                self._most_seconds,
-            )
-
-    def next_seconds(self, now: float) -> float:
-        """Return when to look again, in seconds from now."""
-        return max(0.0, self._began + self._next_say() - now)
-
-    def _why(self) -> str:
-        if self._lookup.problem:
-            return f"The reason: {self._lookup.problem}."
-        return "Is that its address, is it running, and does the network let this machine reach it?"
-
-    def _next_say(self) -> float:
-        return SAY_AFTER_SECONDS + self._said * SAY_EVERY_SECONDS
 
 
 class ConnectionManager:
@@ -140,7 +92,9 @@ class ConnectionManager:
 
     _timer: Timer | None = None
     _timer_at = 0.0
-    _absence: Absence | None = None
+    _absent_since: float | None = None
+    """since when there is no scheduler, if there is none"""
+
     _exit_code = 0
 
     _refused_because = ""
@@ -270,7 +224,7 @@ class ConnectionManager:
 
     def _note_up(self, version: str) -> None:
         logger.info("link to %s up: scheduler %s", self._config.endpoint, version)
-        self._absence = None
+        self._absent_since = None
         self._refused_because = ""
 
     def _say_first_words(self, version: str) -> None:
@@ -290,7 +244,7 @@ class ConnectionManager:
         self._edge.set_aside()
 
     def _note_down(self, reason: str) -> None:
-        level = logging.WARNING if self._absence is None else logging.DEBUG
+        level = logging.WARNING if self._absent_since is None else logging.DEBUG
         logger.log(level, "link to %s down: %s", self._config.endpoint, reason)
         self._start_absence()
 
@@ -329,18 +283,26 @@ class ConnectionManager:
     # What the log says of a scheduler that is not there
 
     def _start_absence(self) -> None:
-        if self._absence is None:
-            endpoint, seconds = self._config.endpoint, self._config.death_timeout_seconds
-            self._absence = Absence(endpoint, seconds, self._now(), self._lookup)
-            self._look_again_at(self._absence)
-
-    def _look_again_at(self, absence: Absence) -> None:
-        self._schedule(absence.next_seconds(self._now()), AbsenceDue(absence))
+        if self._absent_since is None:
+            self._absent_since = self._now()
+            self._schedule(SAY_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        if due.absence is self._absence:  # else it is over
-            due.absence.look(self._now(), self._refused_because)
-            self._look_again_at(due.absence)
+        """Log that there is no scheduler, if that is still so: a wrong address looks like one that starts later."""
+        if due.since != self._absent_since:
+            return
+        self._schedule(SAY_EVERY_SECONDS, due)
+        reason = self._refused_because or self._lookup.problem
+        logger.warning(
+            "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s without one",
+            "accepted this cluster" if self._refused_because else "answered",
+            self._config.endpoint,
+            self._now() - due.since,
+            f"The reason: {reason}."
+            if reason
+            else "Is that its address, is it running, and does the network let this machine reach it?",
+            self._config.death_timeout_seconds,
+        )
 
     # What happens
 

@@ -85,7 +85,7 @@ class RecordingDoor:
 
 
 class Bench:
-    def __init__(self, **abilities: Any) -> None:
+    def __init__(self, address: str = "tcp://127.0.0.1:1", death_timeout_seconds: float = 30, **abilities: Any) -> None:
         self.clock = VirtualClock(1000.0)
         self.dispatcher = Dispatcher(self.clock)
         self.door = RecordingDoor()
@@ -95,7 +95,7 @@ class Bench:
         self.new_id = IdSource()
         self.actor = Link(
             self.door,
-            config=ClusterConfig("tcp://127.0.0.1:1", 2, death_timeout_seconds=30),
+            config=ClusterConfig(address, 2, death_timeout_seconds=death_timeout_seconds),
             names=("a", "b"),
             workers=tuple(self.dispatcher.spawn(slot) for slot in self.workers),
             objects=self.dispatcher.spawn(self.objects),

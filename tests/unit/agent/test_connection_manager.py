@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
-from scaler.agent.connection_manager import Absence
 from scaler.agent.messages import FetchObject, Leave, LinkCut, LinkGarbled
-from scaler.endpoint import Endpoint
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
-from scaler.transport.lookup import Lookup
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,
@@ -189,34 +184,20 @@ def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
     assert bench.ends == [0]
 
 
-def new_absence(address: str, most_seconds: float, now: float) -> Absence:
-    lookup = Lookup(Endpoint.parse(address))
-    lookup.begin()
-    lookup.wait(60)
-    return Absence(Endpoint.parse(address), most_seconds, now, lookup)
-
-
 def test_it_says_so_after_three_seconds_and_then_every_thirty(caplog: pytest.LogCaptureFixture) -> None:
-    absence = new_absence("tcp://10.0.0.1:2345", 100, now=1000.0)
-    now, said = 1000.0, []
-    for _ in range(4):
-        now += absence.next_seconds(now)
-        absence.look(now)
-        said.append(now - 1000)
-    assert said == [3, 33, 63, 93]
-    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 4
-    assert "no scheduler has answered at tcp://10.0.0.1:2345 for 33 s" in caplog.text
+    bench, said = Bench("tcp://10.0.0.1:2345", 100), []
+    for _ in range(96):
+        bench.wait(1)
+        said.append(caplog.text.count("no scheduler has answered at tcp://10.0.0.1:2345"))
+    assert [said.index(count) + 1 for count in range(1, 5)] == [3, 33, 63, 93]
+    assert "for 33 s. Is that its address" in caplog.text
     assert "ends itself after 100 s without one" in caplog.text
 
 
 def test_a_name_that_cannot_be_resolved_is_the_reason(caplog: pytest.LogCaptureFixture) -> None:
-    new_absence(f"tcp://{UNKNOWN}:1", 100, now=0.0).look(3.0)
+    bench = Bench(f"tcp://{UNKNOWN}:1")
+    bench.wait(1)
+    bench.actor._connection._lookup.wait(60)
+    bench.wait(3)
     assert f"The reason: this machine cannot resolve the host name {UNKNOWN!r}" in caplog.text
-    assert "or give an IP address. The cluster keeps trying" in caplog.text
-
-
-def test_it_says_nothing_before_its_time(caplog: pytest.LogCaptureFixture) -> None:
-    absence = new_absence("ipc:///tmp/x", 1, now=0.0)
-    absence.look(2.9)
-    assert not caplog.records
-    assert absence.next_seconds(2.5) == 0.5
+    assert "or give an IP address. The cluster keeps trying, and ends itself" in caplog.text

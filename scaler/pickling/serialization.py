@@ -6,6 +6,8 @@ buffers of pickle protocol 5, so that large arrays are never copied into a pickl
 A call travels as one block: the pickle of all arguments, if they are plain and positional. Otherwise one after the
 other, each with its kind, its name if it is a keyword, and its bytes, or the number of its frames, which travel with
 the block, or the id of its object (`protocol/README.md`).
+
+What pickles is imported when it is used: a scheduler knows frames and blocks, and pickles nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +21,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from types import FunctionType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scaler.errors import DeserializeObjectError, ObjectTooLargeError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
 from scaler.interruptions import is_interruption
-from scaler.pickling import pickled_classes, pickler
-from scaler.pickling.culprits import culprit_in
-from scaler.pickling.shipped import install
-from scaler.pickling.versions import Versions, compare, versions_used_by
+
+if TYPE_CHECKING:
+    from scaler.pickling.versions import Versions
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
 Frames: TypeAlias = Sequence[Buffer]
@@ -80,7 +81,7 @@ class DefaultSerializer(Serializer):
     def serialize(self, obj: Any) -> bytes:
         data = _plain(obj)
         if data is None:
-            data = pickler.dumps(obj)
+            data = _dumps()(obj)
         return data
 
     def deserialize(self, payload: bytes) -> Any:
@@ -127,11 +128,18 @@ BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().a
 """The pickle of any such value: its first frame."""
 
 
-def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pickler.dumps) -> list[Buffer]:
+def _dumps(is_result: bool = False) -> Callable[..., bytes]:
+    """Return what pickles values that are not plain."""
+    from scaler.pickling import pickled_classes, pickler  # noqa: PLC0415
+
+    return pickled_classes.dumps if is_result else pickler.dumps
+
+
+def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list[Buffer]:
     """Serialise `obj`: one frame for a small value, more when it holds large buffers.
 
     Args:
-        dumps: what the default serializer does with values that are not plain.
+        is_result: whether a task has returned it, whose classes the client has already.
 
     Raises:
         SerializeObjectError: if it cannot be serialised; the cause says why.
@@ -144,7 +152,7 @@ def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pi
         elif type(obj) in _PLAIN_TYPES or type(obj) in plain_to_pickle or _is_plain(obj, _PLAIN_DEPTH):
             return [pickle.dumps(obj, 5)]
         frames: list[Buffer] = [b""]
-        frames[0] = dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
+        frames[0] = _dumps(is_result)(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames
     except BaseException as error:  # the user's `__reduce__` and serializer run here and may raise anything
         if is_interruption(error):
@@ -162,8 +170,8 @@ def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
     return data if len(data) <= INLINE_BYTES else None
 
 
-result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, dumps=pickled_classes.dumps)
-"""The same for the result of a task, whose classes the client has already."""
+result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, is_result=True)
+"""The same for the result of a task."""
 
 
 _TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of objects is; give it a flat form"
@@ -177,6 +185,8 @@ def _reason(error: BaseException) -> str:
 
 def _described(obj: Any) -> str:
     """Return an object that cannot be serialised, in words, with the part inside that is to blame."""
+    from scaler.pickling.culprits import culprit_in  # noqa: PLC0415
+
     what = f"the function {obj.__qualname__}" if type(obj) is FunctionType else f"a value of type {type(obj).__name__}"
     culprit = re.sub("^(its|an?) ", "", culprit_in(obj))
     return f"{what}, because of its {culprit}," if culprit else what
@@ -296,6 +306,8 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
     Raises:
         SerializeObjectError: if one of them cannot be serialised.
     """
+    from scaler.pickling.versions import versions_used_by  # noqa: PLC0415
+
     own: Buffer = b""
     versions = versions_used_by(function)
     sent = WithModules(serializer, modules, versions) if modules or versions else serializer
@@ -317,6 +329,9 @@ def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple
     """
     if frames[0] == NAMED:
         return JSON_SERIALIZER, named(bytes(frames[1]).decode("utf-8", "replace"))
+    from scaler.pickling.shipped import install  # noqa: PLC0415
+    from scaler.pickling.versions import compare  # noqa: PLC0415
+
     own: Any = DefaultSerializer()
     if memoryview(frames[0]).nbytes:
         own = from_frames(own, frames[:1])

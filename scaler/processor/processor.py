@@ -32,6 +32,7 @@ from scaler import task_context
 from scaler.amounts import GPU, read_amounts
 from scaler.errors import MissingObjects, TaskInterrupt
 from scaler.ids import ObjectId
+from scaler.pickling import culprits as culprits  # noqa: PLC0414 - before a task can open too many files
 from scaler.pickling import pickled_classes
 from scaler.pickling.serialization import (
     INLINE_BYTES,

@@ -82,3 +82,17 @@ def test_garbage_is_collected_again_after_imports_and_also_if_one_fails() -> Non
     with pytest.raises(ImportError), no_collections():
         raise ImportError
     assert gc.isenabled()
+
+
+def test_a_scheduler_does_not_load_what_pickles_nor_what_others_are_set_by() -> None:
+    program = "import scaler.cluster.child, scaler.scheduler.scheduler, sys; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "scaler.actors.tree" in loaded
+    assert not loaded & {"cloudpickle", "psutil", "scaler.settings.cluster", "scaler.pickling.shipped"}
+
+
+def test_a_client_does_not_load_jobs() -> None:
+    program = "import scaler.cluster.combo, scaler.client.client, sys; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"sqlite3", "scaler.jobs.record", "scaler.client.jobs.job"}

@@ -429,14 +429,11 @@ class ScalerFuture(Future[T], ResultArgument):
 
     # For the link's thread
 
-    def _note(self, result: TaskResult) -> None:
+    def deliver(self, result: TaskResult) -> None:
         self._raw = result
         self._profile = result.profile
         if self._input is not None:
             self._input.end(result)
-
-    def deliver(self, result: TaskResult) -> None:
-        self._note(result)
         try:
             self.set_result(_NOT_HERE)
         except InvalidStateError:
@@ -446,11 +443,17 @@ class ScalerFuture(Future[T], ResultArgument):
         if result.status == TaskStatus.CANCELED:
             self.fail(CancelledError)
             return
-        self._note(result)
+        self._raw = result
+        self._profile = result.profile
+        if self._input is not None:
+            self._input.end(result)
         self._set_exception_unless_cancelled(_UNREAD, partial(headline, result, self.name))
 
     def store(self, result: TaskResult) -> None:
-        self._note(result)
+        self._raw = result
+        self._profile = result.profile
+        if self._input is not None:
+            self._input.end(result)
         object_id = ObjectId(self.task_id)
         self._release = weakref.finalize(self, self._link.forget_result, object_id)
         self._release.atexit = False

@@ -112,6 +112,26 @@ def test_a_map_with_a_name_runs_each_row_once_however_often_it_is_called(client:
     assert counts(ran) == Counter(range(200))
 
 
+def test_a_map_that_is_left_stops_no_other_one_of_the_same_client(client: Client, tmp_path: Path) -> None:
+    items = [(str(tmp_path / "ran"), x, 0.1) for x in range(20)]
+    stream, left = (client.map_unordered(noted, items, job="two at a time", timeout=15) for _ in range(2))
+    found = [next(stream)]
+    next(left)
+    left.close()
+    assert sorted([*found, *stream]) == list(range(20))
+
+
+def test_a_map_whose_time_is_over_has_no_further_rows_begin(client: Client, tmp_path: Path) -> None:
+    items = [(str(tmp_path / "ran"), x, float(x > 3)) for x in range(20)]
+    with pytest.raises(TimeoutError):
+        client.map(noted, items, job="too late", timeout=0.3)
+    job = client.job("too late")
+    done = job.progress().done
+    wait_until(lambda: job.progress().done > done, "what ran has ended")
+    assert job._info()["readers"] == 0
+    job.forget()
+
+
 def test_a_name_stands_for_one_work(client: Client) -> None:
     client.map(double, rows(10), job="one work")
     with pytest.raises(JobConflictError, match="of its rows 0 to 9, at least one has other arguments"):

@@ -283,6 +283,8 @@ class Desk:
         self._job.order(order, then, is_last=True)
 
     def _leave(self, asked: JobAsked) -> None:
+        for left in self.reading.take_attending(asked.session):
+            self._tell(left, refused(left.request, "its client needs the job no more"))
         self._detach(asked.session)
         self._tell(asked, info_of(asked.request, self._info()))
 

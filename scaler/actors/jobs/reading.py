@@ -73,6 +73,12 @@ class Reading:
         parked, self.parked = self.parked, []
         return parked
 
+    def take_attending(self, session: ActorRef) -> list[JobAsked]:
+        """Return the questions of a client that wait and have the job go on when they are asked again."""
+        taken = [asked for asked in self.parked if asked.session is session and asked.request.body == ATTEND]
+        self.parked = [asked for asked in self.parked if asked not in taken]
+        return taken
+
     def leave(self, session: ActorRef) -> None:
         """Nobody reads the answers of a client that is gone."""
         self.parked = [asked for asked in self.parked if asked.session is not session]

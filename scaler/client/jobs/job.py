@@ -188,9 +188,8 @@ class Job:
         return info
 
     def leave(self) -> None:
-        """This client does not need it to go on. No answer is waited for."""
-        if not self._link.closed_because:
-            self._link.ask_job(self._ask(JobVerb.LEAVE))
+        """The call that attended it does not need it to go on."""
+        self._link.leave_job(self.name)
 
     def read(
         self, start: int, wish: bytes, deadline: float | None = None

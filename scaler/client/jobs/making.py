@@ -47,7 +47,12 @@ def attend(core: CallMaker[Any, Any], wish: Wish, return_exceptions: bool) -> Jo
     """Make the job of a map, or find it. Without other wishes it stops at its first failure."""
     most = wish.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
-    return _open(core, wish, KEEP_FOR, True, most_now)
+    core.link.attend_job(wish.name)
+    try:
+        return _open(core, wish, KEEP_FOR, True, most_now)
+    except BaseException:
+        core.link.leave_job(wish.name)
+        raise
 
 
 def _open(

@@ -147,6 +147,14 @@ class Link:
         self.check_open()
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
+    def attend_job(self, name: str) -> None:
+        """A call needs a job to go on, until it leaves that."""
+        self._put(partial(self._work.attended.update, (name,)))
+
+    def leave_job(self, name: str) -> None:
+        """A call does not need a job to go on. The scheduler hears of the last one; no answer is waited for."""
+        self._put(partial(self._work.leave_job, name))
+
     def shut_down(self) -> Future[None]:
         """Ask the scheduler to end; the future has its answer."""
         self.check_open()

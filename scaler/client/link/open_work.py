@@ -6,6 +6,7 @@ to be sent again on the next one. Each table drops an entry when its answer arri
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
@@ -26,7 +27,7 @@ from scaler.client.link.objects import (
     object_of_call,
     size_at_scheduler,
 )
-from scaler.client.link.requests import Answer, Described, Inquiry, Requests
+from scaler.client.link.requests import Answer, Described, Inquiry, JobQuestion, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import lost_result, missing_result
 from scaler.client.ranges import Ranges, split_entry
@@ -44,6 +45,7 @@ from scaler.wire.messages.client import (
     InfoRequest,
     InfoResponse,
     JobResponse,
+    JobVerb,
     TaskCancel,
     TaskResult,
 )
@@ -74,6 +76,8 @@ class OpenWork:
         self.inquiries: Requests[Described, InfoResponse] = Requests(self.queue)
         self.jobs: Requests[Described, JobResponse] = Requests(self.queue)
         """their answers have no rows"""
+        self.attended: Counter[str] = Counter()
+        """how many calls need a job to go on, by its name"""
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
@@ -367,6 +371,14 @@ class OpenWork:
     def withdraw(self, inquiry: Inquiry[Any]) -> None:
         """Have the scheduler forget an inquiry."""
         self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
+
+    def leave_job(self, name: str) -> None:
+        """A call does not need a job to go on any more. Say so when no other one does."""
+        self.attended[name] -= 1
+        if self.attended[name] <= 0:
+            del self.attended[name]
+            question = JobQuestion(JobVerb.LEAVE, name)
+            self.jobs.add(question, question.item)
 
     def queue(self, item: Any) -> None:
         self.out.append(item)

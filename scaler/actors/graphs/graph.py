@@ -99,7 +99,7 @@ class GraphActor(Actor):
                 break  # more than announced
             if position == len(nodes):
                 self._add(item, position)
-            elif item.wanted and nodes[position].status is not None:  # else it will be told
+            elif item.wanted and self._may_tell(nodes[position]):  # else it will be told
                 self._session.send(GraphNodeDone(self._spec.graph_id, nodes[position].result(), ()))
             position += 1
         self._heard_count = position
@@ -109,6 +109,10 @@ class GraphActor(Actor):
             if waiting:  # they will ask for their runs when their inputs are there again
                 adoption.send(NodesWait(self.actor_ref, waiting))
         self._look_if_complete()
+
+    def _may_tell(self, node: Node) -> bool:
+        """Return whether a node has ended; not because this graph is to be said again, which its client will hear."""
+        return node.status is not None and not (self._lost and node.status == TaskStatus.CANCELED)
 
     @handles(Batch[GraphInput])
     def _hear_inputs(self, batch: Batch[GraphInput]) -> None:

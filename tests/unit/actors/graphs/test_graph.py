@@ -597,7 +597,10 @@ def test_values_that_no_node_needs_any_more_are_not_missed(simulation: Simulatio
     leave_and_check(simulation, client)
 
 
-def test_a_node_of_a_graph_that_is_to_be_said_again_was_not_cancelled(simulation: Simulation) -> None:
+@pytest.mark.parametrize("is_said_again", [False, True])
+def test_a_node_of_a_graph_that_is_to_be_said_again_was_not_cancelled(
+    simulation: Simulation, *, is_said_again: bool
+) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,), ()], [1, 2])
     first = simulation.agent(1, in_turn(located, slow))
@@ -609,6 +612,10 @@ def test_a_node_of_a_graph_that_is_to_be_said_again_was_not_cancelled(simulation
     first.leave()
     simulation.advance(1.0)
     assert client.lost == []  # one of its nodes has not stopped yet
+    if is_said_again:  # since the session of its client begins anew meanwhile
+        client.goes_on = False
+        client.connect()
+        simulation.advance(1.0)
     needed = client.graphs[graph_id][1].task_id
     task_id = client.submit_with_results(needed)
     simulation.advance(1.0)

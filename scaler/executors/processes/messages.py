@@ -90,6 +90,8 @@ class ProcessorDown:
     """how it ended: a part of a sentence"""
     status: TaskStatus = TaskStatus.PROCESSOR_DIED
     """what becomes of that task"""
+    is_to_blame: bool = True
+    """whether it is that task's doing; else it has begun, and runs again unless its options forbid that"""
 
 
 @message

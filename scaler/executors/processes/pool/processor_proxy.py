@@ -348,20 +348,19 @@ class ProcessorProxy(Actor):
         if is_unprepared:
             how = "its initializer failed; the log of the process says why"
             self._pool.send(InitializerFailed(ended.exit_code == FAILED_EXIT_CODE))
-        self._over(
-            self._blamed or self._progress.executing, f"died: process {self._pid}, {how}", is_failure=not self._is_ready
-        )
+        self._over(f"died: process {self._pid}, {how}", is_failure=not self._is_ready, is_to_blame=True)
         if not self._is_ready:
             raise ProcessorNotStartedError(
                 f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
             )
         self.stop_now()
 
-    def _over(self, executing: int, reason: str, is_failure: bool) -> None:
+    def _over(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
         """Tell the slot, after all that the process has written.
 
         Args:
             is_failure: whether this proxy fails, so that the pool makes another one.
+            is_to_blame: whether the task that it executed may have ended the process.
         """
         if self._is_over:
             return
@@ -370,7 +369,8 @@ class ProcessorProxy(Actor):
             while not self._blamed and (messages := self._channel.receive()):
                 self._take(messages)
         if self._is_ready:
-            self._slot.send(ProcessorDown(self.number, executing, reason, self._died))
+            executing = self._blamed or self._progress.executing
+            self._slot.send(ProcessorDown(self.number, executing, reason, self._died, is_to_blame))
         else:
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
@@ -386,7 +386,7 @@ class ProcessorProxy(Actor):
     def _end(self, is_failure: bool) -> None:
         self._progress.interrupt_all()
         self._signal(KILL)
-        self._over(0, "was ended", is_failure)  # by us: no task is to blame
+        self._over("was ended", is_failure, is_to_blame=False)  # by us
         if self._ready_timer is not None:
             self._ready_timer.cancel()  # it would keep this proxy until then
         self._shell.unwatch(self._channel.descriptor)

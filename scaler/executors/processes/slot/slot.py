@@ -329,7 +329,7 @@ class Slot(Actor):
         self._split(processor)
         ends = self._cancellation.ends(processor) or {}
         # One that was killed because a task did not end may execute any other by now, which is not to blame.
-        to_blame = 0 if processor.state is DOOMED else down.executing
+        to_blame = down.executing if down.is_to_blame and processor.state is not DOOMED else 0
         is_distrusted = processor.state is DISTRUSTED
         begun = down.executing or (ALL if is_distrusted else 0)
         reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason

@@ -133,6 +133,21 @@ def test_a_death_between_tasks_marks_nobody(bench: SlotBench) -> None:
     assert bench.handed() == [task]
 
 
+@pytest.mark.parametrize("options", [b"", ONCE], ids=["any", "at most once"])
+def test_a_processor_that_we_end_blames_no_task_and_one_that_runs_at_most_once_has_begun(
+    bench: SlotBench, options: bytes
+) -> None:
+    tasks = [replace(bench.task(), options=options) for _ in range(2)]
+    bench.run(*tasks)
+    bench.handed()
+    bench.tell(ProcessorDown(bench.number, 1, "was ended", is_to_blame=False))
+    ended = tasks[:1] if options else []
+    assert bench.answers() == [(task.task_id, TaskStatus.PROCESSOR_DIED) for task in ended]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed()[0] == tasks[len(ended)]
+
+
 def test_news_of_an_older_processor_is_ignored(bench: SlotBench) -> None:
     bench.processor_up()
     bench.tell(ProcessorDown(1, 1, "died"))

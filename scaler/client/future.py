@@ -25,7 +25,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
 from scaler.client.insight import markup, task_log
-from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, tell
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.link.requests import OnOutput
 from scaler.client.link.thread import LinkThread
@@ -584,11 +584,14 @@ class ScalerFuture(Future[T], ResultArgument):
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
             with task_context.current.wait(self._link, arrival.done, seconds):
                 frames = arrival.result(self._wait_and_say_so(arrival, seconds))
-        except BaseException:  # raised again
-            if arrival.done() and arrival.exception() is not None:
+        except BaseException as error:  # raised again
+            has_ended = arrival.done()
+            if has_ended and arrival.exception() is not None:
                 self._arrival = None  # the next caller may succeed
             del arrival  # it has the error, whose traceback would have it: the future would not be let go of
-            raise
+            if has_ended or not isinstance(error, FutureTimeoutError):
+                raise
+            raise FutureTimeoutError(not_here(self.task_id, self.name)) from None
         if self._release is not None and self._input is None:
             self._release.detach()
         if arrival.refusal is not None:

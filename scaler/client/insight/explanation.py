@@ -133,3 +133,11 @@ def late(link: Link, future: Ended, task_id: TaskId, name: str, timeout: float) 
     if timeout < WORTH_ASKING_SECONDS:
         return text
     return f"{text}: {tell(link, task_id, name, future, TIMEOUT_ANSWER_SECONDS).sentence}"
+
+
+def not_here(task_id: TaskId, name: str) -> str:
+    """Return the text of a `TimeoutError`: a task has ended, and its large result has not come in time."""
+    return (
+        f"the result of task {name} ({task_id.hex()[-8:]}) has not come in time: it is on its way, or its host is gone "
+        f"and the task runs again, for which it needs a worker; ask for it again"
+    )

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from tests.simulation.hunt import hunt_all
-from tests.simulation.kinds import seeds_of
+from tests.simulation.kinds import FRESH, kind_of, seeds_of
 from tests.simulation.story import Story
 
 
@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first one")
     parser.add_argument("--seed", type=int, help="this one only, with its log")
-    parser.add_argument("--kinds", nargs="+", default=(), metavar="NAME", help="only seeds of these kinds of stories")
+    names = sorted({kind_of(seed).name for seed in range(2 * FRESH)})
+    kinds = f"only seeds of these kinds of stories: {', '.join(names)}"
+    parser.add_argument("--kinds", nargs="+", default=(), choices=names, metavar="NAME", help=kinds)
     parser.add_argument("-v", action="store_true", help="print the log of each seed while it runs")
     parser.add_argument("--trace", action="store_true", help="log each message")
     parser.add_argument("--keep", action="store_true", help="write the result to tests/simulation/results/seeds.md")

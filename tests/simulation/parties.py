@@ -201,11 +201,12 @@ class SchedulerParty(_Shelled):
                     self.audit.check(self.inside)
 
     def _owner_of(self, account: int) -> str:
-        """Return to whom an account belongs, as its program has it or had it; empty if nobody had it here."""
+        """Return to whom an account belongs, as its program or job has it or had it; empty if nobody had it here."""
         for client, number in self.tree.directory.accounts._numbers.items():
             if number == account:
                 program = self.record.clients.get(client)
-                self._owners[account] = owner_of(program) if program else ""
+                of_job = [job._context.owner.name for job in self.inside.jobs() if job._client_id == client]
+                self._owners[account] = owner_of(program) if program else "".join(of_job)
         return self._owners.get(account, "")
 
     def fail(self, draw: float) -> None:

@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation import kinds
 from tests.simulation.story import Story
 from tests.support.fresh import fresh_seed
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_each_kind_of_stories_has_fresh_seeds() -> None:
+    every = {kind.name for kind in (*vars(kinds).values(), *kinds.KINDS) if isinstance(kind, kinds.Kind)}
+    assert {kinds.kind_of(seed).name for seed in range(kinds.FRESH, 2 * kinds.FRESH)} == every
 
 
 def simulate(*options: str) -> str:
@@ -68,7 +74,7 @@ def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_sche
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on(count: int) -> None:
-    assert well(count, "orderly", "steady", "twice", "values")
+    assert well(count, "orderly", "steady", "twice", "values", "futures")
 
 
 @pytest.mark.more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import wait
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -102,20 +104,13 @@ def test_an_async_client_is_told_too(address: str) -> None:
     asyncio.run(use())
 
 
-def test_what_tasks_write_is_printed_here_with_worker_and_task(address: str, capfd: pytest.CaptureFixture[str]) -> None:
-    printed = ""
-
-    def has_come() -> bool:
-        nonlocal printed
-        out, err = capfd.readouterr()
-        printed += out + err
-        return "bye" in printed
-
-    with Client(address, stream_output=True) as client:
+def test_what_tasks_write_is_printed_here_with_worker_and_task(address: str) -> None:
+    printed = io.StringIO()  # captured descriptors lose what is written while they are read
+    with redirect_stdout(printed), redirect_stderr(printed), Client(address, stream_output=True) as client:
         assert client.submit(outer).result(60) == "inner"
-        wait_until(has_come, "the lines are printed")
+        wait_until(lambda: "bye" in printed.getvalue(), "the lines are printed")
         assert isinstance(client._printer, OutputPrinter)
-    assert sorted(printed.splitlines()) == sorted(
+    assert sorted(printed.getvalue().splitlines()) == sorted(
         [
             "rome07 outer: outer",
             "rome07 speak: WARNING:mine: watch out, inner",

@@ -179,15 +179,17 @@ def make_small(number: int) -> bytes:
     return bytes([number % 251]) * 65_600
 
 
-def test_unread_results_share_their_files() -> None:
-    """An agent that may open 128 files has a thousand of them."""
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
+@pytest.mark.timeout(300)
+def test_unread_results_share_their_files(count: int) -> None:
+    """An agent that may open 128 files has a thousand of them, or twenty: 1.3 GB."""
     with (
         scheduler() as (address, _),
         command("cluster", address, "-n", "2", prefix=["prlimit", "--nofile=128:128"]) as cluster,
         Client(address) as client,
     ):
         before = open_descriptors()
-        futures = [client.submit(make_small, number) for number in range(1_000)]
+        futures = [client.submit(make_small, number) for number in range(count)]
         wait(futures, 120)
         assert len(list(Path(f"/proc/{cluster.pid}/fd").iterdir())) < 64
         for number, future in enumerate(futures):

@@ -188,6 +188,21 @@ def test_a_block_that_is_smaller_than_announced_closes_the_channel(ends: tuple[C
         processor.receive()
 
 
+def test_what_came_whole_before_that_is_returned_first(ends: tuple[Channel, Channel]) -> None:
+    agent, processor = ends
+    agent.send(b"first", [])
+    agent.send(b"second", [])
+    block = SharedBlock.of([b"x"])
+    block.sizes = [10_000]
+    agent.send_block(b"header", block)
+    received = processor.receive()
+    while len(received) < 2:
+        received += processor.receive()
+    assert received == [(b"first", []), (b"second", [])]
+    with pytest.raises(ChannelClosedError):
+        processor.receive()
+
+
 def test_whether_anything_has_come_is_seen_without_waiting(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     assert not processor.has_come()

@@ -27,6 +27,7 @@ from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_wor
 from scaler.client.insight import markup, task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
+from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
 from scaler.client.link.requests import OnOutput
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import (
@@ -61,10 +62,6 @@ one that a processor has got ahead of time is given back, or begins, some millis
 
 _NO_CALLBACKS: Any = ()
 """in place of a list of its own, until there is one"""
-
-WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""Who waits for a result says so to the scheduler after so long, and again after twice the time, at most so long. That
-changes something only where memory and disk for values are full."""
 
 _wait_of_threading: Any = threading.Condition.wait
 

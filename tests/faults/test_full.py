@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scaler import Client
+from scaler import AsyncClient, Client
 from scaler.errors import ObjectTooLargeError
 from tests.faults.test_spill import files, shared_memory_of
 from tests.support.processes import Command, command, scheduler, wait_until
@@ -116,6 +117,24 @@ def test_a_result_that_is_read_before_those_that_fill_the_memory_is_made_at_once
         futures = [client.submit(value, number) for number in range(30)]
         agent.wait_for("workers begin no task until results are read or deleted")
         assert read(futures, reversed(range(30))) < 5.0
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("cluster", [20_500_000], indirect=True)
+def test_so_is_one_that_another_client_awaits(cluster: tuple[str, Command]) -> None:
+    address, agent = cluster
+
+    async def use() -> float:
+        async with AsyncClient(address) as client:
+            begin = time.monotonic()
+            assert ends(await client.submit(value, 99)) == [(99, VALUE_BYTES)]
+            return time.monotonic() - begin
+
+    with Client(address) as client:
+        futures = [client.submit(value, number) for number in range(30)]
+        agent.wait_for("workers begin no task until results are read or deleted")
+        assert asyncio.run(use()) < 4.0
+        assert read(futures, range(30)) < 5.0
 
 
 @pytest.mark.more

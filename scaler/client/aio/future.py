@@ -26,6 +26,7 @@ from scaler.client.insight import markup
 from scaler.client.insight.explanation import Story
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.large_values import LargeValues
+from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
 from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
@@ -87,6 +88,15 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             end_of_wait = task_context.current.expect(link)
             self.add_done_callback(lambda _future: end_of_wait())
 
+    def _want_after(self, seconds: float) -> None:
+        self._wanted = self._link.loop.call_later(seconds, self._want, seconds)
+
+    def _want(self, seconds: float) -> None:
+        """Tell the scheduler that somebody waits for the result, again and again."""
+        if not self.done():
+            self._link.want(self.task_id)
+            self._want_after(min(2 * seconds, WANTED_SECONDS_MOST))
+
     # For users
 
     def __dir__(self) -> list[str]:
@@ -112,7 +122,11 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():
-            yield from super().__await__()
+            self._want_after(WANTED_SECONDS)
+            try:
+                yield from super().__await__()
+            finally:
+                self._wanted.cancel()
         return self.result()
 
     __iter__ = __await__

@@ -52,6 +52,11 @@ class Request:
         self.command()
 
 
+WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
+"""Who waits for a result says so to the scheduler after so long, and again after twice the time, at most so long. That
+changes something only where memory and disk for values are full."""
+
+
 class Link:
     """The connection of one client. What says nothing else may be called from any thread, also by a garbage collection.
 
@@ -161,6 +166,10 @@ class Link:
         reply: Answer[None] = Answer(lambda: None)
         self._put(Request(partial(self._work.shut_down, reply), reply))
         return reply
+
+    def want(self, task_id: TaskId) -> None:
+        """Tell the scheduler that somebody waits for the result of a task, if that is open."""
+        self._put(partial(self._protocol.want, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Ask what an open task waits for. The answer may not come."""

@@ -161,10 +161,6 @@ class LinkThread(Link):
         """Cancel a task if it has not begun. `on_answer` is called in the link's thread, when it may be decided."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
-    def want(self, task_id: TaskId) -> None:
-        """Tell the scheduler that somebody waits for the result of a task, if that is open."""
-        self._put(partial(self._protocol.want, task_id))
-
     def abandon(self, sink: Sink) -> None:
         self._put(partial(self._work.abandon, sink))
 

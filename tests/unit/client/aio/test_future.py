@@ -89,6 +89,27 @@ def test_values_of_all_sizes_arrive(use: Use, size: int) -> None:
     use(test)
 
 
+def test_who_awaits_a_result_says_so_from_time_to_time(
+    use: Use, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.client.aio.future.WANTED_SECONDS", 0.01)
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        waits = asyncio.gather(*(let_come(future) for _ in range(2)))
+        tasks = await asyncio.to_thread(scheduler.wait_for, Task)
+        requests = await asyncio.to_thread(scheduler.wait_for, ExplainRequest, 3)
+        assert {(each.task_id, each.wanted) for each in requests} == {(future.task_id, 1)}
+        scheduler.run(*tasks)
+        assert await waits == [1, 1]
+
+    async def let_come(future: Any) -> Any:
+        return await future
+
+    use(test)
+
+
 def test_a_cancel_reaches_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 

@@ -116,7 +116,7 @@ class Model:
         self.objects: dict[bytes, StateObject] = {}
         self.jobs: dict[bytes, StateJob] = {}
         self.job_rates = JobRates()
-        self._meter = Meter()
+        self.meter = Meter()
         self.failures: dict[bytes, StateFailure] = {}
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
@@ -202,7 +202,7 @@ class Model:
         if self.scheduler is not None:
             self.left.see(self.waiting, self.scheduler.workers)
             time_us = self.heads["scheduler"].time_us
-            self._meter.add(time_us, self.ended, self.sent, self.received)
+            self.meter.add(time_us, self.ended, self.sent, self.received)
             self.history.add(time_us / 1e6, self._sample(self.scheduler))
 
     def _sample(self, scheduler: StateScheduler) -> list[float]:
@@ -314,7 +314,7 @@ class Model:
     def still(self) -> Model:
         """Return the present state, which further news does not change. It takes none itself."""
         picture = copy(self)
-        picture.history = deepcopy(self.history)
+        picture.history, picture.meter = deepcopy(self.history), copy(self.meter)
         picture.stuck, picture.left, picture.events = copy(self.stuck), copy(self.left), self.events.copy()
         picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
         picture.moves = {task: moves.copy() for task, moves in self.moves.items()}
@@ -325,7 +325,7 @@ class Model:
     @property
     def rates(self) -> Rates:
         """Per second, since the last message but one."""
-        return self._meter.rates
+        return self.meter.rates
 
     @property
     def reasons(self) -> dict[str, int]:

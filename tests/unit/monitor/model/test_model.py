@@ -176,6 +176,17 @@ def test_lines_of_a_task_that_are_said_again_are_taken_once_and_the_last_ones_ar
     assert picture.output[b"t" * 8][-1].number == LINES_MOST + 1
 
 
+def test_rates_and_history_of_a_picture_stand_still() -> None:
+    model = Model()
+    for second, ended in enumerate((0, 10, 30)):
+        at = {"time_us": NOON_US + second * SECOND}
+        model.take(news("scheduler", scheduler(), *counts(ended={"success": ended}), **at), second)
+        if second == 1:
+            picture = model.still()
+    assert (picture.rates.ended["success"], model.rates.ended["success"]) == (10, 20)
+    assert (picture.history.end, model.history.end) == (NOON_US // SECOND + 2, NOON_US // SECOND + 3)
+
+
 def test_moves_nodes_and_graphs_are_found_by_their_ids() -> None:
     model = Model()
     model.take(news("task/01", StateMove(b"t" * 8, 1, "assigned"), StateMove(b"t" * 8, 2, "finished")), 0)

@@ -315,6 +315,7 @@ class Model:
         """Return the present state, which further news does not change. It takes none itself."""
         picture = copy(self)
         picture.history, picture.meter = deepcopy(self.history), copy(self.meter)
+        picture.job_rates = deepcopy(self.job_rates)
         picture.stuck, picture.left, picture.events = copy(self.stuck), copy(self.left), self.events.copy()
         picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
         picture.moves = {task: moves.copy() for task, moves in self.moves.items()}

@@ -9,6 +9,7 @@ from scaler.wire.messages.monitor import (
     StateEvent,
     StateFailure,
     StateGraph,
+    StateJob,
     StateLine,
     StateMove,
     StateNode,
@@ -181,9 +182,12 @@ def test_rates_and_history_of_a_picture_stand_still() -> None:
     for second, ended in enumerate((0, 10, 30)):
         at = {"time_us": NOON_US + second * SECOND}
         model.take(news("scheduler", scheduler(), *counts(ended={"success": ended}), **at), second)
+        job = StateJob(b"j" * 8, "prices", state="open", rows=100, done=ended)
+        model.take(news("jobs", job, total=1, shown=1, **at), second)
         if second == 1:
             picture = model.still()
     assert (picture.rates.ended["success"], model.rates.ended["success"]) == (10, 20)
+    assert (picture.job_rates.per_second(job), model.job_rates.per_second(job)) == (10, 15)
     assert (picture.history.end, model.history.end) == (NOON_US // SECOND + 2, NOON_US // SECOND + 3)
 
 

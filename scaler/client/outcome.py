@@ -161,6 +161,14 @@ def missing_result() -> BaseException:
     )
 
 
+def not_sent(error: Exception) -> BaseException:
+    """Return the error of a call that cannot be written as a message."""
+    kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
+    made = kind(f"this call cannot be sent to the scheduler: {error or type(error).__name__}")
+    made.__cause__ = error
+    return made
+
+
 BECAUSE_OF_SCHEDULER = "its scheduler ended before it was read"
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from scaler.errors import ProtocolError
 from scaler.transport.interface import Dialer, PeerGoneError, Transport
+from scaler.wire.codec.codec import UNWRITABLE
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.session.dialling import Session
-from scaler.wire.session.pipe import Message
+from scaler.wire.session.pipe import Message, Unwritable
 from scaler.wire.session.transfer import window_at
 
 WAIT_MOST_SECONDS = 3600.0
@@ -167,20 +168,29 @@ class Connection:
             self.session.spoil()
             raise
 
-    def flush(self) -> None:
-        """Send of the session what may leave now.
+    def flush(self) -> Sequence[Unwritable]:
+        """Send what may leave now. Return the items that cannot be written: they are removed, and all others leave.
 
         Raises:
-            ProtocolError: if something cannot be written. Then the session cannot go on.
+            ProtocolError: if it is unknown what cannot be written. Then the session cannot go on.
         """
         if self._socket is None:
-            return
+            return ()
         try:
-            messages = self.session.pipe.take()
-        except Exception as error:  # an argument may do anything when it is read; the call fails, and no other
+            messages, dropped = self._take()
+        except Exception as error:  # whatever it is, the link lives
             self.session.spoil()
             raise ProtocolError(f"{type(error).__name__}: {error}") from error
         self._send(messages)
+        return dropped
+
+    def _take(self) -> tuple[Sequence[Message], Sequence[Unwritable]]:
+        pipe = self.session.pipe
+        try:
+            return pipe.take(), ()
+        except UNWRITABLE:
+            dropped = pipe.drop_unwritable()
+            return pipe.take(), dropped
 
     def _send(self, messages: Sequence[Message]) -> None:
         socket = self._socket

@@ -27,6 +27,7 @@ from scaler.durations import Durations
 from scaler.endpoint import Endpoint
 from scaler.errors import AuthenticationError, DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.jobs.names import check_job_name
 from scaler.keys.key_file import CLIENT, WORKER
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
@@ -153,7 +154,8 @@ class Link:
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
     def attend_job(self, name: str) -> None:
-        """A call needs a job to go on, until it leaves that."""
+        """A call needs a job to go on, until it leaves that. Raises as `check_job_name`."""
+        check_job_name(name)
         self._put(partial(self._work.attended.update, (name,)))
 
     def leave_job(self, name: str) -> None:

@@ -41,11 +41,15 @@ from scaler.wire.messages.client import (
     ExplainRequest,
     GoodbyeKind,
     GraphInput,
+    GraphNode,
+    GraphTask,
     GraphTaskCancel,
     InfoRequest,
     InfoResponse,
+    JobRequest,
     JobResponse,
     JobVerb,
+    Task,
     TaskCancel,
     TaskResult,
 )
@@ -374,6 +378,8 @@ class OpenWork:
 
     def leave_job(self, name: str) -> None:
         """A call does not need a job to go on any more. Say so when no other one does."""
+        if name not in self.attended:
+            return
         self.attended[name] -= 1
         if self.attended[name] <= 0:
             del self.attended[name]
@@ -506,6 +512,21 @@ class OpenWork:
             del tries[open_id]
             self._give_up_on(open_id, make_error)
         self._tries = tries
+        self.inquiries.on_unreadable(make_error)
+        self.jobs.on_unreadable(make_error)
+
+    def on_unwritable(self, item: Any, make_error: MakeError) -> None:
+        """Fail the call that an item belongs to, because the item cannot be written as a message."""
+        if isinstance(item, (InfoRequest, JobRequest)):
+            (self.inquiries if isinstance(item, InfoRequest) else self.jobs).drop(item.number, make_error)
+        elif isinstance(item, ObjectInstruction):
+            self._refusals.add(item.object_id, make_error)
+            self._drop_refused()
+        elif isinstance(item, (GraphTask, GraphNode, GraphInput)):
+            self._give_up_on(item.graph_id, make_error)
+        elif isinstance(item, Task):
+            self._give_up_on(item.task_id, make_error)
+        self._send_waiting()
 
     def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
         entry = self._tasks.pop(TaskId(open_id), None)

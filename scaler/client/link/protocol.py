@@ -20,7 +20,7 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from functools import partial
@@ -28,10 +28,12 @@ from typing import Any
 
 import cloudpickle
 
+from scaler.client.calls.entry import MakeError
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.requests import Follower, OnOutput, OutputAsker, Requests, Stream
 from scaler.client.link.waiting import Advice, OnAnswer, Questions, Watch
+from scaler.client.outcome import not_sent
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, ClientId, TaskId
 from scaler.peer import states
@@ -68,6 +70,7 @@ from scaler.wire.messages.common import (
     ObjectRequest,
     ObjectResponse,
 )
+from scaler.wire.session.pipe import Unwritable
 from scaler.wire.session.too_large import NO_LIMIT
 
 logger = logging.getLogger("scaler.client")
@@ -257,12 +260,28 @@ class ClientProtocol:
         elif not pipe.is_ready:
             return
         try:
-            self._connection.flush()
+            unwritable = self._connection.flush()
         except ProtocolError as error:
             self._happened(states.UNREADABLE, f"its items cannot be written: {error}")
             what = "what the client had to send could not be written"
             check = "the memory of this machine, and that no argument changes while it is sent"
-            self._work.on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the one
+            self._on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the one
+        else:
+            if unwritable:
+                self._drop(unwritable)
+
+    def _drop(self, unwritable: Sequence[Unwritable]) -> None:
+        """Fail the calls that need what cannot be written, and send what follows from that."""
+        for item, error in unwritable:
+            if type(item) is OutputRequest:
+                self._outputs.drop(item.number, partial(not_sent, error))
+            else:
+                self._work.on_unwritable(item, partial(not_sent, error))
+        self.send()
+
+    def _on_unreadable(self, make_error: MakeError) -> None:
+        self._work.on_unreadable(make_error)
+        self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
         """Send a task while the link's thread sleeps. Return whether that has to look: there is an answer already, or
@@ -338,7 +357,7 @@ class ClientProtocol:
             self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
             what = f"what came from {self._connection.endpoint} could not be read"
             check = "that a scheduler of the same version listens there, and what is in between"
-            self._work.on_unreadable(partial(self._hopeless, what, str(error), check))  # it may have held any answer
+            self._on_unreadable(partial(self._hopeless, what, str(error), check))  # it may have held any answer
             return True
         return count > 0
 

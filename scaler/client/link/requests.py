@@ -13,7 +13,9 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scaler.client.calls.entry import MakeError
 from scaler.errors import NotAllowedError
+from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames
+from scaler.wire.codec.codec import check_item
 from scaler.wire.messages.client import (
     InfoRequest,
     InfoResponse,
@@ -25,6 +27,7 @@ from scaler.wire.messages.client import (
     OutputResponse,
     WorkerInfo,
 )
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 
 NUMBERS = 2**32
 """A number travels as 32 bits."""
@@ -80,6 +83,9 @@ class Inquiry(Answer[T]):
         restart: whether all workers are to go on with fresh processes.
         leave: names of workers whose clusters are to leave, separated by commas.
         cancel_tasks: short ids of tasks that are to be cancelled, in hex, separated by commas.
+
+    Raises:
+        TypeError, ValueError: if it cannot be written as a message.
     """
 
     def __init__(
@@ -94,6 +100,7 @@ class Inquiry(Answer[T]):
         super().__init__(read)
         self.workers = workers
         self._wish = (detailed, workers, restart, leave, cancel_tasks)
+        check_item(CLIENT_TO_SCHEDULER, self.item(0))
         self.found: int | None = None
         """how many workers there were at the last answer; None: there was none"""
 
@@ -111,13 +118,20 @@ class Inquiry(Answer[T]):
 
 
 class JobQuestion(Answer[JobResponse]):
-    """One question about a job."""
+    """One question about a job.
+
+    Raises:
+        TypeError, ValueError: if it cannot be written as a message.
+    """
 
     def __init__(
         self, verb: JobVerb, name: str, first: int = 0, amount: int = 0, body: bytes = b"", frames: Frames = ()
     ) -> None:
         super().__init__(lambda response: response)
-        self._said = (verb, name, first, amount, body, frames)
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a job must be a str, not {name!r}")
+        self._said = (JobVerb(verb), name, first, amount, body, frames)
+        check_item(CLIENT_TO_SCHEDULER, self.item(0))
 
     def item(self, number: int) -> JobRequest:
         """Return what is asked."""
@@ -149,6 +163,8 @@ class Requests(Generic[Row, Reply_contra]):
         self._numbers = count(1)
         self.open: dict[int, tuple[Any, Asker[Row, Reply_contra], list[Row]]] = {}
         """only to be looked at"""
+        self._tries: dict[int, int] = {}
+        """how many unreadable messages each open request has seen"""
 
     def add(
         self, asker: Asker[Row, Reply_contra], make_item: Callable[[int], Any], rows: list[Row] | None = None
@@ -176,6 +192,18 @@ class Requests(Generic[Row, Reply_contra]):
                 item, asker, rows = self.open.pop(response.number)
                 if not asker.hear(response, rows):
                     self.open[response.number] = (item, asker, [])
+
+    def drop(self, number: int, make_error: MakeError) -> None:
+        """Fail one request, if it is open."""
+        if number in self.open:
+            self.open.pop(number)[1].fail(make_error)
+
+    def on_unreadable(self, make_error: MakeError) -> None:
+        """Fail the requests that were open during too many messages that could not be read or written."""
+        self._tries = {number: self._tries.get(number, 0) + 1 for number in self.open}
+        for number, times in self._tries.items():
+            if times >= TRIES_MOST and not isinstance(self.open[number][1], Follower):  # which is always open
+                self.drop(number, make_error)
 
     def resend(self) -> None:
         """Ask in a new session."""

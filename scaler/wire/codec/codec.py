@@ -15,9 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, repeat
 from operator import attrgetter
+from reprlib import Repr
 from typing import Any, NamedTuple
 
+from capnp import KjException
+
 from scaler.errors import ProtocolError
+from scaler.pickling.serialization import size_of
 from scaler.wire.codec.columns import Column, are_options, column_kinds, column_of
 from scaler.wire.codec.item_kinds import ColumnKind, ItemKind
 from scaler.wire.codec.schemas import SCHEMAS, first_line
@@ -33,7 +37,23 @@ MESSAGE_ITEMS = 2048
 # three words and a pointer), the direction, `number`, `heard`.
 _HEAD = struct.Struct("<I4xQ8xQQ")
 _NUMBERS_AT = 24
+
+UNWRITABLE = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    LookupError,
+    BufferError,
+    ProtocolError,
+    KjException,
+    struct.error,
+)
+"""What writing raises because of an item, and not for want of memory."""
 _ROOT_POINTER = 3 << 32 | 1 << 48
+
+
+_SHORT = Repr()
 
 
 class _Field(NamedTuple):
@@ -88,6 +108,18 @@ class _ItemCodec:
                     frames.extend(value)
                 values = list(map(len, values))
             write(name, column.write(values))
+
+    def check(self, item: Any) -> None:
+        """Raise `TypeError` or `ValueError` for a field that cannot be written: beside those of other items, too."""
+        for get, name, _, column, has_frames in self._fields:
+            value = get(item)
+            try:
+                if has_frames:
+                    size_of(value)
+                column.write([len(value) if has_frames else value])
+            except UNWRITABLE as error:
+                kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
+                raise kind(f"the field {name!r} of a {self._item.__name__} cannot be {_SHORT.repr(value)}") from error
 
     def read(self, reader: Any, most: int, frames: Iterator[Any]) -> Batch[Any]:
         read = reader._get_by_field  # noqa: SLF001 - see the module's docstring
@@ -167,6 +199,18 @@ def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
         items: a message that is to have a stencil, if there are any.
     """
     _CODECS[direction.name].stencils.prepare(items)
+
+
+def check_item(direction: Direction, item: Any) -> None:
+    """Refuse an item that cannot be written, alone or in a message with others.
+
+    Raises:
+        TypeError: if a field is of a wrong type.
+        ValueError: if it is out of range.
+        KjException: as the library that writes messages does.
+    """
+    _CODECS[direction.name].by_item[type(item)].check(item)
+    encode_message(direction, [item])
 
 
 def encode(

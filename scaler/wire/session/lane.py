@@ -8,7 +8,7 @@ Must never: decide when something may leave. The pipe does.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from scaler.ids import NO_ID, split_ids
@@ -91,14 +91,29 @@ class BulkLane:
 
     def put(self, item: Any, size: int) -> None:
         """Add an item of about `size` bytes."""
-        waiting = _Waiting(item, size)
-        self.queue.append(waiting)
-        self._waiting_bytes += size
-        kind = anatomy(type(item))
+        self._add(_Waiting(item, size), self.queue.append)
+
+    def put_back(self, items: Sequence[Any]) -> None:
+        """Add small items again that were taken and have not left: they are the next ones."""
+        for item in reversed(items):
+            self._add(_Waiting(item, anatomy(type(item)).size(item)), self.queue.appendleft)
+
+    def keep(self, is_kept: Callable[[Any], bool]) -> None:
+        """Remove the items that are not to be kept, apart from one that has left in part."""
+        for waiting in list(self.queue):
+            if not (waiting.is_begun or waiting.is_withdrawn or is_kept(waiting.item)):
+                waiting.is_withdrawn = True
+                self._forget(waiting)
+        self._drop_withdrawn()
+
+    def _add(self, waiting: _Waiting, enqueue: Callable[[_Waiting], None]) -> None:
+        item, kind = waiting.item, anatomy(type(waiting.item))
         made = kind.made_by(item)
         if made != NO_ID:
             self._made.setdefault(made, deque()).append(waiting)
         self._uses.update(named for named in kind.named_by(item) if named != made)
+        enqueue(waiting)
+        self._waiting_bytes += waiting.size
 
     def put_streamed(self, item: Any) -> None:
         """Add an item whose frames are `StreamedFrames`."""

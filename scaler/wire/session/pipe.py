@@ -19,7 +19,15 @@ from typing import Any, TypeAlias
 from scaler.errors import ProtocolError
 from scaler.pickling.serialization import size_of
 from scaler.wire.codec.anatomy import anatomy
-from scaler.wire.codec.codec import MESSAGE_ITEMS, decode, encode_message, heard_anew, numbers
+from scaler.wire.codec.codec import (
+    MESSAGE_ITEMS,
+    UNWRITABLE,
+    check_item,
+    decode,
+    encode_message,
+    heard_anew,
+    numbers,
+)
 from scaler.wire.messages.client import TaskCancel
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import Chunk
@@ -31,6 +39,8 @@ from scaler.wire.session.transfer import WINDOW_BYTES, Arrival
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
 OnHeard: TypeAlias = Callable[[Sequence[Any]], None]
+Unwritable: TypeAlias = tuple[Any, Exception]
+"""An item that cannot be written, and why."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """A side that has received so much acknowledges it, so no window may be smaller."""
@@ -96,6 +106,8 @@ class Pipe:
         """number, header, frames, items, size and whether it is of the bulk lane, of what was said and not yet heard"""
         self._fast_bytes = self._bulk_bytes = 0
         """of what was said and not yet heard, by lane"""
+        self._written: list[Message] = []
+        """messages that were written before an item that cannot be"""
         self._slice = _FIRST_SLICE
         """how many items a message of good size holds"""
         self.said = 0
@@ -141,9 +153,9 @@ class Pipe:
 
         If there are none, and much has come since the last message left, it is one without items.
 
-        Raises what the codec raises for an item that cannot be written. Then this pipe cannot go on.
+        Raises what the codec raises for an item that cannot be written. After `drop_unwritable` this pipe goes on.
         """
-        messages: list[Message] = []
+        messages = self._written
         has_sorted = self._small or self._bulk.queue
         if not has_sorted:
             self._take_unsorted(messages)
@@ -156,7 +168,26 @@ class Pipe:
             self._unanswered_bytes = 0
         elif self._unanswered_bytes >= ACKNOWLEDGED_BYTES:
             messages.append(self.unnumbered(()))
+        self._written = []
         return messages
+
+    def drop_unwritable(self) -> list[Unwritable]:
+        """Remove the items that cannot be written, after `take` has raised. All others leave with the next `take`."""
+        dropped: list[Unwritable] = []
+
+        def is_writable(item: Any) -> bool:
+            try:
+                check_item(self._outgoing, item)
+            except UNWRITABLE as error:
+                dropped.append((item, error))
+                return False
+            return True
+
+        self._unsorted[:] = filter(is_writable, self._unsorted)
+        self._small = deque(each for each in self._small if is_writable(each[0]))
+        self._small_bytes = sum(size for _, size in self._small)
+        self._bulk.keep(is_writable)
+        return dropped
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
         """Return a message that is not counted and not kept: a hello, a heartbeat; without items an acknowledgement."""
@@ -204,17 +235,24 @@ class Pipe:
 
     def _sort(self) -> None:
         """Give what was put to the lanes."""
+        n_sorted = 0
+        try:
+            for item in self._unsorted:
+                self._give_to_lane(item)
+                n_sorted += 1
+        finally:  # also before an item that cannot be written
+            del self._unsorted[:n_sorted]
+
+    def _give_to_lane(self, item: Any) -> None:
         bulk = self._bulk
-        for item in self._unsorted:
-            if bulk.queue and type(item) is TaskCancel and not item.waiting and bulk.withdraw(item):
-                continue
-            size = anatomy(type(item)).size(item)
-            if size > self._large_bytes or bulk.is_followed_by(item):
-                bulk.put(item, size)
-            else:
-                self._small.append((item, size))
-                self._small_bytes += size
-        self._unsorted.clear()
+        if bulk.queue and type(item) is TaskCancel and not item.waiting and bulk.withdraw(item):
+            return
+        size = anatomy(type(item)).size(item)
+        if size > self._large_bytes or bulk.is_followed_by(item):
+            bulk.put(item, size)
+        else:
+            self._small.append((item, size))
+            self._small_bytes += size
 
     def _take_small(self, messages: list[Message]) -> None:
         small = self._small
@@ -236,7 +274,12 @@ class Pipe:
             taken = self._bulk.take(self._chunk_bytes)
             if taken is None:
                 return
-            messages.append(self._say(*taken, is_bulk=True))
+            try:
+                messages.append(self._say(*taken, is_bulk=True))
+            except BaseException:  # raised again: an item that cannot be written
+                if taken[0] is taken[1]:
+                    self._bulk.put_back(taken[0])
+                raise
             if taken[1] and self._on_left_late is not None:
                 self._on_left_late(taken[1])
 

@@ -10,13 +10,18 @@ from __future__ import annotations
 import dataclasses
 import os
 import string
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler.endpoint import ANYWHERE, IPC, Endpoint
+from scaler.texts import shown
 
 WORKERS_MOST = 65_535
 """of one cluster"""
+SECONDS_MOST = 9_000_000_000
+"""a thread can wait"""
+_NUMBER_MOST = int(sys.float_info.max)
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
@@ -86,17 +91,23 @@ def check_reachable(endpoint: Endpoint) -> None:
 def check_number(name: str, value: Any, least: float, most: float = float("inf"), unit: str = "") -> None:
     """Raise `ConfigError` unless `value` is a number between `least` and `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError(f"{name} must be a number, not {value!r}")
-    if not least <= value <= most:
+        raise ConfigError(f"{name} must be a number, not {shown(value)}")
+    if not least <= value <= most or (isinstance(value, int) and abs(value) > _NUMBER_MOST):
         limit = f"at least {least:,}" if most == float("inf") else f"between {least:,} and {most:,}"
-        raise ConfigError(f"{name} must be {f'{limit} {unit}'.strip()}, not {value!r}")
+        raise ConfigError(f"{name} must be {f'{limit} {unit}'.strip()}, not {shown(value)}")
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raise `ConfigError` unless a thread can wait for so many seconds; None is as long as it takes."""
+    if timeout is not None:
+        check_number("timeout", timeout, 0, SECONDS_MOST)
 
 
 def check_whole_number(name: str, value: Any, least: int, most: int) -> None:
     """Raise `ConfigError` unless `value` is a whole number between `least` and `most`."""
     check_number(name, value, least, most)
     if not isinstance(value, int):
-        raise ConfigError(f"{name} must be a whole number, not {value!r}")
+        raise ConfigError(f"{name} must be a whole number, not {shown(value)}")
 
 
 def entry(

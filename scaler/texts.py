@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from reprlib import Repr
 
 NAME_CHARACTERS = 256
 """Longer names are cut where they arrive."""
 CUT = "..."
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d+")
 
 
@@ -27,6 +30,11 @@ def escaped(text: str, but: str = "") -> str:
         else character.encode("unicode_escape", "backslashreplace").decode()
         for character in text
     )
+
+
+def shown(value: object) -> str:
+    """Return the `repr` of a value that a user has given, cut: for an error about it."""
+    return _SHORT.repr(value)
 
 
 def signature(message: str, worker: str = "") -> str:

@@ -7,13 +7,15 @@ keyword argument of `submit` that the function might take.
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
+from scaler.client.calls.job_names import OnChange, job_of_map, job_of_start
+from scaler.client.calls.options import TakesOptions, TaskOptions, for_one, named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_CLIENTS, answers
@@ -22,6 +24,7 @@ from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.maker import results_of
 from scaler.errors import has_ended_a_task
+from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped import Module
 
 if TYPE_CHECKING:
@@ -159,6 +162,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         Raises:
             ValueError: if `max_workers` is not above 0.
         """
+        for_one(self._caller[2])
         return ClientExecutor(self.options(), max_workers)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
@@ -190,7 +194,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = ...,
         return_exceptions: Literal[False] = ...,
         job: str | None = ...,
-        on_change: Literal["raise", "restart"] = ...,
+        on_change: OnChange | None = ...,
     ) -> list[T]: ...
 
     @overload
@@ -203,7 +207,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = ...,
         return_exceptions: bool,
         job: str | None = ...,
-        on_change: Literal["raise", "restart"] = ...,
+        on_change: OnChange | None = ...,
     ) -> list[T | BaseException]: ...
 
     def map(
@@ -215,7 +219,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         timeout: float | None = None,
         return_exceptions: bool = False,
         job: str | None = None,
-        on_change: Literal["raise", "restart"] = "raise",
+        on_change: OnChange | None = None,
         **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
@@ -228,11 +232,13 @@ class Caller(TakesOptions["ClientWithOptions"]):
             iterable: the arguments of each task: tuples or lists.
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
-            return_exceptions: whether the exception of a task that fails is its result, and the others go on.
+            return_exceptions: whether the exception of a task that fails is its result, and the others go on. With the
+                option `max_failures` it is, up to that number.
             job: a name. If this program ends before the map does, the same call goes on where it was: what has ended is
                 kept by the scheduler (docs/howto/long-jobs.md).
-            on_change: what to do if there is a job of this name with another function or other rows: "raise", or
-                "restart", which forgets what it has.
+            on_change: what to do if there is a job of this name with another function or other rows: "raise", which is
+                the default; "restart", which forgets what it has; or "keep", which keeps the results of the rows that
+                have not changed, and runs all others. Only with `job`.
 
         Raises:
             JobConflictError: if there is a job of this name with other work.
@@ -249,14 +255,16 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map("map", unknown)
+        on_change = job_of_map(job, on_change)
         _, core, options = self._caller
         if job is not None:
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
             core.check_map(timeout)
+            begun = time.monotonic()
             bar = making.progress_bar(iterable) if progress else None
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
-            return making.results(kept, options.max_failures, return_exceptions, timeout, bar)
+            return making.results(kept, options.max_failures, return_exceptions, _left(timeout, begun), bar)
         most = options.max_failures
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions, most)
 
@@ -267,10 +275,12 @@ class Caller(TakesOptions["ClientWithOptions"]):
         self,
         fn: Callable[..., Any],
         iterable: Iterable[Sequence[Any]],
+        name: str | None = None,
         *,
-        name: str,
+        job: str | None = None,
         keep_for: float | str = "30d",
-        on_change: Literal["raise", "restart"] = "raise",
+        on_change: OnChange = "raise",
+        **unknown: Any,
     ) -> Job:
         """Have `fn(*item)` run for each item, whoever stays: the scheduler keeps the job (docs/howto/long-jobs.md).
 
@@ -280,9 +290,11 @@ class Caller(TakesOptions["ClientWithOptions"]):
             fn: the function.
             iterable: the arguments of each row: tuples or lists.
             name: of the job.
+            job: the same, under the name that it has for `map`: give one of both.
             keep_for: how long it is kept after its last change: seconds, or a text such as "12h" or "30d".
-            on_change: what to do if there is a job of this name with another function or other rows: "raise", or
-                "restart", which forgets what it has.
+            on_change: what to do if there is a job of this name with another function or other rows: "raise";
+                "restart", which forgets what it has; or "keep", which keeps the results of the rows that have not
+                changed, and runs all others.
 
         Raises:
             JobConflictError: if there is a job of this name with other work.
@@ -292,19 +304,25 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
+        if unknown:
+            raise not_of_map("start", unknown)
+        found = job_of_start(job, name)
         from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
         _, core, options = self._caller
-        return making.start(core, making.Wish(fn, iterable, options, name, on_change), keep_for)
+        return making.start(core, making.Wish(fn, iterable, options, found, on_change), keep_for)
 
     def job(self, name: str) -> Job:
         """Return the job of this name, whoever has started it for the same owner.
 
         Raises:
             JobError: if there is none.
+            TypeError: if the name is no `str`.
+            ConfigError: if it cannot be a name; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
+        check_known_name(name)
         from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
         return making.find(self._caller[1], name)
@@ -331,7 +349,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return_exceptions: Literal[False] = ...,
         window: int = ...,
         job: str | None = ...,
-        on_change: Literal["raise", "restart"] = ...,
+        on_change: OnChange | None = ...,
     ) -> Iterator[T]: ...
 
     @overload
@@ -344,7 +362,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return_exceptions: bool,
         window: int = ...,
         job: str | None = ...,
-        on_change: Literal["raise", "restart"] = ...,
+        on_change: OnChange | None = ...,
     ) -> Iterator[T | BaseException]: ...
 
     def map_unordered(
@@ -356,7 +374,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return_exceptions: bool = False,
         window: int = 1024,
         job: str | None = None,
-        on_change: Literal["raise", "restart"] = "raise",
+        on_change: OnChange | None = None,
         **unknown: Any,
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come.
@@ -381,13 +399,15 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if unknown:
             raise not_of_map("map_unordered", unknown)
+        on_change = job_of_map(job, on_change)
         _, core, options = self._caller
         if job is not None:
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
             core.check_map(timeout)
+            begun = time.monotonic()
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
-            return making.results_as_they_come(kept, options.max_failures, return_exceptions, timeout)
+            return making.results_as_they_come(kept, options.max_failures, return_exceptions, _left(timeout, begun))
         most = options.max_failures
         return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window, most)
 
@@ -426,7 +446,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             BaseException: the exception of the first of `keys` that failed, if `block`.
         """
         client, core, options = self._caller
-        return core.get(client, graph, keys, block, core.terms(options))
+        return core.get(client, graph, keys, block, core.terms(for_one(options)))
 
 
 class ClientWithOptions(Caller):
@@ -456,4 +476,9 @@ class ClientWithOptions(Caller):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]:
         """Like `Client.submit`, but all keyword arguments belong to `fn`."""
         core = self._core
-        return core.submit(self._client, fn, args, kwargs, core.terms(self.task_options))
+        return core.submit(self._client, fn, args, kwargs, core.terms(for_one(self.task_options)))
+
+
+def _left(timeout: float | None, begun: float) -> float | None:
+    """Return how many seconds are left of a time-out that began at this moment of the monotonic clock."""
+    return None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))

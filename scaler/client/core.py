@@ -24,7 +24,7 @@ from scaler.client.maker import CallMaker
 from scaler.client.map_run import MapRun
 from scaler.client.map_stream import MapStream
 from scaler.client.object_reference import ObjectReference
-from scaler.config import check_number
+from scaler.config import check_number, check_timeout
 from scaler.errors import has_ended_a_task
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DefaultSerializer, Serializer
@@ -127,8 +127,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         """Raise an error if no map can be made. Modules are looked at."""
         self.link.check_open()
         self.functions.look()
-        if timeout is not None:
-            check_number("timeout", timeout, 0)
+        check_timeout(timeout)
 
     def get(
         self, owner: object, graph: Mapping[str, Any], keys: Iterable[str], block: bool, terms: Terms

@@ -46,6 +46,7 @@ from scaler.client.outcome import (
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer
+from scaler.texts import shown
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 
@@ -249,7 +250,7 @@ class ScalerFuture(Future[T], ResultArgument):
         """
         try:
             deadline = None if timeout is None else time.monotonic() + timeout
-        except TypeError:
+        except (TypeError, OverflowError):
             raise _no_seconds(timeout) from None
         self._wait(timeout)
         outcome = self._read(deadline)
@@ -599,7 +600,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
 
 def _no_seconds(timeout: object) -> TypeError:
-    return TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+    return TypeError(f"timeout must be a number of seconds, not {shown(timeout)}")
 
 
 def _call_outside(link: LinkThread, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:

@@ -15,7 +15,7 @@ from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import GraphEntry
 from scaler.client.calls.functions import Functions, Terms, options_of_call
-from scaler.client.calls.options import TaskOptions
+from scaler.client.calls.options import TaskOptions, for_one
 from scaler.client.link.link import Link
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import NoWorkerError, SerializeObjectError
@@ -74,7 +74,7 @@ class CallMaker(Generic[L, F]):
         """Call a function by its name."""
         self.link.check_open()
         function = self.functions.named(name)
-        priority, task_name, run_options, account = self.terms(options)
+        priority, task_name, run_options, account = self.terms(for_one(options))
         terms = priority, task_name, options_of_call(run_options, name), account
         future = self.new_future(TaskId(self.new_id()), self.link, JSON_SERIALIZER, owner, task_name or name)
         self.link.submit(function.entry(future.task_id, future, args, kwargs, terms))
@@ -99,7 +99,7 @@ class CallMaker(Generic[L, F]):
         """Return the terms of a task of this function that one worker alone may run: it goes first, unless the options
         say otherwise, and its name says which worker it is for.
         """
-        priority, name, run_options, account = self.terms(options.over(_FIRST))
+        priority, name, run_options, account = self.terms(for_one(options).over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
         return priority, f"{name or function} on {worker}", own.encode(), account
 

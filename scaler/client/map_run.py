@@ -95,7 +95,7 @@ class MapRun:
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
-        self._tolerance = Tolerance(return_exceptions, max_failures)
+        self._tolerance = Tolerance(return_exceptions, max_failures, function.instruction.name)
         self._items: Iterable[Sequence[Any]] = ()
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -148,7 +148,7 @@ class MapRun:
             self._repeated = None  # an error that the user keeps would keep its objects
             if self._progress is not None:
                 self._progress.finish(self._done, self._failed)
-        self._tolerance.end()
+        self._tolerance.judge(self._done, is_end=True)
         return self._results
 
     # Submitting
@@ -320,6 +320,7 @@ class MapRun:
             put(object_id, value, error and self._unread_result(error, object_id))
         if self._error is not None:
             raise self._error()
+        self._tolerance.judge(self._done)
         if self._look_at < inf:
             self._look_at = time.monotonic() + LOOK_SECONDS
         if self._progress is not None:
@@ -381,13 +382,12 @@ class MapRun:
         return name_of_item(self._function.instruction.name, index_of(task_id), self._items)
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
+        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")  # as `index_of`, without a call for each result
         if error is not None:
-            self._tolerance.take(error, self._done + 1)
+            self._tolerance.take(error, self._done + 1, index)
             value = error
             self._failed += 1
-        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")  # as `index_of`, without a call for each result
-        if error is None or self._tolerance.returns_exceptions:
-            self._keep(index, value)
+        self._keep(index, value)
         self._done += 1
         if self._open_bytes and index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)

@@ -68,7 +68,7 @@ class MapStream(MapRun):
                 if self._ready:
                     yield self._next()
                 elif self._submitted == self._done:
-                    self._tolerance.end()
+                    self._tolerance.judge(self._done, is_end=True)
                     return
                 else:
                     self._wait(self._submitted - self._done - 1)

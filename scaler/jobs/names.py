@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from reprlib import Repr
 from urllib.parse import quote
 
 from scaler.config import ConfigError
+from scaler.texts import shown
 
 NAME_BYTES_MOST = 120
 """The most bytes of the name of a job or an owner as a file name."""
-
-_SHORT = Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
 
 
 def usual_job_folder() -> str:
@@ -22,7 +19,7 @@ def usual_job_folder() -> str:
     return str(Path(states) / "scaler" / "jobs")
 
 
-def check_job_name(name: str) -> str:
+def check_job_name(name: object) -> str:
     """Return the name of a job as a file name.
 
     Raises:
@@ -30,22 +27,22 @@ def check_job_name(name: str) -> str:
         ConfigError: if it is empty, too long, or has characters that cannot be shown.
     """
     if not isinstance(name, str):
-        raise TypeError(f"the name of a job must be a str, not {_SHORT.repr(name)}")
+        raise TypeError(f"the name of a job must be a str, not {shown(name)}")
     if not name or not name.isprintable():
-        shown = _SHORT.repr(name)
-        raise ConfigError(f"{shown} is no name of a job: it must have characters, and all of them printable ones")
+        raise ConfigError(f"{shown(name)} is no name of a job: it must have characters, and all of them printable ones")
     file_name = quote(name, safe=" +=,@").replace(".", "%2E", 1) if name[0] == "." else quote(name, safe=" +=,@")
     if len(file_name) > NAME_BYTES_MOST:
         raise ConfigError(
-            f"the name of a job is too long: {_SHORT.repr(name)} takes {len(file_name):,} bytes as a file name, and "
+            f"the name of a job is too long: {shown(name)} takes {len(file_name):,} bytes as a file name, and "
             f"{NAME_BYTES_MOST} is the limit; ASCII letters, digits and ' +=,@_.-~' take one byte each, others three "
             "for each byte of their UTF-8"
         )
     return file_name
 
 
-def check_known_name(name: str) -> None:
+def check_known_name(name: object) -> None:
     """Refuse what cannot be the name of a job that is there; an admin may write it as `OWNER/NAME`. Raises as
     `check_job_name`.
     """
-    check_job_name(name.partition("/")[2] or name if isinstance(name, str) else name)
+    own = name.partition("/")[2] if isinstance(name, str) else ""
+    check_job_name(own or name)

@@ -35,6 +35,7 @@ _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
 """Matches each `pyproject.toml` with the table; parsing those without it would cost programs some milliseconds."""
 
 _FOREIGN = {
+    **dict.fromkeys(("job_folder", "jobs_folder", "keep_folder", "keep_jobs"), "write keep=, the folder of jobs"),
     "object_storage_address": "leave it out, since the scheduler keeps objects",
     "per_worker_capabilities": "write capabilities=, of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",

@@ -214,7 +214,7 @@ JOB = b"prices23"
 
 def jobs(second: int) -> list[StateJob]:
     """Jobs of an hour: one goes on, one has stopped, and of one not all rows are there."""
-    why = "5 of 9 rows that have ended have failed, and at most 4 may"
+    why = "5 of 9 finished rows failed; max_failures is 4"
     made = NOON_US - 3600 * SECOND_US
     return [
         StateJob(JOB, "prices-23", "alice", "prices.py", "price", "open", "", 1, 10**6, 400_000 + 385 * second, 3, 30,

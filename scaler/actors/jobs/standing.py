@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scaler.actors.jobs.open_rows import OpenRows
+from scaler.jobs.failures import exceeds, too_many
 from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, Result, Summary
 from scaler.wire.messages.common import TaskStatus
 
@@ -60,10 +61,8 @@ class Standing:
         most, failed, ended = self.max_failures, self.rows.failed, self.rows.done + self.rows.failed
         if most is None or not self.is_open:
             return ""
-        is_number = most >= 1 or most == 0
-        if failed <= (most if is_number else most * ended) or not (is_number or ended >= 100):
-            return ""
-        return f"{failed} of {ended} rows that have ended have failed, and at most {most:g} may"
+        is_end = self.is_sealed and not self.rows.n_open
+        return too_many(most, failed, ended, "rows") if exceeds(most, failed, ended, is_end) else ""
 
     def summary(self) -> Summary:
         """Return it in a line, for screens."""

@@ -17,6 +17,7 @@ from scaler.client.insight.presence import SchedulerInfo, enough, late_for
 from scaler.client.insight.task_log import late
 from scaler.client.insight.tracing import tracing
 from scaler.client.link.requests import Answer, Inquiry
+from scaler.config import check_timeout
 from scaler.ids import TaskId
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
     """Return what a task has written, or how far it is.
 
     Raises:
+        ConfigError: if the time-out is none.
         TimeoutError: if the scheduler did not answer in time.
     """
+    check_timeout(timeout)
     if not await _come(link, answer, timeout):
         raise late(link.address, timeout)
     return answer.result()

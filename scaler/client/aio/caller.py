@@ -18,7 +18,8 @@ from scaler.client.aio.job import AsyncJob, in_thread, through
 from scaler.client.aio.rows import Rows
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.options import TakesOptions, TaskOptions, named_as
+from scaler.client.calls.job_names import OnChange, job_of_map, job_of_start
+from scaler.client.calls.options import TakesOptions, TaskOptions, for_one, named_as
 from scaler.client.calls.tolerance import Tolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
@@ -28,6 +29,7 @@ from scaler.client.jobs.job import Job
 from scaler.client.maker import results_of
 from scaler.config import check_number
 from scaler.errors import has_ended_a_task
+from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped import Module
 
 __tracebackhide__ = has_ended_a_task
@@ -139,7 +141,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
         """
         client, core, options = self._caller
-        return core.submit(client, fn, args, kwargs, core.terms(options))
+        return core.submit(client, fn, args, kwargs, core.terms(for_one(options)))
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
         """Call a function by the name under which workers serve it: `await client.call("area", 2, 3)`.
@@ -167,7 +169,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return_exceptions: bool = False,
         window: int = WINDOW,
         job: str | None = None,
-        on_change: Literal["raise", "restart"] = "raise",
+        on_change: OnChange | None = None,
         **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
@@ -190,15 +192,16 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map("map", unknown)
+        on_change = job_of_map(job, on_change)
         if job is not None:
             kept = await self._attend(fn, items, job, on_change, return_exceptions)
             return await in_thread(making.results, kept, self._caller[2].max_failures, return_exceptions)
         results: dict[int, Any] = {}
-        tolerance = Tolerance(return_exceptions, self._caller[2].max_failures)
+        tolerance = self._tolerance(fn, return_exceptions)
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for index, future in ended:
-                results[index] = _outcome(future, tolerance, len(results) + 1)
-        tolerance.end()
+                results[index] = _outcome(future, tolerance, len(results) + 1, index)
+        tolerance.judge(len(results), is_end=True)
         return [results[index] for index in range(len(results))]
 
     starmap = map  # noqa: A003 - the name is that of the other client
@@ -213,18 +216,24 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         self,
         fn: Callable[..., Any],
         items: Iterable[Sequence[Any]],
+        name: str | None = None,
         *,
-        name: str,
+        job: str | None = None,
         keep_for: float | str = "30d",
-        on_change: Literal["raise", "restart"] = "raise",
+        on_change: OnChange = "raise",
+        **unknown: Any,
     ) -> AsyncJob:
         """Have `fn(*item)` run for each item, whoever stays, as `Client.start` does."""
+        if unknown:
+            raise not_of_map("start", unknown)
+        found = job_of_start(job, name)
         _, core, options = self._caller
-        wish = making.Wish(fn, items, options, name, on_change)
+        wish = making.Wish(fn, items, options, found, on_change)
         return AsyncJob(await in_thread(making.start, core, wish, keep_for))
 
     async def job(self, name: str) -> AsyncJob:
         """Return the job of this name, as `Client.job` does."""
+        check_known_name(name)
         return AsyncJob(await in_thread(making.find, self._caller[1], name))
 
     async def jobs(self) -> list[AsyncJob]:
@@ -249,7 +258,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return_exceptions: bool = False,
         window: int = WINDOW,
         job: str | None = None,
-        on_change: Literal["raise", "restart"] = "raise",
+        on_change: OnChange | None = None,
         **unknown: Any,
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
@@ -260,20 +269,23 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if unknown:
             raise not_of_map("map_unordered", unknown)
+        on_change = job_of_map(job, on_change)
         if job is not None:
             kept = await self._attend(fn, items, job, on_change, return_exceptions)
             most = self._caller[2].max_failures
             async for result in through(making.results_as_they_come(kept, most, return_exceptions)):
                 yield result
             return
-        n_ended, tolerance = 0, Tolerance(return_exceptions, self._caller[2].max_failures)
+        n_ended, tolerance = 0, self._tolerance(fn, return_exceptions)
         async with aclosing(self._stream(fn, items, window).run()) as ended:
-            async for _, future in ended:
+            async for index, future in ended:
                 n_ended += 1
-                outcome = _outcome(future, tolerance, n_ended)
-                if return_exceptions or future.exception() is None:
-                    yield outcome
-        tolerance.end()
+                yield _outcome(future, tolerance, n_ended, index)
+        tolerance.judge(n_ended, is_end=True)
+
+    def _tolerance(self, fn: Callable[..., Any], return_exceptions: bool) -> Tolerance:
+        _, core, options = self._caller
+        return Tolerance(return_exceptions, options.max_failures, core.functions.get(fn).instruction.name)
 
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
         check_number("window", window, 1)
@@ -289,7 +301,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         Graphs and errors are those of `Client.get`. If this is cancelled, so is the graph.
         """
         client, core, options = self._caller
-        return await core.get(client, graph, list(keys), core.terms(options))
+        return await core.get(client, graph, list(keys), core.terms(for_one(options)))
 
 
 class AsyncClientWithOptions(AsyncCaller):
@@ -315,10 +327,11 @@ class AsyncClientWithOptions(AsyncCaller):
         return self._client, self._core, self.task_options
 
 
-def _outcome(future: AsyncFuture[Any], tolerance: Tolerance, n_ended: int) -> Any:
+def _outcome(future: AsyncFuture[Any], tolerance: Tolerance, n_ended: int, index: int) -> Any:
     """Return a result, or an error that is tolerated."""
     error = future.exception()
     if error is None:
+        tolerance.judge(n_ended)
         return future.result()
-    tolerance.take(error, n_ended)
+    tolerance.take(error, n_ended, index)
     return error

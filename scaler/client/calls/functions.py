@@ -403,18 +403,18 @@ class Functions:
         if not (endpoint.is_in_process or task_context.current.address):  # tasks load nothing anew
             self._watch = Watch(self._look)
 
-    def named(self, name: str) -> NamedFunction:
+    def named(self, name: object) -> NamedFunction:
         """Return the function that is called by this name.
 
         Raises:
             ConfigError: if it is no name.
         """
-        known = self._named.get(name)
+        known = self._named.get(name) if isinstance(name, str) else None
         if known is None:
             call_of(name)
             if len(self._named) >= REMEMBERED_FUNCTIONS:
                 self._named = {}
-            known = self._named[name] = NamedFunction(name, self._packer_of_named)
+            known = self._named[str(name)] = NamedFunction(str(name), self._packer_of_named)
         return known
 
     def ship(self, modules: Iterable[Module]) -> None:

@@ -16,6 +16,13 @@ from scaler.errors import ObjectTooLargeError, SerializeObjectError
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 """the errors of a call that cannot be made ready"""
 
+ARGUMENTS = {
+    "map": ("progress", "return_exceptions", "timeout", "window", "on_change"),
+    "map_unordered": ("return_exceptions", "timeout", "window", "on_change"),
+    "start": ("name", "keep_for", "on_change"),
+}
+"""The keyword arguments of the calls that make many tasks, for one that is misspelt; `job` is a word that is known."""
+
 _SHORT = Repr()
 _SHORT.maxother = _SHORT.maxstring = 40
 
@@ -54,15 +61,17 @@ def _shown(item: Sequence[Any]) -> str:
 
 
 def not_of_map(call: str, unknown: Iterable[str]) -> TypeError:
-    """Return the error of a map that was given several iterables, as the built-in one takes them, or keyword arguments
-    that it does not take.
+    """Return the error of a map or job that was given several iterables, as the built-in map takes them, or keyword
+    arguments that it does not take.
 
     Args:
         call: the name of the method.
         unknown: the keyword arguments.
     """
     for name in unknown:
-        ours = of_keyword(name, ("progress", "return_exceptions", "timeout", "window"), OPTIONS, call)
+        ours = of_keyword(name, ARGUMENTS[call], OPTIONS, call)
+        if name == "name":  # of `map`; `start` takes it
+            ours += ", and the name of a job is job="
         same = f"; for the function: client.{call}(functools.partial(fn, {name}=...), ...)"
         return TypeError(f"{call} got an unexpected keyword argument {name!r}{ours or same}")
     return TypeError(

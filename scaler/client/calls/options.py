@@ -17,6 +17,7 @@ from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
 from scaler.client.foreign_words import of_keyword, without_foreign_words
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
+from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
@@ -27,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1
 DELAY_MOST_SECONDS = 24 * 3600
+FAILURES_MOST = 2**53
 TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS = 0.001, 4_000_000
 
 
@@ -55,9 +57,10 @@ class TaskOptions:
             much is left of what the cluster of a machine was told to have.
         no_worker_timeout: seconds after which a task that waits fails with `NoWorkerError` if no connected worker could
             have taken it all the time, however busy. By default it waits.
-        max_failures: how many tasks of a map or job may fail before it is stopped with `TooManyFailuresError`: a
-            number, or, below 1, a part of those that have ended, once 100 have. A map in which fewer fail raises the
-            first error at its end. By default a `map` stops at the first, and a job of `start` tries all.
+        max_failures: how many tasks of a map or job may fail before it is stopped with `TooManyFailuresError`; until
+            then their errors are results. An `int` is a number of rows, a `float` below 1 a fraction of those that have
+            finished, which counts once 100 have, and at the end. By default a `map` stops at the first failure, and a
+            job of `start` tries all. Only for `map`, `map_unordered` and `start`.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -101,7 +104,7 @@ class TaskOptions:
         if self.no_worker_timeout is not None:
             check_number("no_worker_timeout", self.no_worker_timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
         if self.max_failures is not None:
-            check_number("max_failures", self.max_failures, 0)
+            _check_max_failures(self.max_failures)
         options = RunOptions(
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),
@@ -147,6 +150,20 @@ def checked(options: object) -> TaskOptions:
     if not isinstance(options, TaskOptions):
         raise TypeError(
             f"options without a name must be TaskOptions, not {options!r}: write priority=1, or TaskOptions(...)"
+        )
+    return options
+
+
+def for_one(options: TaskOptions) -> TaskOptions:
+    """Return options for a task alone, or for a graph.
+
+    Raises:
+        ConfigError: if one of them is for many.
+    """
+    if options.max_failures is not None:
+        raise ConfigError(
+            "max_failures is an option of map, map_unordered and start, which have many tasks: leave it out for this "
+            "call"
         )
     return options
 
@@ -233,8 +250,8 @@ class TakesOptions(ABC, Generic[WithOptions]):
             memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
             no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
                 taken it all the time; by default it waits.
-            max_failures: how many tasks of a map or job may fail before it is stopped: a number, or, below 1, a part
-                of those that have ended.
+            max_failures: how many tasks of a map or job may fail before it is stopped: an `int` is a number of rows, a
+                `float` below 1 a fraction of those that have finished.
 
         Raises:
             TypeError: if an option is of the wrong type.
@@ -250,7 +267,16 @@ class TakesOptions(ABC, Generic[WithOptions]):
 def _check(option: str, value: object, cls: type) -> None:
     is_one = isinstance(value, cls) and (cls is bool or not isinstance(value, bool))
     if value is not None and not is_one:
-        raise TypeError(f"{option} must be {'an' if cls is int else 'a'} {cls.__name__}, not {value!r}")
+        raise TypeError(f"{option} must be {'an' if cls is int else 'a'} {cls.__name__}, not {shown(value)}")
+
+
+def _check_max_failures(value: object) -> None:
+    if isinstance(value, float) and value >= 1:
+        raise ConfigError(
+            f"max_failures cannot be {value!r}: an int is a number of rows, a float below 1 a fraction of those that "
+            "have finished"
+        )
+    check_number("max_failures", value, 0, FAILURES_MOST)
 
 
 def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str, int], ...]:

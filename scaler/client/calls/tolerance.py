@@ -5,12 +5,11 @@ Used by the maps of both clients, in the thread that reads results. Must never: 
 
 from __future__ import annotations
 
+from scaler.client.outcome import headline_of
 from scaler.errors import TooManyFailuresError, has_ended_a_task
+from scaler.jobs.failures import exceeds, too_many
 
 __tracebackhide__ = has_ended_a_task
-
-LEAST_ENDED = 100
-"""A part of those that have ended counts from so many on."""
 
 
 class Tolerance:
@@ -18,38 +17,46 @@ class Tolerance:
 
     Args:
         return_exceptions: whether errors are results.
-        max_failures: how many may fail: a number, or, below 1, a part of those that have ended. None: none, or any
-            number if errors are results.
+        max_failures: how many may fail, see `exceeds`; then errors are results, too. None: none, or any number if
+            errors are results.
+        function: the name of its function.
     """
 
-    def __init__(self, return_exceptions: bool, max_failures: float | None = None) -> None:
-        self.returns_exceptions = return_exceptions
+    def __init__(self, return_exceptions: bool, max_failures: float | None = None, function: str = "") -> None:
+        self.returns_exceptions = return_exceptions or max_failures is not None
         self._most = max_failures
-        self._first: BaseException | None = None
+        self._function = function
+        self._first: tuple[BaseException, int] | None = None
         self._failed = 0
 
-    def take(self, error: BaseException, n_ended: int) -> None:
+    def take(self, error: BaseException, n_ended: int, index: int) -> None:
         """Count a failure.
 
         Args:
             n_ended: how many tasks have ended, this one among them.
+            index: of its item.
 
         Raises:
             TooManyFailuresError: if these are too many.
             BaseException: the error, if none may fail.
         """
-        if self._most is None:
-            if not self.returns_exceptions:
-                raise error
-            return
-        self._first = self._first or error
-        self._failed += 1
-        is_part = 0 < self._most < 1
-        if self._failed > (self._most * n_ended if is_part else self._most) and (not is_part or n_ended >= LEAST_ENDED):
-            sentence = f"{self._failed} of {n_ended} tasks of the map have failed, and at most {self._most:g} may"
-            raise TooManyFailuresError(sentence) from error
+        if not self.returns_exceptions:
+            raise error
+        if self._most is not None:
+            self._first = self._first or (error, index)
+            self._failed += 1
+            self.judge(n_ended)
 
-    def end(self) -> None:
-        """All have ended. Raise the first error, unless errors are results."""
-        if self._first is not None and not self.returns_exceptions:
-            raise self._first
+    def judge(self, n_ended: int, *, is_end: bool = False) -> None:
+        """Raise `TooManyFailuresError` if too many have failed.
+
+        Args:
+            n_ended: how many tasks have ended.
+            is_end: whether these are all.
+        """
+        if self._first is None or self._most is None or not exceeds(self._most, self._failed, n_ended, is_end):
+            return
+        error, index = self._first
+        sentence = too_many(self._most, self._failed, n_ended, "tasks")
+        first = f"{headline_of(error)} in {self._function} (item {index})"
+        raise TooManyFailuresError(f"{sentence}; the first: {first}") from error

@@ -18,8 +18,9 @@ from scaler.client.insight import markup
 from scaler.client.insight.explanation import checked_task_id
 from scaler.client.link.link import Link
 from scaler.client.link.requests import Inquiry
-from scaler.config import ConfigError, check_number, check_whole_number
+from scaler.config import ConfigError, check_timeout, check_whole_number
 from scaler.ids import PUBLIC_ID_BYTES, is_public_id, public_id
+from scaler.texts import shown
 from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import OBJECTS, WORKERS, InfoResponse
 from scaler.wire.messages.client import ObjectInfo as SentObject
@@ -157,11 +158,13 @@ def cancel(tasks: Iterable[bytes | str]) -> Inquiry[None]:
     return Inquiry(lambda _response, _workers: None, cancel_tasks=",".join(map(_short_id, tasks)))
 
 
-def _short_id(task: bytes | str) -> str:
+def _short_id(task: object) -> str:
     if isinstance(task, bytes):
         return public_id(checked_task_id(task)).hex()
-    if not is_public_id(task):
-        raise ValueError(f"a short id of a task, as on screens, has {2 * PUBLIC_ID_BYTES} hex digits; not {task!r}")
+    if not (isinstance(task, str) and is_public_id(task)):
+        raise ValueError(
+            f"a short id of a task, as on screens, has {2 * PUBLIC_ID_BYTES} hex digits; not {shown(task)}"
+        )
     return task
 
 
@@ -172,8 +175,7 @@ def enough(address: str, n_workers: int, timeout: float | None) -> Inquiry[Sched
         ConfigError: if one cannot wait for so many, or so long.
     """
     check_whole_number("n_workers", n_workers, 1, _MOST)
-    if timeout is not None:
-        check_number("timeout", timeout, 0)
+    check_timeout(timeout)
     return Inquiry(lambda response, _: _read_info(address, response), workers=n_workers)
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar, overload
 
 from scaler.client.link.link import Link
 from scaler.client.link.requests import Answer
+from scaler.config import check_timeout
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OUTPUT_STREAMS
@@ -155,8 +156,10 @@ def wait(link: Link, answer: Answer[T], timeout: float | None) -> T:
     """Wait for an answer in this thread.
 
     Raises:
+        ConfigError: if the time-out is none.
         TimeoutError: if the scheduler did not answer in time.
     """
+    check_timeout(timeout)
     try:
         return answer.result(timeout)
     except FutureTimeoutError:

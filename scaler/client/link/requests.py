@@ -15,6 +15,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.errors import NotAllowedError
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames
+from scaler.texts import shown
 from scaler.wire.codec.codec import check_item
 from scaler.wire.messages.client import (
     InfoRequest,
@@ -129,7 +130,7 @@ class JobQuestion(Answer[JobResponse]):
     ) -> None:
         super().__init__(lambda response: response)
         if not isinstance(name, str):
-            raise TypeError(f"the name of a job must be a str, not {name!r}")
+            raise TypeError(f"the name of a job must be a str, not {shown(name)}")
         self._said = (JobVerb(verb), name, first, amount, body, frames)
         check_item(CLIENT_TO_SCHEDULER, self.item(0))
 

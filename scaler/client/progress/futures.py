@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from scaler.client.future import ScalerFuture
 from scaler.client.link.requests import OnOutput
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.config import check_number
+from scaler.config import check_timeout
 
 F = TypeVar("F", bound="Future[Any]")
 
@@ -43,8 +43,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     for future in watched:
         if not isinstance(future, Future):
             raise TypeError(f"progress() takes futures, not {future!r}")
-    if timeout is not None:
-        check_number("timeout", timeout, 0)
+    check_timeout(timeout)
     watch = _Watch(watched)
     bar = Progress(len(watched), sys.stderr, watch.concern)
     deadline = None if timeout is None else time.monotonic() + timeout

@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, repeat
 from operator import attrgetter
-from reprlib import Repr
 from typing import Any, NamedTuple
 
 from capnp import KjException
 
 from scaler.errors import ProtocolError
 from scaler.pickling.serialization import size_of
+from scaler.texts import shown
 from scaler.wire.codec.columns import Column, are_options, column_kinds, column_of
 from scaler.wire.codec.item_kinds import ColumnKind, ItemKind
 from scaler.wire.codec.schemas import SCHEMAS, first_line
@@ -51,9 +51,6 @@ UNWRITABLE = (
 )
 """What writing raises because of an item, and not for want of memory."""
 _ROOT_POINTER = 3 << 32 | 1 << 48
-
-
-_SHORT = Repr()
 
 
 class _Field(NamedTuple):
@@ -116,10 +113,12 @@ class _ItemCodec:
             try:
                 if has_frames:
                     size_of(value)
+                elif isinstance(column.default, bytes):
+                    memoryview(value)
                 column.write([len(value) if has_frames else value])
             except UNWRITABLE as error:
                 kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
-                raise kind(f"the field {name!r} of a {self._item.__name__} cannot be {_SHORT.repr(value)}") from error
+                raise kind(f"the field {name!r} of a {self._item.__name__} cannot be {shown(value)}") from error
 
     def read(self, reader: Any, most: int, frames: Iterator[Any]) -> Batch[Any]:
         read = reader._get_by_field  # noqa: SLF001 - see the module's docstring

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler import ConfigError, TaskOptions
-from scaler.client.calls.options import named_as
+from scaler.client.calls.options import for_one, named_as
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
@@ -70,6 +70,25 @@ def test_bad_retries_and_limits_are_refused(wrong: dict[str, Any], error: type[E
         TaskOptions(**wrong)
     with pytest.raises(ConfigError):
         TaskOptions(at_most_once=True).over(TaskOptions(retries=2))
+
+
+@pytest.mark.parametrize("most", [1.0, 2.0, 2.5, float("inf")])
+def test_a_float_from_one_on_is_no_number_of_failures(most: float) -> None:
+    with pytest.raises(ConfigError, match="an int is a number of rows, a float below 1 a fraction"):
+        TaskOptions(max_failures=most)
+
+
+@pytest.mark.parametrize("most", [-1, -0.5, float("nan"), True, "3", 2**64])
+def test_other_numbers_of_failures_are_refused(most: Any) -> None:
+    with pytest.raises(ConfigError, match="max_failures must be"):
+        TaskOptions(max_failures=most)
+
+
+def test_a_call_of_one_task_takes_no_number_of_failures() -> None:
+    assert for_one(TaskOptions(retries=1)) == TaskOptions(retries=1)
+    for most in (0, 3, 0.5):
+        with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
+            for_one(TaskOptions(max_failures=most))
 
 
 def test_a_limit_travels_in_milliseconds() -> None:

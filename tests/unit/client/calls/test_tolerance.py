@@ -10,29 +10,43 @@ from scaler.errors import TooManyFailuresError
 
 def test_without_a_number_the_first_failure_is_the_last() -> None:
     with pytest.raises(ValueError, match="first"):
-        Tolerance(return_exceptions=False).take(ValueError("first"), 1)
+        Tolerance(return_exceptions=False).take(ValueError("first"), 1, 0)
 
 
 def test_errors_that_are_results_are_all_tolerated() -> None:
     tolerance = Tolerance(return_exceptions=True)
     for n_ended in range(1, 1000):
-        tolerance.take(ValueError(), n_ended)
-    tolerance.end()
+        tolerance.take(ValueError(), n_ended, n_ended)
+    tolerance.judge(999, is_end=True)
 
 
-def test_so_many_may_fail_and_then_the_first_is_raised_at_the_end() -> None:
-    tolerance = Tolerance(return_exceptions=False, max_failures=2)
-    tolerance.take(ValueError("first"), 1)
-    tolerance.take(ValueError("second"), 2)
-    with pytest.raises(ValueError, match="first"):
-        tolerance.end()
-    with pytest.raises(TooManyFailuresError, match="3 of 9 tasks of the map have failed, and at most 2 may"):
-        tolerance.take(ValueError("third"), 9)
+def test_so_many_may_fail_and_one_more_raises_an_error_that_names_the_first() -> None:
+    tolerance = Tolerance(return_exceptions=False, max_failures=2, function="f")
+    first = ValueError("bad 3")
+    tolerance.take(first, 1, 3)
+    tolerance.take(ValueError("second"), 2, 4)
+    tolerance.judge(8, is_end=True)
+    with pytest.raises(TooManyFailuresError) as error:
+        tolerance.take(ValueError("third"), 1015, 5)
+    assert str(error.value) == (
+        "3 of 1,015 finished tasks failed; max_failures is 2; the first: ValueError: bad 3 in f (item 3)"
+    )
+    assert error.value.__cause__ is first
 
 
-def test_a_part_counts_when_a_hundred_have_ended() -> None:
-    tolerance = Tolerance(return_exceptions=True, max_failures=0.1)
+def test_a_fraction_counts_when_a_hundred_have_ended_also_if_the_hundredth_has_not_failed() -> None:
+    tolerance = Tolerance(return_exceptions=True, max_failures=0.1, function="f")
     for n_ended in range(1, 100):
-        tolerance.take(ValueError(), n_ended)
-    with pytest.raises(TooManyFailuresError, match=r"100 of 100 .* at most 0\.1 may"):
-        tolerance.take(ValueError(), 100)
+        tolerance.take(ValueError("bad"), n_ended, n_ended)
+    with pytest.raises(
+        TooManyFailuresError, match=r"^99 of 100 finished tasks failed; max_failures is 0\.1; the first"
+    ):
+        tolerance.judge(100)
+
+
+def test_a_fraction_of_few_counts_at_the_end() -> None:
+    tolerance = Tolerance(return_exceptions=False, max_failures=0.25, function="f")
+    tolerance.take(ValueError("bad"), 1, 0)
+    tolerance.judge(4, is_end=True)
+    with pytest.raises(TooManyFailuresError, match="1 of 3 finished"):
+        tolerance.judge(3, is_end=True)

@@ -15,8 +15,14 @@ from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.link import objects as objects_module
 from scaler.client.link.objects import as_sent
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import Answer
-from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects, ObjectTooLargeError
+from scaler.client.link.requests import Answer, Inquiry, JobQuestion
+from scaler.errors import (
+    ClientShutdownException,
+    DisconnectedError,
+    MissingObjects,
+    ObjectTooLargeError,
+    ProtocolError,
+)
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedBlock, SharedFrames, can_share
@@ -28,6 +34,8 @@ from scaler.wire.messages.client import (
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    JobRequest,
+    JobVerb,
     Task,
     TaskCancel,
     TaskResult,
@@ -405,6 +413,74 @@ class TestEnding:
         assert late.ends == []
         work.on_unreadable(DisconnectedError)
         assert late.ends == [("failed", DisconnectedError)]
+
+
+def question() -> JobQuestion:
+    return JobQuestion(JobVerb.SHOW, "job")
+
+
+class TestWhatCannotBeWritten:
+    def test_questions_end_after_as_many_tries_as_tasks(self, work: OpenWork) -> None:
+        asked, inquiry, late = question(), Inquiry(lambda *answer: answer), question()
+        work.jobs.add(asked, asked.item)
+        work.inquire(inquiry)
+        for tries in range(TRIES_MOST):
+            assert not any(each.done() for each in (asked, inquiry))
+            if tries == 1:
+                work.jobs.add(late, late.item)
+            work.on_unreadable(ProtocolError)
+        assert isinstance(asked.exception(0), ProtocolError)
+        assert isinstance(inquiry.exception(0), ProtocolError)
+        assert not late.done()
+        work.on_unreadable(ProtocolError)
+        assert isinstance(late.exception(0), ProtocolError)
+
+    def test_its_own_call_fails_and_no_other(self, work: OpenWork) -> None:
+        task, other, node = Sink(), Sink(), Sink()
+        made, asked, also = graph({102: node}), question(), question()
+        work.add(entry(1, task))
+        work.add(entry(2, other))
+        work.add_graph(made)
+        for each in (asked, also):
+            work.jobs.add(each, each.item)
+        items = said(work)
+        culprits = [item for item in items if type(item) is GraphNode][:1]
+        culprits += [item for item in items if type(item) is Task and item.task_id == task_id(1)]
+        culprits += [item for item in items if type(item) is JobRequest][:1]
+        for culprit in culprits:
+            work.on_unwritable(culprit, TypeError)
+        assert task.ends == node.ends == [("failed", TypeError)]
+        assert isinstance(asked.exception(0), TypeError)
+        assert other.ends == []
+        assert not also.done()
+
+    def test_with_an_object_all_calls_fail_that_need_it(self, work: OpenWork) -> None:
+        one, other, later = Sink(), Sink(), Sink()
+        work.hold(held(1))
+        needs = entry(1, one)
+        work.add((replace(needs[0], object_ids=held(1).object_id), *needs[1:]))
+        work.add(entry(2, other, of=1))
+        work.on_unwritable(held(1), TypeError)
+        work.on_unwritable(function(1), ValueError)
+        assert (one.ends, other.ends) == ([("failed", TypeError)], [("failed", ValueError)])
+        work.add(entry(3, later, of=1))
+        assert later.ends == [("failed", ValueError)]
+        fine = Sink()
+        work.add(entry(4, fine))
+        assert fine.ends == []
+
+    def test_what_waits_for_the_window_goes_on(self, work: OpenWork) -> None:
+        work.window.resize(1, 0)
+        work.add(entry(1))
+        work.add(entry(2))
+        said(work)
+        work.on_unwritable(entry(1)[0], TypeError)
+        assert entry(2)[0] in said(work)
+
+    def test_a_job_that_nobody_attends_cannot_be_left(self, work: OpenWork) -> None:
+        work.leave_job("job")
+        assert said(work) == []
+        assert not work.is_waiting()
 
 
 class TestNewConnection:

@@ -7,7 +7,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -22,9 +22,10 @@ from scaler.client.link import protocol, waiting
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
+from scaler.client.link.requests import JobQuestion
 from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError, ObjectTooLargeError, ProcessorDiedError, ProtocolError
-from scaler.ids import NO_ID, ClientId, TaskId
+from scaler.ids import NO_ID, ClientId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
@@ -36,6 +37,7 @@ from scaler.wire.messages.client import (
     ClientResting,
     GraphNode,
     GraphTaskCancel,
+    JobVerb,
     OutputRequest,
     Task,
     TaskCancel,
@@ -111,6 +113,39 @@ class TestWhatCannotBeWritten:
                 client.options(name="too much").submit(abs, -2).result(30)
             assert client.submit(abs, -3).result(10) == 3
             assert len(scheduler.of(ClientHello)) > TRIES_MOST, "on a busy machine a hello may be said twice"
+
+    def test_an_item_that_cannot_be_written_costs_its_own_call_and_no_connection(
+        self, scheduler: FakeScheduler
+    ) -> None:
+        with Client(scheduler.address) as client:
+            assert client.submit(abs, -1).result(10) == 1
+            link = client._core.link
+            question = JobQuestion(JobVerb.SHOW, "fine")
+            question._said = (JobVerb.SHOW, 23, 0, 0, b"", ())
+            wrong = Future[Any]()
+            scheduler.answers_tasks = False
+            innocent = client.options(at_most_once=True).submit(abs, -2)
+            link.ask_job(question)
+            link._put(lambda: link._work.out.append(_wrong_task(link, wrong)))
+            with pytest.raises(
+                TypeError, match="cannot be sent to the scheduler: TypeError: the field 'name' of a JobReq"
+            ):
+                question.result(10)
+            with pytest.raises(TypeError, match=r"cannot be sent .* 'name' of a Task cannot be 23"):
+                wrong.result(10)
+            assert not innocent.done()
+            for task in scheduler.wait_for(Task, 2)[1:]:
+                scheduler.run(task)
+            assert innocent.result(10) == 2
+            assert len(scheduler.of(ClientHello)) == 1
+
+
+def _wrong_task(link: Any, future: Future[Any]) -> Task:
+    """Open a task whose item cannot be written, in the link's thread. Return the item."""
+    task = Task(TaskId(b"w" * 16), ObjectId(b"f" * 16), b"", b"", name=23)  # type: ignore[arg-type]
+    sink = SimpleNamespace(fail=lambda make_error: future.set_exception(make_error()))
+    link._work._tasks[task.task_id] = (task, sink, None, (), ())
+    return task
 
 
 class TestReconnect:

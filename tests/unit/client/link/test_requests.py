@@ -1,12 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import Follower, Inquiry, OutputAsker, Requests
+from scaler.client.link.requests import Follower, Inquiry, JobQuestion, OutputAsker, Requests
 from scaler.ids import NO_ID, TaskId
-from scaler.wire.messages.client import InfoRequest, InfoResponse, OutputLine, OutputRequest, OutputResponse, WorkerInfo
+from scaler.peer.conversation_state import TRIES_MOST
+from scaler.wire.messages.client import (
+    InfoRequest,
+    InfoResponse,
+    JobVerb,
+    OutputLine,
+    OutputRequest,
+    OutputResponse,
+    WorkerInfo,
+)
 from scaler.wire.messages.common import OutputStream
 
 
@@ -148,3 +160,56 @@ def test_at_the_end_nobody_waits() -> None:
     scene.ask(ONE)
     scene.outputs.fail(KeyError)
     assert (scene.taken, scene.has_ended) == ([([], 0)], True)
+
+
+GOOD = {"verb": JobVerb.ROWS, "name": "job", "first": 0, "amount": 1, "body": b"", "frames": (b"block",)}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"verb": 99},
+        {"verb": "open"},
+        {"name": 23},
+        {"name": None},
+        {"name": b"job"},
+        {"first": 2.5},
+        {"first": -1},
+        {"first": 2**64},
+        {"first": None},
+        {"first": "1"},
+        {"amount": 2**32},
+        {"amount": None},
+        {"body": None},
+        {"body": 5},
+        {"frames": None},
+        {"frames": ("text",)},
+        {"frames": (None,)},
+    ],
+    ids=str,
+)
+def test_a_question_that_cannot_be_written_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+    JobQuestion(**GOOD)
+    with pytest.raises((TypeError, ValueError)):
+        JobQuestion(**{**GOOD, **wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"workers": 2**32}, {"workers": -1}, {"workers": 2.5}, {"leave": 5}, {"cancel_tasks": None}], ids=str
+)
+def test_an_inquiry_that_cannot_be_written_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        Inquiry(lambda *answer: answer, **wrong)
+
+
+def test_who_asks_for_output_hears_of_none_after_many_unreadable_messages_and_a_stream_goes_on() -> None:
+    heard: list[Any] = []
+    requests: Requests[OutputLine, OutputResponse] = Requests(lambda _item: None)
+    requests.add(OutputAsker(lambda lines, dropped: heard.append((lines, dropped))), lambda n: OutputRequest(n, ONE))
+    stream = SimpleNamespace(take=heard.append, end=lambda: heard.append("ended"))
+    requests.add(Follower(stream), lambda n: OutputRequest(n, ALL))
+    for _ in range(TRIES_MOST):
+        assert heard == []
+        requests.on_unreadable(KeyError)
+    assert heard == [((), 0)]
+    assert list(requests.open) == [2]

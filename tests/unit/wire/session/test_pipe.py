@@ -11,7 +11,7 @@ from scaler.client.outcome import read_value, unread_result
 from scaler.errors import DeserializeObjectError, ObjectTooLargeError, ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.pickling.serialization import DefaultSerializer, JsonSerializer, size_of
-from scaler.wire.codec.codec import MESSAGE_ITEMS, encode_message, numbers
+from scaler.wire.codec.codec import MESSAGE_ITEMS, UNWRITABLE, encode_message, numbers
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import FOUND, Chunk, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import (
@@ -356,6 +356,49 @@ def test_an_item_that_cannot_be_written_is_reported() -> None:
     pair = Pair()
     with pytest.raises(OverflowError):
         pair.say(ClientHeartbeat(2**64))
+
+
+def named(number: int, name: Any, size: int = 0) -> Task:
+    return Task(TaskId(numbered(number)), ObjectId(numbered(9)), bytes(size), b"", name=name)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        named(99, 23),
+        named(99, None),
+        replace(task(99), priority=2**40),
+        replace(task(99), priority=2.5),
+        replace(task(99), frames=("text",)),
+        ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(99)), "", (bytes(LARGE_BYTES), "text")),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [0, 5, 2100, 2999])
+def test_an_item_that_cannot_be_written_is_dropped_and_all_others_arrive_once(wrong: Any, place: int) -> None:
+    pair = Pair()
+    items: list[Any] = [named(number, f"task {number}") for number in range(1, 3000)]
+    pair.client.put_all([*items[:place], wrong, *items[place:]])
+    with pytest.raises(UNWRITABLE):
+        pair.finish()
+    assert [item for item, _ in pair.client.drop_unwritable()] == [wrong]
+    pair.finish()
+    assert pair.came == items
+    assert pair.client.drop_unwritable() == []
+
+
+@pytest.mark.parametrize("size", [0, 2 * LARGE_BYTES])
+def test_an_item_that_cannot_be_written_is_dropped_from_behind_large_ones(size: int) -> None:
+    pair = Pair()
+    one, other, follower = stored(1, 3 * WINDOW), stored(2, 3 * WINDOW), task(3, object_ids=numbered(1))
+    wrong = replace(named(4, 23, size), object_ids=numbered(1))
+    pair.client.put_all([one, follower, wrong, other])
+    with pytest.raises(UNWRITABLE):
+        pair.finish()
+    assert [item for item, _ in pair.client.drop_unwritable()] == [wrong]
+    pair.finish()
+    assert pair.came == [one, follower, other]
+    assert pair.client.size_bytes() == 0
 
 
 # What peers may claim

@@ -13,17 +13,21 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from datetime import date
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.cli.jobs import main
+from scaler.client.link.requests import JobQuestion
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, TaskNotFoundError, TooManyFailuresError
+from scaler.wire.messages.client import JobVerb
 from tests.support.processes import called, command, free_address, wait_until
 
 
@@ -175,31 +179,192 @@ def test_failures_are_listed_and_tolerated_and_run_again(client: Client) -> None
 
 
 def test_too_many_failures_stop_a_map_and_a_job(client: Client) -> None:
-    with pytest.raises(TooManyFailuresError, match="at most 5 may"):
+    with pytest.raises(TooManyFailuresError, match="max_failures is 5"):
         client.options(max_failures=5).map(fails_at_sevens, rows(20_000), job="five")
     with pytest.raises(ValueError, match="bad 3"):
         client.options(max_failures=0.5).map(fails_at_sevens, rows(300), job="half")
     job = client.options(max_failures=0.01).start(fails_at_sevens, rows(20_000), name="a hundredth")
     assert job.wait(60).state == "stopped"
     assert job.progress().done < 19_000
+    few = client.options(max_failures=0.1).start(fails_at_sevens, rows(11), job="a tenth of few").wait(60)
+    assert (few.state, few.done, few.failed) == ("stopped", 9, 2)
+    assert few.reason == "2 of 11 finished rows failed; max_failures is 0.1"
 
 
-def test_a_map_without_a_name_tolerates_failures_too(client: Client) -> None:
-    tolerant = client.options(max_failures=20)
-    with pytest.raises(ValueError, match="bad"):  # the one that came first
-        tolerant.map(fails_at_sevens, rows(70))
-    assert (
-        sum(isinstance(each, ValueError) for each in tolerant.map(fails_at_sevens, rows(70), return_exceptions=True))
-        == 10
+EXPECTED = [x if x % 7 != 3 else f"bad {x}" for x in range(70)]
+FIRST = r"; the first: ValueError: bad \d+ in fails_at_sevens \(item \d+\)$"
+
+
+def shown(results: Iterable[int | BaseException]) -> list[int | str]:
+    return [str(each) if isinstance(each, ValueError) else each for each in results]
+
+
+@pytest.mark.parametrize("return_exceptions", [False, True])
+@pytest.mark.parametrize("most", [10, 0.2])
+def test_a_map_without_a_name_tolerates_failures_too(client: Client, most: float, return_exceptions: bool) -> None:
+    tolerant = client.options(max_failures=most)
+    call = {"return_exceptions": return_exceptions}
+    assert shown(tolerant.map(fails_at_sevens, rows(70), **call)) == EXPECTED
+    assert sorted(shown(tolerant.map_unordered(fails_at_sevens, rows(70), **call)), key=str) == sorted(
+        EXPECTED, key=str
     )
-    with pytest.raises(TooManyFailuresError, match="21 of "):
-        tolerant.map(fails_at_sevens, rows(20_000))
-    results = []
-    with pytest.raises(ValueError, match="bad"):
-        results.extend(tolerant.map_unordered(fails_at_sevens, rows(70)))
-    assert len(results) == 60
-    with pytest.raises(TooManyFailuresError, match="21 of "):
-        list(tolerant.map_unordered(fails_at_sevens, rows(20_000)))
+    for strict in (client.options(max_failures=9), client.options(max_failures=0.1)):
+        with pytest.raises(
+            TooManyFailuresError, match="10 of .* finished tasks failed; max_failures is .*" + FIRST
+        ) as error:
+            strict.map(fails_at_sevens, rows(70), **call)
+        assert isinstance(error.value.__cause__, ValueError)
+        with pytest.raises(TooManyFailuresError, match=FIRST):
+            list(strict.map_unordered(fails_at_sevens, rows(70), **call))
+    with pytest.raises(TooManyFailuresError, match=r"^10 of "):
+        client.options(max_failures=9).map(fails_at_sevens, rows(20_000), **call)
+
+
+def test_an_asyncio_map_tolerates_failures_too() -> None:
+    async def main() -> None:
+        async with AsyncClient(n_workers=2) as client:
+            tolerant, strict = client.options(max_failures=10), client.options(max_failures=0.1)
+            assert shown(await tolerant.map(fails_at_sevens, rows(70))) == EXPECTED
+            came = [each async for each in tolerant.map_unordered(fails_at_sevens, rows(70))]
+            assert sorted(shown(came), key=str) == sorted(EXPECTED, key=str)
+            with pytest.raises(
+                TooManyFailuresError, match="^10 of 70 finished tasks failed; max_failures is 0.1" + FIRST
+            ):
+                await strict.map(fails_at_sevens, rows(70))
+            with pytest.raises(TooManyFailuresError, match=FIRST):
+                _ = [each async for each in strict.map_unordered(fails_at_sevens, rows(70))]
+            with pytest.raises(ConfigError, match="max_failures is an option of map"):
+                tolerant.submit(abs, -1)
+            with pytest.raises(ConfigError, match="max_failures is an option of map"):
+                await tolerant.get({"a": (abs, 1)}, ["a"])
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_calls_of_one_task_refuse_a_number_of_failures(client: Client) -> None:
+    tolerant = client.options(max_failures=3)
+    calls: list[Callable[[], object]] = [
+        lambda: tolerant.submit(abs, -1),
+        lambda: tolerant.get({"a": (abs, 1)}, ["a"]),
+        lambda: tolerant.call("area", 2),
+        lambda: tolerant.run_on_all(abs, 1),
+        tolerant.as_executor,
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
+            call()
+
+
+WRONG_NAMES = [23, 2.5, b"a", date(2026, 11, 28), Path("a"), [], "", "a\0b", "\udce9", "x" * 1_000_000]
+
+
+def test_a_name_that_is_none_costs_its_own_call_only(client: Client, tmp_path: Path) -> None:
+    innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
+    for wrong in WRONG_NAMES:
+        calls: list[Callable[[Any], object]] = [
+            client.job,
+            lambda name: client.map(double, rows(1), job=name),
+            lambda name: client.map_unordered(double, rows(1), job=name),
+            lambda name: client.start(double, rows(1), job=name),
+            lambda name: client.start(double, rows(1), name),
+        ]
+        for call in calls:
+            with pytest.raises((TypeError, ConfigError), match="name of a job"):
+                call(wrong)
+    assert client.map(double, rows(3), job="after wrong names") == [0, 2, 4]
+    (tmp_path / "go").touch()
+    assert innocent.result(30) == (1, 0)
+
+
+def test_a_name_that_is_none_costs_an_asyncio_client_its_own_call_only(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncClient(n_workers=2, keep=tmp_path / "jobs") as client:
+            innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
+            for wrong in WRONG_NAMES:
+                for call in (
+                    client.job(wrong),
+                    client.map(double, rows(1), job=wrong),
+                    anext(client.map_unordered(double, rows(1), job=wrong)),
+                    client.start(double, rows(1), job=wrong),
+                ):
+                    with pytest.raises((TypeError, ConfigError), match="name of a job"):
+                        await call
+            assert await client.map(double, rows(3), job="after wrong names") == [0, 2, 4]
+            (tmp_path / "go").touch()
+            assert await innocent == (1, 0)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def unwritable(name: object) -> JobQuestion:
+    """Return a question that no check has seen."""
+    question = JobQuestion(JobVerb.SHOW, "fine")
+    question._said = (JobVerb.SHOW, name, 0, 0, b"", ())  # type: ignore[assignment]
+    return question
+
+
+def test_what_slips_through_all_checks_costs_its_own_call_only(client: Client, tmp_path: Path) -> None:
+    link = client._core.link
+    innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
+    questions = [unwritable(23) for _ in range(3)]
+    futures = []
+    for question in questions:
+        link.ask_job(question)
+        futures.append(client.options(at_most_once=True).submit(abs, -1))
+    for question in questions:
+        with pytest.raises(TypeError, match="cannot be sent to the scheduler"):
+            question.result(30)
+    assert [future.result(30) for future in futures] == [1, 1, 1]
+    (tmp_path / "go").touch()
+    assert innocent.result(30) == (1, 0)
+    assert link._connection.dial_count == 1
+
+
+def test_what_slips_through_all_checks_costs_an_asyncio_client_its_own_call_only(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncClient(n_workers=2) as client:
+            innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
+            question, link = unwritable(23), client._connected().link
+            link.ask_job(question)
+            others = await client.map(double, rows(50))
+            with pytest.raises(TypeError, match="cannot be sent to the scheduler"):
+                await asyncio.wrap_future(question)
+            assert others == [2 * x for x in range(50)]
+            (tmp_path / "go").touch()
+            assert await innocent == (1, 0)
+            assert link._connection.dial_count == 1
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_start_and_map_take_the_name_of_the_job_in_the_same_way(client: Client) -> None:
+    job = client.start(double, rows(3), job="one way")
+    assert list(client.start(double, rows(3), "one way").results()) == list(job.results()) == [0, 2, 4]
+    for both_or_none in ({"job": "a", "name": "b"}, {}):
+        with pytest.raises(TypeError, match=r"job=.*name="):
+            client.start(double, rows(3), **both_or_none)
+    with pytest.raises(TypeError, match="on_change='keep' is for a map with a name: give it one with job="):
+        client.map(double, rows(3), on_change="keep")
+    with pytest.raises(TypeError, match="on_change='restart' is for a map with a name"):
+        client.map_unordered(double, rows(3), on_change="restart")
+    for call in (client.map, client.map_unordered, client.start, client.submit):
+        with pytest.raises(TypeError, match="write job="):
+            call(double, rows(3), jobs="a name")
+    with pytest.raises(TypeError, match="write job="):
+        client.options(job="a name")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="write keep="):
+        Client(keep_folder="here")
+
+
+def test_the_time_of_a_map_counts_while_its_rows_are_read(client: Client) -> None:
+    def slowly() -> Iterator[tuple[int]]:
+        for row in rows(3):
+            yield row
+            time.sleep(0.2)
+
+    with pytest.raises(TimeoutError):
+        client.map(double, slowly(), job="read slowly", timeout=0.3)
+    assert client.map(double, rows(3), job="read slowly", timeout=30) == [0, 2, 4]
 
 
 def test_rows_that_travel_together_are_tried_again_and_have_time_limits(client: Client, tmp_path: Path) -> None:

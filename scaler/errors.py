@@ -174,8 +174,8 @@ class JobConflictError(JobError):
 
 
 class TooManyFailuresError(ScalerError):
-    """More rows of a map or a job have failed than `max_failures` allows, so it was stopped. Its `__cause__` is the first
-    failure.
+    """More rows of a map or a job have failed than `max_failures` allows, so it was stopped. Its `__cause__` is the
+    first failure.
 
     `Job.failures` says which, and `Job.retry` runs these again.
     """

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scaler.config import ConfigError, check_address, check_number, check_reachable
+from scaler.config import ConfigError, check_address, check_number, check_reachable, check_timeout
 from scaler.endpoint import Endpoint
 
 # Addresses
@@ -111,6 +111,22 @@ def test_number_out_of_range_is_refused_with_the_range() -> None:
         check_number("speed", 0, 1)
     with pytest.raises(ConfigError, match=r"speed must be between 1 and 2, not 2\.5"):
         check_number("speed", 2.5, 1, 2)
+
+
+def test_a_number_that_is_no_float_is_refused_and_errors_are_short() -> None:
+    with pytest.raises(ConfigError, match="speed must be at least 0, not 1000"):
+        check_number("speed", 10**400, 0)
+    with pytest.raises(ConfigError) as error:
+        check_number("speed", "x" * 1_000_000, 0)
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), 2**64, 10**400, "1", True])
+def test_a_time_that_no_thread_can_wait_for_is_refused(timeout: Any) -> None:
+    for good in (None, 0, 2.5, 9_000_000_000):
+        check_timeout(good)
+    with pytest.raises(ConfigError, match="timeout must be"):
+        check_timeout(timeout)
 
 
 def test_an_address_within_one_process_is_none_for_another() -> None:

@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,16 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.wire.codec.codec import MESSAGE_ITEMS, camel_case, decode, encode, encode_message, heard_anew, numbers
+from scaler.wire.codec.codec import (
+    MESSAGE_ITEMS,
+    camel_case,
+    check_item,
+    decode,
+    encode,
+    encode_message,
+    heard_anew,
+    numbers,
+)
 from scaler.wire.codec.schemas import SCHEMAS, schema_directory
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, GoodbyeKind, Task, TaskCancel
 from scaler.wire.messages.columns import Batch
@@ -364,3 +374,28 @@ def test_numbers_of_what_is_no_message_are_refused(header: bytes) -> None:
     with pytest.raises(ProtocolError) as refusal:
         numbers(CLIENT_TO_SCHEDULER, header)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"name": 23}, TypeError),
+        ({"name": None}, TypeError),
+        ({"payload": None}, TypeError),
+        ({"payload": "text"}, TypeError),
+        ({"frames": None}, TypeError),
+        ({"frames": ("text",)}, TypeError),
+        ({"priority": 2**31}, ValueError),
+        ({"priority": 2.5}, ValueError),
+        ({"rows": -1}, ValueError),
+        ({"object_ids": b"x"}, ValueError),
+    ],
+    ids=str,
+)
+def test_an_item_that_cannot_be_written_is_refused_with_the_name_of_its_field(
+    wrong: dict[str, Any], error: type[Exception]
+) -> None:
+    good = Task(TaskId(b"t" * 16), ObjectId(b"f" * 16), b"payload", b"", frames=(b"frame",))
+    check_item(CLIENT_TO_SCHEDULER, good)
+    with pytest.raises(error, match=f"the field {camel_case(next(iter(wrong)))!r} of a Task cannot be "):
+        check_item(CLIENT_TO_SCHEDULER, replace(good, **wrong))

@@ -124,3 +124,20 @@ def test_a_large_task_that_has_begun_to_leave_is_not_withdrawn() -> None:
     waiting = lane(stored(3), large)
     assert waiting.withdraw(cancel(1))
     assert left(waiting) == [stored(3)]
+
+
+def test_what_is_put_back_leaves_first_and_what_names_it_follows() -> None:
+    bulk = lane(task(1), task(2), stored(3), task(4, 3))
+    items, done = bulk.take(LARGE)
+    assert items is done
+    bulk.put_back(items)
+    assert bulk.is_followed_by(cancel(1))
+    assert left(bulk) == [task(1), task(2), stored(3), task(4, 3)]
+
+
+def test_what_is_not_kept_leaves_nothing_behind_but_for_what_has_left_in_part() -> None:
+    bulk = lane(stored(1), task(2, 1), stored(3), task(4, 3))
+    bulk.take(10_000)
+    bulk.keep(lambda item: type(item) is Task)
+    assert not bulk.is_followed_by(task(5, 3))
+    assert left(bulk) == [stored(1), task(2, 1), task(4, 3)]

@@ -16,15 +16,16 @@ from scaler.client.link.requests import JobQuestion
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
 from scaler.errors import ScalerError
-from scaler.jobs.folder import UNREADABLE, job_places, read_jobs
+from scaler.jobs.folder import UNREADABLE, JobFolder, job_places, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, Summary
+from scaler.keys.private_files import check_private_folder
 from scaler.monitor import units
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
 Look at the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file the folder
-itself is read: no scheduler need run, and one that runs is not disturbed.
+itself is read: no scheduler need run, and one that runs is not disturbed. Only `give` changes it, and needs it alone.
 """
 EPILOG = """\
 examples:
@@ -35,6 +36,7 @@ examples:
   scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    bob is gone, and alice goes on; for admins
   scaler_jobs --file /var/lib/scaler list              the same as list, without a scheduler
   scaler_jobs --file /var/lib/scaler check             reads all, and says what is damaged; exit code 1 if anything is
+  scaler_jobs --file /var/lib/scaler give bob/prices alice    the same as give, while no scheduler has the folder
 
 Only `results` reads values: it imports what they need, and prints them as Python shows them.
 """
@@ -53,20 +55,23 @@ TEXTS = {
     "retry": "run failed rows again, and go on if it was cancelled or has stopped",
     "cancel": "end a job; what has ended is kept",
     "forget": "end a job, and keep nothing",
-    "give": "have a job that does not go on belong to somebody else, as an admin",
+    "give": "have a job that does not go on belong to somebody else, as an admin, or with --file",
 }
-OF_FILES = ("list", "check")
+WITHOUT_NAME = ("list", "check")
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's arguments."""
+def make_parser(is_of_files: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments. `is_of_files`: a folder is named in place of an address."""
     parser = options.new_parser("scaler_jobs", DESCRIPTION, EPILOG)
     parser.add_argument("--file", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs")
-    parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="of the scheduler")
+    if is_of_files:
+        parser.set_defaults(address=None)
+    else:
+        parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="of the scheduler")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in TEXTS.items():
         part = commands.add_parser(name, help=text)
-        if name not in OF_FILES:
+        if name not in WITHOUT_NAME:
             part.add_argument("name", metavar="NAME", help="of the job; an admin may name OWNER/NAME")
         if name == "give":
             part.add_argument("owner", metavar="OWNER", help="whose it is from now on, as the list of keys has them")
@@ -95,15 +100,19 @@ def _row(text: str) -> int:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    parser = make_parser()
-    arguments = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    is_of_files = any(each.partition("=")[0] == "--file" for each in words)
+    parser = make_parser(is_of_files and not any("://" in each for each in words))
+    arguments = parser.parse_args(words)
     if (arguments.file is None) is (arguments.address is None):
         parser.error("name the address of a scheduler, or a folder with --file, and not both")
     if arguments.file is None and arguments.command == "check":
         parser.error("check reads the files: name their folder with --file")
     try:
         if arguments.file is not None:
-            sys.exit({"list": _list_files, "check": _check}[arguments.command](arguments.file.expanduser()))
+            if arguments.command not in _OF_FILES:
+                raise ConfigError(f"{arguments.command} needs a scheduler: name its address, and not --file")
+            sys.exit(_OF_FILES[arguments.command](arguments.file.expanduser(), arguments))
         place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
         link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file)
         try:
@@ -205,7 +214,7 @@ _COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
 # In a folder
 
 
-def _list_files(folder: Path) -> int:
+def _list_files(folder: Path, _arguments: argparse.Namespace) -> int:
     found = list(read_jobs(folder))
     show(line_of(each.info()) for _, each in found if isinstance(each, Summary))
     damaged = [(place, each) for place, each in found if not isinstance(each, Summary)]
@@ -214,7 +223,7 @@ def _list_files(folder: Path) -> int:
     return int(bool(damaged))
 
 
-def _check(folder: Path) -> int:
+def _check(folder: Path, _arguments: argparse.Namespace) -> int:
     n_problems = n_jobs = 0
     for _ in read_jobs(folder):
         n_jobs += 1
@@ -237,6 +246,32 @@ def _problems(place: Path) -> list[str]:
         return [f"it cannot be read to its end: {error}; {record.done + record.failed:,} rows have ended"]
     finally:
         record.close()
+
+
+def _give_files(folder: Path, arguments: argparse.Namespace) -> int:
+    owner, _, name = arguments.name.partition("/")
+    if not (owner and name):
+        raise ConfigError(f"name the owner, too: OWNER/NAME, and not {arguments.name!r}")
+    check_private_folder(folder, "folder of jobs")
+    jobs = JobFolder(folder)
+    try:
+        place = jobs.place_of(owner, name)
+        if not place.is_dir():
+            raise ConfigError(f"there is no job {name!r} of {owner} in {folder}")
+        given = jobs.give(jobs.open(place), arguments.owner)
+        print(f"{given.terms.name}: now of {given.terms.owner}")
+    except UNREADABLE as error:
+        raise ConfigError(f"the job {arguments.name!r} cannot be given away: {error}") from None
+    finally:
+        jobs.close()
+    return 0
+
+
+_OF_FILES: dict[str, Callable[[Path, argparse.Namespace], int]] = {
+    "list": _list_files,
+    "check": _check,
+    "give": _give_files,
+}
 
 
 if __name__ == "__main__":

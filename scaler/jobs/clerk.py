@@ -3,15 +3,17 @@
     actors --orders--> clerk's thread: begin, all orders that wait, commit --answers--> actors
 
 What waits when it is free is one group: one transaction for each job, and one wait for the disk. An order is answered
-when its group is on disk. Must never: answer before that, or touch an actor.
+when its group is on disk. If the disk is full, the log of the job is emptied, and what the group has for it is obeyed
+once more. Must never: answer before that, or touch an actor.
 """
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from scaler.jobs.record import JobRecord
@@ -20,6 +22,9 @@ Order: TypeAlias = Callable[[], Any]
 """Changes or reads records, in the clerk's thread."""
 Answer: TypeAlias = Callable[[Any, BaseException | None], None]
 """Takes what an order has returned or raised, in the clerk's thread."""
+
+Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
+Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
 
 GROUP_MOST = 512
 """So many orders wait for one commit at most."""
@@ -33,7 +38,7 @@ class Clerk:
     """
 
     def __init__(self, has_thread: bool = True) -> None:
-        self._orders: deque[tuple[JobRecord | None, Order, Answer]] = deque()
+        self._orders: deque[Waiting] = deque()
         self._wake = threading.Event()
         self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="scaler-clerk", daemon=True) if has_thread else None
@@ -68,8 +73,22 @@ class Clerk:
                 group.append(orders.popleft())
             self._obey(group)
 
-    def _obey(self, group: list[tuple[JobRecord | None, Order, Answer]]) -> None:
-        answers: list[tuple[JobRecord | None, Answer, Any, BaseException | None]] = []
+    def _obey(self, group: list[Waiting]) -> None:
+        answers, broken = self._try(group)
+        full = [record for record, error in broken.items() if _is_full(error) and _has_room_again(record)]
+        again: Iterator[Obeyed] = iter(())
+        if full:
+            again_answers, again_broken = self._try([each for each in group if each[0] in full])
+            again = iter(again_answers)
+            broken = {**{record: error for record, error in broken.items() if record not in full}, **again_broken}
+        for record, answer, value, error in answers:
+            known = next(again) if record in full else (record, answer, value, error)
+            reason = known[3] if record is None else broken.get(record, known[3])
+            answer(None if reason is not None else known[2], reason)
+
+    def _try(self, group: list[Waiting]) -> tuple[list[Obeyed], dict[JobRecord, BaseException]]:
+        """Obey orders, and have what they change on disk. Return what to answer, and the records that are not."""
+        answers: list[Obeyed] = []
         broken: dict[JobRecord, BaseException] = {}
         begun: list[JobRecord] = []
         for record, order, answer in group:
@@ -88,9 +107,7 @@ class Clerk:
                     error = failed
             answers.append((record, answer, value, error))
         self._commit(begun, broken)
-        for record, answer, value, error in answers:
-            reason = error if record is None else broken.get(record, error)
-            answer(None if reason is not None else value, reason)
+        return answers, broken
 
     def _commit(self, begun: list[JobRecord], broken: dict[JobRecord, BaseException]) -> None:
         for record in begun:
@@ -105,3 +122,18 @@ class Clerk:
                     record.roll_back()
                 except (sqlite3.Error, OSError):
                     continue  # the next group says it again
+
+
+def _is_full(error: BaseException) -> bool:
+    """Return whether the disk had no room."""
+    is_known = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_known or (isinstance(error, sqlite3.OperationalError) and "full" in str(error))
+
+
+def _has_room_again(record: JobRecord) -> bool:
+    """Empty the log of a record. Return whether that was possible."""
+    try:
+        record.checkpoint()
+    except sqlite3.Error:
+        return False
+    return True

@@ -6,7 +6,10 @@ never: delete what it cannot read.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -14,7 +17,6 @@ import sqlite3
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,6 +25,8 @@ from scaler.jobs.names import check_job_name
 from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
 from scaler.jobs.schema import RecordError
 from scaler.keys.private_files import check_private_folder, make_private_folder
+
+logger = logging.getLogger(__name__)
 
 LOCK = "lock"
 
@@ -34,6 +38,9 @@ NETWORK = frozenset(
      "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
 )  # fmt: skip
 """Kinds of file systems that other machines use, too. There locks and the order of writes are not what SQLite needs."""
+
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+"""Kinds of file systems that end with the machine."""
 
 MOUNTS = Path("/proc/self/mounts")
 """A line for each file system: what, where (a space is `\\040`), kind and more."""
@@ -67,7 +74,10 @@ class JobFolder:
         if self._lock is not None:
             return
         try:
+            is_new = not self.path.exists()
             make_private_folder(self.path, "folder of jobs")
+            if is_new:
+                self.path.chmod(0o700)  # whatever the umask
             sync_folder(self.path.parent)
             _check_local(self.path)
             self._lock = _locked(self.path / LOCK, fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX)
@@ -91,26 +101,43 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms) -> JobRecord:
-        """Make a new job.
+        """Make a new job, or open the one that another program has made meanwhile: it has other terms, then.
 
         Raises:
-            ConfigError: if it cannot have that name.
+            ConfigError: if it cannot have that name, or another program has it open.
             OSError: if there is no room for it.
         """
         self._enter()
         place = self.place_of(terms.owner, terms.name)
         self._make_folder_of_owner(place)
-        record = JobRecord.create(place, terms)
+        part = JobRecord.make(place, terms)
+        lock = _locked(part / LOCK, fcntl.LOCK_EX) if self._is_shared else None  # before others can see it
         try:
-            self._take(place)
-        except BaseException:  # raised again
-            record.close()
+            part.rename(place)
+            sync_folder(place.parent)
+        except BaseException as error:
+            if lock is not None:
+                os.close(lock)
+            shutil.rmtree(part, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return self.open(place)
             raise
-        return record
+        if lock is not None:
+            self._locks[place] = lock
+        return self.open(place)
+
+    def other_owner(self, owner: str, name: str) -> str | None:
+        """Return who else has a job of this name in a shared folder, where the owner has none."""
+        place = self.place_of(owner, name)
+        if not self._is_shared or place.is_dir():
+            return None
+        owners = (each.parent.name for each in job_places(self.path) if each.name == place.name)
+        return next(map(unquote, owners), None)
 
     def _make_folder_of_owner(self, place: Path) -> None:
-        if not place.parent.exists():
+        with contextlib.suppress(FileExistsError):
             place.parent.mkdir(mode=0o700)
+            place.parent.chmod(0o700)  # whatever the umask
             sync_folder(self.path)
 
     def open(self, place: Path) -> JobRecord:
@@ -176,8 +203,8 @@ class JobFolder:
 
 
 def job_places(folder: Path) -> list[Path]:
-    """Return where the jobs of a folder are."""
-    return sorted(file.parent for file in folder.glob("*/*/job.sqlite") if not file.parent.name.startswith(PART))
+    """Return where the jobs of a folder are, those that cannot be read, too."""
+    return sorted(place for place in folder.glob("*/*/") if place.is_dir() and not place.name.startswith(PART))
 
 
 def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
@@ -197,7 +224,7 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
     """Open a record. Its owner is the one in whose folder it is: who has made it may have lost it."""
     record = JobRecord.open(place, writing=writing)
-    record.terms = replace(record.terms, owner=unquote(place.parent.name))
+    record.belong_to(unquote(place.parent.name))
     return record
 
 
@@ -210,8 +237,8 @@ def _summary_of(place: Path) -> Summary:
 
 
 def is_over_age(summary: Summary) -> bool:
-    """Return whether a job may be forgotten."""
-    is_running = summary.state == OPEN and not summary.terms.is_attended
+    """Return whether a job may be forgotten. One whose rows are not all here does not go on by itself."""
+    is_running = summary.state == OPEN and summary.is_sealed and not summary.terms.is_attended
     return not is_running and summary.changed + summary.terms.keep_seconds < time.time()
 
 
@@ -219,11 +246,14 @@ def _locked(file: Path, kind: int) -> int | None:
     """Lock a file, which is made if it is not there. Return its descriptor, or None if others have it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
+        os.fchmod(descriptor, 0o600)  # whatever the umask
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+        if os.path.samestat(os.fstat(descriptor), file.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):  # others have it, or it was removed with its job meanwhile
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _mounts() -> dict[str, str]:
@@ -247,5 +277,7 @@ def _check_local(path: Path) -> None:
                 f"{path} is on a network file system ({kind}), where locks and the order of writes cannot be "
                 "relied on: take a folder on a disk of this machine"
             )
+        if kind in IN_MEMORY:
+            logger.warning("%s is in memory: a restart of this machine loses all jobs; take a folder on a disk", path)
         if kind is not None:
             return

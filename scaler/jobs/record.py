@@ -1,7 +1,8 @@
 """Record: one job on disk: its terms, the arguments of its rows in ranges, and the result of each row that has ended.
 
 Written to by one thread, in groups: `begin`, changes, `commit`. What `commit` has returned from survives a power cut.
-Read by that thread, and by `scaler_jobs --file`. Must never: unpickle, or delete what it cannot read.
+Read by that thread, and by `scaler_jobs --file`. What is damaged is remembered in the group that finds it. Must never:
+unpickle, or delete what it cannot read.
 """
 
 from __future__ import annotations
@@ -12,171 +13,74 @@ import shutil
 import sqlite3
 import struct
 import time
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from scaler.jobs import schema
+from scaler.jobs import schema, versions
+from scaler.jobs.checksums import Damage, DamagedError
+from scaler.jobs.facts import Facts
+from scaler.jobs.objects import FUNCTION, Objects
+from scaler.jobs.ranges import NOT_COMPARED, NewRange, Ranges, RowsDiffer
+from scaler.jobs.results import FAILURES_SHOWN, Results
 from scaler.jobs.schema import RecordError
-from scaler.jobs.values import (
-    IN_DATABASE_BYTES,
-    Arguments,
-    Frames,
-    Packed,
-    Row,
-    ValueFiles,
-    pack_sizes,
-    take,
-    unpack_sizes,
+from scaler.jobs.terms import (
+    CANCELED,
+    DAMAGED,
+    DONE,
+    ENDED_WELL,
+    FAILED,
+    NO_WORKER,
+    OPEN,
+    STATES,
+    STOPPED,
+    JobTerms,
+    Object,
+    Range,
+    Result,
+    Summary,
+    n_bytes,
 )
+from scaler.jobs.value_files import ValueFiles
+from scaler.jobs.values import Arguments, Row
+from scaler.jobs.versions import Versions
+from scaler.jobs.witness import Witness
+
+__all__ = [
+    "CANCELED", "DAMAGED", "DATABASE", "DONE", "ENDED_WELL", "FAILED", "FAILURES_SHOWN", "NOT_COMPARED", "OPEN", "PART",
+    "STATES", "STOPPED", "VALUES", "DamagedError", "JobRecord", "JobTerms", "Object", "Range", "RecordError", "Result",
+    "RowsDiffer", "Summary", "n_bytes", "sync_folder",
+]  # fmt: skip
 
 DATABASE, VALUES = "job.sqlite", "values"
-"""What is in the folder of a job."""
+"""What is in the folder of a job, beside the witness."""
 
 PART = ".part-"
 """So the names of folders begin that are being made or removed."""
 
-OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
-"""The states of a job. `STOPPED`: too many rows have failed."""
-
-FAILURES_SHOWN = 5
-"""So many of the rows that have failed are in a summary."""
-
-ENDED_WELL, FAILED = 1, 2
-"""What `ended_rows` says of a row; 0: it has not ended."""
-
-
-@dataclass(frozen=True)
-class JobTerms:
-    """What does not change about a job."""
-
-    name: str
-    owner: str
-    """whose it is: only they find it"""
-    prefix: bytes
-    """the ids of its tasks begin with it"""
-    function_id: bytes
-    """of the program that has made it, until its first object is there: that is its function"""
-    function: str
-    """its name, for people"""
-    program: str = ""
-    """which program has started it, for people"""
-    python: str = ""
-    """with which minor version of Python its values are written"""
-    fingerprint: dict[str, str] = field(default_factory=dict)
-    """what the function is made of, by part, as hashes: the same ones are the same function"""
-    options: bytes = b""
-    priority: int = 0
-    task_name: str = ""
-    is_attended: bool = False
-    """whether it goes on only while a client is attached"""
-    max_failures: float | None = None
-    """how many rows may fail, as a number or, below 1, as a part of those that have ended; None: any number"""
-    keep_seconds: float = 0.0
-    """how long it is kept after its last change"""
-    created: float = 0.0
-    """seconds since 1970"""
-
-
-class Object(NamedTuple):
-    """A function or a value that several rows use."""
-
-    object_id: bytes
-    kind: int
-    name: str
-    frames: Frames
-
-
-class Range(NamedTuple):
-    """Rows that have come together."""
-
-    first: int
-    n_rows: int
-    digest: bytes
-    """a hash of their arguments, if those are plain; else empty"""
-    done: int = 0
-    failed: int = 0
-    duration_us: int = 0
-    """how long the runs took by which its rows have ended"""
-
-    @property
-    def n_open(self) -> int:
-        return self.n_rows - self.done - self.failed
-
-
-class Result(NamedTuple):
-    """How a row has ended, or how several neighbours have, if all of them have ended well."""
-
-    row: int
-    """the first one"""
-    status: int
-    """a `TaskStatus`; 0: well"""
-    frames: Frames
-    """of several rows: one frame, in which theirs are packed"""
-    n_rows: int = 1
-    duration_us: int = 0
-    """how long the run took"""
-
-
-COLUMNS = "row, count, status, sizes, value"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A job in a line."""
-
-    terms: JobTerms
-    state: str
-    reason: str
-    """why it has stopped, or pauses, for people"""
-    is_sealed: bool
-    """whether all its rows are known"""
-    rows: int
-    done: int
-    failed: int
-    size_bytes: int
-    changed: float
-    """when its last row has ended, in seconds since 1970"""
-    failures: Sequence[Result] = ()
-    """the first rows that have failed"""
-    said: int = 0
-    """how many rows the scheduler has said to tasks, and have not ended"""
-
-    def info(self) -> dict[str, Any]:
-        """Return it as clients are told of it."""
-        terms = self.terms
-        return {
-            "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
-            "attended": terms.is_attended, "created": terms.created, "state": self.state, "reason": self.reason,
-            "sealed": self.is_sealed, "rows": self.rows, "done": self.done, "failed": self.failed, "said": self.said,
-            "bytes": self.size_bytes, "changed": self.changed,
-        }  # fmt: skip
+REQUESTS = 16
+"""So many requests that have changed the record are remembered."""
 
 
 class JobRecord:
     """The record of one job. Made by `create` and `open`."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, folder: Path, connection: sqlite3.Connection, writing: bool) -> None:
         self.folder = folder
         self._connection = connection
+        self._witness = Witness(folder)  # before the database is read, which another process may write meanwhile
         self._files = ValueFiles(folder / VALUES)
-        self._sizes = self._files.sizes()
-        """of the files, by name"""
-        self._files_bytes = sum(self._sizes.values())
-        self._must_sync = False
-        known = dict(connection.execute("SELECT key, value FROM job"))
-        try:
-            self.terms = JobTerms(**{**json.loads(known["terms"]), "prefix": known["prefix"],
-                                     "function_id": known["function_id"], "options": known["options"]})  # fmt: skip
-            self.state, self.reason = known["state"], known["reason"]
-            self.is_sealed, self.changed = bool(known["is_sealed"]), float(known["changed"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"{folder} holds no whole job: {error!r}") from None
-        self._read_ranges()
-        self._read_marks()
+        self._place = os.stat(folder / DATABASE)  # noqa: PTH116 - as in `commit`
+        self._changes_before = self._failed_before = 0
+        self._facts = Facts(connection)
+        self._versions = Versions(connection)
+        self._damage = Damage(self._facts)
+        self._ranges = Ranges(connection, self._files, self._damage)
+        self._results = Results(connection, self._files, self._ranges, writing)
+        self._objects = Objects(connection, self._files, self._damage)
+        self._read_facts()
+        self._examine(writing)
         self.first_failures = self._read_first_failures()
         """of the rows that had failed when it was opened"""
 
@@ -186,34 +90,44 @@ class JobRecord:
 
         It is made under another name first: a folder of a job holds a whole one.
         """
+        part = cls.make(folder, terms)
+        try:
+            part.rename(folder)
+        except BaseException:  # raised again
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        sync_folder(folder.parent)
+        return cls.open(folder)
+
+    @classmethod
+    def make(cls, folder: Path, terms: JobTerms) -> Path:
+        """Make the record of a new job beside the folder that it is to have. Return where it is."""
         part = folder.with_name(f"{PART}{os.urandom(8).hex()}")
         try:
             cls._make(part, terms)
         except BaseException:  # raised again
             shutil.rmtree(part, ignore_errors=True)
             raise
-        part.rename(folder)
-        sync_folder(folder.parent)
-        return cls.open(folder)
+        return part
 
     @staticmethod
     def _make(folder: Path, terms: JobTerms) -> None:
-        folder.mkdir(mode=0o700)
-        (folder / VALUES).mkdir(mode=0o700)
+        for each in (folder, folder / VALUES):
+            each.mkdir(mode=0o700)
+            each.chmod(0o700)  # whatever the umask
         connection = schema.create(folder / DATABASE)
-        plain = {key: value for key, value in asdict(terms).items() if type(value) is not bytes}
-        known = {"terms": json.dumps(plain), "prefix": terms.prefix, "function_id": terms.function_id,
-                 "options": terms.options, "state": OPEN, "reason": "", "is_sealed": 0,
-                 "changed": terms.created}  # fmt: skip
         connection.execute("BEGIN")
-        connection.executemany("INSERT INTO job VALUES (?, ?)", known.items())
+        versions.write(connection, replace(terms, version=0))
+        facts = Facts(connection)
+        for key, value in (("state", OPEN), ("reason", ""), ("is_sealed", 0), ("changed", terms.created)):
+            facts.set(key, value)
         connection.execute("COMMIT")
         connection.close()
         sync_folder(folder)
 
     @classmethod
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
-        """Open a record that is there.
+        """Open a record that is there. Rows whose files are missing or cut fail, in it, too, if it is to be written.
 
         Raises:
             RecordError: if it is none, is not whole, or is of a later version.
@@ -225,7 +139,7 @@ class JobRecord:
             raise RecordError(f"{folder} holds no job: it has no file {DATABASE}")
         connection = schema.open_writing(file) if writing else schema.open_reading(file)
         try:
-            return cls(folder, connection)
+            return cls(folder, connection, writing)
         except BaseException:  # raised again
             connection.close()
             raise
@@ -234,111 +148,199 @@ class JobRecord:
         """Close the files. What was not committed is not kept."""
         self._connection.close()
         self._files.close()
+        self._witness.close()
+
+    # Its state in memory
+
+    def _read_facts(self) -> None:
+        get = self._facts.get
+        self.state, self.is_sealed = get("state", STOPPED), bool(get("is_sealed", 0))
+        self.reason = get("reason", "what was noted of its state is damaged; retry() has it go on")
+        self.changed = float(get("changed", 0.0))
+        self.lost: str = get("lost", "")
+        """what is missing that was acknowledged, as a sentence, until `forget_lost`"""
+        marked = get("marked", b"")
+        self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
+
+    def _examine(self, writing: bool) -> None:
+        """See by names, sizes and numbers alone what is missing of what was written, and remember it."""
+        if writing:
+            self.begin()
+        reasons = self._why_lost()
+        for first in [each.first for each in self.ranges.values() if each.n_open not in (0, each.n_rows)]:
+            if not self._results.is_counted(first):
+                reasons.append(f"the results of the rows from {first} on are not as many as were counted")
+                self._results.count_anew(first) if writing else None
+        self._results.fail_without_files()
+        self._results.became_failed.clear()  # who opens a record has not counted its rows yet
+        named = (*self._objects.files(), *self._ranges.files())
+        self._damage.note(name for name, sizes in named if self._files.why_damaged(name, sizes))
+        if reasons:
+            self.lost = "; ".join(each for each in (self.lost, *reasons) if each)
+            self._facts.set("lost", self.lost)
+        if writing:
+            self.commit()
+
+    def _why_lost(self) -> list[str]:
+        """Return what was acknowledged and is not in the database: nothing, if all is well."""
+        seen, known = self._witness.commits(self.record_id), self._facts.get("commits", 0)
+        self._facts.set("commits", max(seen, known)) if seen > known else None
+        damaged = self._facts.damaged
+        if damaged:
+            self._facts.mend(state=self.state, reason=self.reason)
+            return [f"what was noted of its state is damaged ({', '.join(damaged)})"]
+        if seen <= known:
+            return []
+        sentence = (
+            f"the last {seen - known} groups of changes are missing, although they were acknowledged: the log of the "
+            f"database ({DATABASE}-wal) was lost or damaged, and rows whose results it had run again"
+        )
+        return [sentence]
 
     # Changes
 
     def begin(self) -> None:
         """Begin a group of changes."""
         self._connection.execute("BEGIN IMMEDIATE")
+        self._changes_before = self._connection.total_changes
+        self._failed_before = len(self._results.became_failed)
 
     def commit(self) -> None:
         """Have all changes since `begin` on disk.
 
         Raises:
-            sqlite3.Error, OSError: if that failed; `roll_back` is next.
+            sqlite3.Error, OSError: if that failed, or the folder is gone; `roll_back` is next.
         """
-        if self._must_sync:
-            self._files.sync()
-            self._must_sync = False
+        self._files.sync()
+        self._check_place()
+        n_commits = 0
+        if self._connection.total_changes != self._changes_before:
+            n_commits = self._facts.get("commits", 0) + 1
+            self._facts.set("commits", n_commits)
         self._connection.execute("COMMIT")
+        if n_commits:
+            self._files.settle(is_kept=True)
+            self._witness.write(self.record_id, n_commits)
+
+    def _check_place(self) -> None:
+        """Raise `OSError` if the folder is not where it was: what is written there is gone."""
+        try:
+            now = os.stat(f"{self.folder}/{DATABASE}")  # noqa: PTH116 - called for each group
+        except FileNotFoundError:
+            now = None
+        if now is None or (now.st_ino, now.st_dev) != (self._place.st_ino, self._place.st_dev):
+            raise OSError(f"the folder of the job is gone: {self.folder} was removed or moved while the job was open")
 
     def roll_back(self) -> None:
         """Forget all changes since `begin`."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-        self._read_ranges()
-        self._read_marks()
+        self._files.settle(is_kept=False)
+        del self._results.became_failed[self._failed_before :]
+        for each in (self._facts, self._versions, self._damage, self._ranges):
+            each.read()
+        self._read_facts()
         self.first_failures = self._read_first_failures()
-        known = dict(self._connection.execute("SELECT key, value FROM job WHERE key != 'marked'"))
-        self.state, self.reason, self.is_sealed = known["state"], known["reason"], bool(known["is_sealed"])
-        self.terms = replace(self.terms, function_id=known["function_id"])
+
+    def checkpoint(self) -> None:
+        """Move what the log has to its place, and give its room back. Outside of a group."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def add_object(self, new: Object) -> None:
-        """Keep a function or a value of rows. The first one is the function of them all, whoever has sent it."""
-        if not self._connection.execute("SELECT 1 FROM objects LIMIT 1").fetchone():
-            self._set("function_id", new.object_id)
-            self.terms = replace(self.terms, function_id=new.object_id)
-        sizes, value = self._place(f"object-{new.object_id.hex()}", new.frames)
-        self._connection.execute(
-            "INSERT OR IGNORE INTO objects VALUES (?, ?, ?, ?, ?)", (new.object_id, new.kind, new.name, sizes, value)
-        )
+        """Keep a function or a value of rows; a damaged one is written anew.
 
-    def add_range(self, first: int, count: int, digest: bytes, block: Any) -> bool:
-        """Keep the arguments of the next rows. Return whether they were not known already.
+        The first function that comes is that of all rows, whoever has sent it, unless the one that is named is there.
+        """
+        named = self.terms.function_id
+        ids = self._objects.ids()
+        self._objects.add(new)
+        if new.kind == FUNCTION and named not in ids and named != new.object_id:
+            self._objects.drop(named)  # if it is there, it is damaged
+            self._versions.set_function(new.object_id)
+
+    def add_version(self, terms: JobTerms) -> None:
+        """Go on with other terms. Their function is the first one that is added from now on, unless it is there."""
+        self._versions.add(terms)
+        self._note_change()
+
+    def add_range(self, first: int, count: int, digest: bytes, row_digests: bytes, block: Any) -> int:
+        """Keep the arguments of the next rows. Return how many of them were not known.
 
         Raises:
+            RowsDiffer: if known rows are others, or no further ones may come.
             ValueError: if they are not the next rows.
         """
-        if first < self.rows:
-            return False
-        if first > self.rows or count < 1 or self.is_sealed:
-            raise ValueError(f"{count} rows from row {first} do not follow the {self.rows} rows of the job")
-        sizes, value = self._place(f"rows-{first}", (block,))
-        self._connection.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?)", (first, count, digest, sizes, value))
-        self._firsts.append(first)
-        self.ranges[first] = Range(first, count, digest)
-        self.rows += count
-        return True
+        n_new = self._ranges.add(NewRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
+        if n_new:
+            self._note_change()
+        return n_new
 
-    def seal(self) -> None:
-        """No further rows come."""
-        self._set("is_sealed", 1)
+    def replace_range(
+        self, first: int, digest: bytes, row_digests: bytes, block: Any, keep_uncompared: bool, at_most_once: bool
+    ) -> list[int]:
+        """Keep other arguments for the rows of a range. Return the rows that had ended and run again.
+
+        Args:
+            keep_uncompared: whether rows that cannot be compared count as the same.
+            at_most_once: whether rows that may have begun never run again: those of them that had ended have failed.
+
+        Raises:
+            ValueError: if there is no such range.
+        """
+        if first not in self.ranges:
+            raise ValueError(f"the job has no range from row {first} on")
+        new = NewRange(first, self.ranges[first].n_rows, digest, row_digests, block)
+        changed = self._ranges.replace(new, keep_uncompared=keep_uncompared)
+        ended = self._results.ended_rows(first)
+        again = [row for row in changed if ended[row - first]]
+        if at_most_once:
+            free = self._results.with_status(first, NO_WORKER)
+            sentence = "its arguments have changed since it began, and with the option at_most_once it never runs again"
+            self._results.fail(
+                {row: Result(row, DAMAGED, (f"row {row}: {sentence}".encode(),)) for row in again if row not in free}
+            )
+            again = [row for row in again if row in free]
+        self._results.drop(again)
+        self._note_change()
+        return again
+
+    def truncate(self, n_rows: int) -> None:
+        """Forget the rows from a number on, and how they have ended.
+
+        Raises:
+            DamagedError: if arguments that must be cut are damaged.
+        """
+        part = self._ranges.part_until(n_rows)
+        self._results.drop(range(n_rows, self.rows))
+        self._ranges.truncate(n_rows, part)
+        self.mark((), [row for row in self.marked if row >= n_rows])
+        self._note_change()
+
+    def seal(self, n_rows: int) -> None:
+        """No further rows come. Raises `RowsDiffer` if the job has another number of them."""
+        if n_rows != self.rows:
+            raise RowsDiffer(min(n_rows, self.rows), f"the job has {self.rows} rows, and not {n_rows}")
         self.is_sealed = True
+        self._facts.set("is_sealed", 1)
+
+    def unseal(self) -> None:
+        """Further rows may come."""
+        self.is_sealed = False
+        self._facts.set("is_sealed", 0)
 
     def mark(self, rows: Iterable[int], not_begun: Iterable[int] = ()) -> None:
         """Note that these rows may begin from now on, and others have not. A row that ends is marked no longer."""
         self.marked.update(rows)
         self.marked.difference_update(not_begun)
-        self._keep_marks()
-
-    def _keep_marks(self) -> None:
-        block = struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked))
-        self._connection.execute("INSERT OR REPLACE INTO job VALUES ('marked', ?)", (block,))
-
-    def _read_marks(self) -> None:
-        found = self._connection.execute("SELECT value FROM job WHERE key = 'marked'").fetchone()
-        block = found[0] if found else b""
-        self.marked: set[int] = set(struct.unpack(f"<{len(block) // 8}Q", block))
+        self._facts.set("marked", struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked)))
 
     def add_results(self, results: Sequence[Result]) -> int:
         """Keep how rows have ended. Return how many of these had not ended before."""
-        execute, before = self._connection.execute, self._connection.total_changes
-        lines: list[tuple[int, int, int, bytes | None, bytes | None]] = []
-        for row, status, frames, count, _ in results:
-            if count > 1 or (len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES):
-                lines.append((row, count, status, None, frames[0]))
-            elif not execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():  # else its file is there
-                lines.append((row, 1, status, *self._place(f"row-{row}", frames)))
-        self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", lines)
-        n_added = self._connection.total_changes - before
-        added: dict[int, list[int]] = {}
-        for each in results:
-            first = self._firsts[bisect_right(self._firsts, each.row) - 1]
-            counts = added.setdefault(first, [0, 0, 0])
-            counts[bool(each.status)] += each.n_rows
-            counts[2] += each.duration_us
-        for first, (done, failed, duration_us) in added.items():
-            if n_added < len(results):  # some were there: count anew
-                known, ended = self.ranges[first], self.ended_rows(first)
-                self._count(first, ended.count(ENDED_WELL) - known.done, ended.count(FAILED) - known.failed)
-            else:
-                self._count(first, done, failed, duration_us)
+        n_added = self._results.add(results, self.terms.version)
         if n_added:
             self._note_change()
         if self.marked:
-            for each in results:
-                self.marked.difference_update(range(each.row, each.row + each.n_rows))
-            self._keep_marks()
+            self.mark((), (row for each in results for row in range(each.row, each.row + each.n_rows)))
         return n_added
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
@@ -347,99 +349,115 @@ class JobRecord:
         Args:
             status: only those that have ended so.
         """
-        which = "status != 0" if status is None else f"status = {int(status)}"
-        found = self._connection.execute(f"SELECT row FROM results WHERE {which} ORDER BY row")  # noqa: S608 - a number
-        rows = [row for (row,) in found]
-        self._connection.execute(f"DELETE FROM results WHERE {which}")  # noqa: S608
-        for first, count in Counter(self._firsts[bisect_right(self._firsts, row) - 1] for row in rows).items():
-            self._count(first, 0, -count)
-        return rows
+        return self._results.reopen_failed(status)
 
     def move(self, state: str, reason: str = "") -> None:
         """Change the state of the job."""
-        self._set("state", state)
-        self._set("reason", reason)
-        self._note_change()
         self.state, self.reason = state, reason
+        self._facts.set("state", state)
+        self._facts.set("reason", reason)
+        self._note_change()
 
     def _note_change(self) -> None:
         self.changed = time.time()
-        self._set("changed", self.changed)
+        self._facts.set("changed", self.changed)
 
-    def _set(self, key: str, value: Any) -> None:
-        self._connection.execute("UPDATE job SET value = ? WHERE key = ?", (value, key))
+    def note_request(self, token: bytes) -> None:
+        """Remember a request that has changed the record, to know it if it is asked again."""
+        self._facts.set("requests", json.dumps([*self._requests(), token.hex()][-REQUESTS:]))
 
-    def _count(self, first: int, done: int, failed: int, duration_us: int = 0) -> None:
-        known = self.ranges[first]
-        new = known._replace(
-            done=known.done + done, failed=known.failed + failed, duration_us=known.duration_us + duration_us
-        )
-        self.ranges[first] = new
-        self.done += done
-        self.failed += failed
-        counts = (first, new.done, new.failed, new.duration_us)
-        self._connection.execute("INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?)", counts)
+    def has_done(self, token: bytes) -> bool:
+        """Return whether a request is one of the last that have changed the record."""
+        return token.hex() in self._requests()
 
-    def _place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return sizes and value for the database; a value that is too large for it goes to a file."""
-        sizes = pack_sizes(frames)
-        if sum(unpack_sizes(sizes)) <= IN_DATABASE_BYTES:
-            return sizes, b"".join(frames)
-        self._files.write(name, frames)
-        self._must_sync = True
-        self._files_bytes -= self._sizes.get(name, 0)
-        self._sizes[name] = sum(unpack_sizes(sizes))
-        self._files_bytes += self._sizes[name]
-        return sizes, None
+    def _requests(self) -> list[str]:
+        found: list[str] = json.loads(self._facts.get("requests", "[]"))
+        return found
+
+    def forget_lost(self) -> None:
+        """Name no longer what is missing: it has been dealt with."""
+        self.lost = ""
+        self._facts.set("lost", "")
+
+    def take_damaged(self) -> list[Result]:
+        """Return the rows that had ended well and have become failed ones since the last call, for who counts them."""
+        taken, self._results.became_failed = self._results.became_failed, []
+        return taken
 
     # Reading
 
-    def _read_ranges(self) -> None:
-        read = (
-            "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0), coalesce(duration_us, 0) "
-            "FROM ranges LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
-        )
-        self.ranges = {row[0]: Range(*row) for row in self._connection.execute(read)}
-        self._firsts = list(self.ranges)
-        self.rows = sum(each.n_rows for each in self.ranges.values())
-        self.done = sum(each.done for each in self.ranges.values())
-        self.failed = sum(each.failed for each in self.ranges.values())
+    @property
+    def record_id(self) -> bytes:
+        """Names this record for ever."""
+        return self._versions.all[0].prefix
+
+    @property
+    def terms(self) -> JobTerms:
+        """Those of the latest version."""
+        return self._versions.latest
+
+    @property
+    def versions(self) -> list[JobTerms]:
+        """All terms that the job has had, those of now last."""
+        return self._versions.all
+
+    def belong_to(self, owner: str) -> None:
+        """Name another owner in all terms than the one who has made it."""
+        self._versions.belong_to(owner)
+
+    @property
+    def ranges(self) -> dict[int, Range]:
+        """All ranges, by their first rows."""
+        return self._ranges.by_first
+
+    @property
+    def rows(self) -> int:
+        return self._ranges.rows
+
+    @property
+    def done(self) -> int:
+        return self._ranges.done
+
+    @property
+    def failed(self) -> int:
+        return self._ranges.failed
+
+    @property
+    def damaged(self) -> set[str]:
+        """The names of the arguments and functions that are damaged, until they are written anew."""
+        return self._damage.names
 
     def objects(self) -> list[Object]:
-        """Return the functions and values of the job."""
-        found = self._connection.execute("SELECT id, kind, name, sizes, value FROM objects")
-        return [Object(row[0], row[1], row[2], self._take(f"object-{row[0].hex()}", row[3], row[4])) for row in found]
+        """Return the functions and values of the job. Raises `DamagedError`."""
+        return self._objects.read()
 
     def object_ids(self) -> set[bytes]:
-        """Return which functions and values are there."""
-        return {row[0] for row in self._connection.execute("SELECT id FROM objects")}
+        """Return which functions and values are there, without damaged ones."""
+        return self._objects.ids()
 
     def rows_of(self, first: int) -> Arguments:
-        """Return the arguments of the rows of a range."""
-        found = self._connection.execute("SELECT sizes, value FROM ranges WHERE first = ?", (first,)).fetchone()
-        (block,) = self._take(f"rows-{first}", *found)
-        return Arguments(block, self.ranges[first].n_rows)
+        """Return the arguments of the rows of a range. Raises `DamagedError`."""
+        return self._ranges.arguments(first)
+
+    def row_digests(self, first: int) -> bytes:
+        """Return the digests of the rows of a range, 8 bytes each; of damaged ones: `NOT_COMPARED`."""
+        return self._ranges.digests(first)
 
     def ended_rows(self, first: int) -> bytearray:
         """Return for each row of a range whether it has ended, and how."""
-        states = bytearray(self.ranges[first].n_rows)
-        found = "SELECT row, count, status FROM results WHERE row >= ? AND row < ?"
-        for row, count, status in self._connection.execute(found, (first, first + len(states))):
-            states[row - first : row - first + count] = bytes((FAILED if status else ENDED_WELL,)) * count
-        return states
+        return self._results.ended_rows(first)
+
+    def counts_by_version(self) -> dict[int, int]:
+        """Return how many rows have ended with each version."""
+        if len(self._versions.all) == 1:
+            return {0: self.done + self.failed}
+        return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[Result]:
         """Return how rows from `first` on have ended, those that have; at least one of them, and no more than so many
-        rows, nor many more bytes.
+        rows, nor many more bytes. A row whose result is damaged or missing has failed.
         """
-        query = (
-            f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
-            "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
-            "ORDER BY row"
-        )
-        end = first + count
-        found = self._connection.execute(query, {"first": first, "end": end})
-        return list(self._read_results(found, most_bytes, first, end))
+        return self._results.read(first, count, most_bytes)
 
     def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[Result], int]:
         """Return how these rows have ended, those that have, neighbours together; the first ones if they are too many
@@ -459,50 +477,20 @@ class JobRecord:
 
     def failures(self, first: int = 0, most: int = 1000) -> list[Result]:
         """Return the failed rows from `first` on."""
-        query = f"SELECT {COLUMNS} FROM results WHERE status != 0 AND row >= ? ORDER BY row LIMIT ?"  # noqa: S608
-        return list(self._read_results(self._connection.execute(query, (first, most)), 2**62))
+        return self._results.failures(first, 2**62, most)
 
     def arguments_of(self, row: int) -> Row:
-        """Return the arguments of one row."""
-        first = self._firsts[bisect_right(self._firsts, row) - 1]
+        """Return the arguments of one row. Raises `DamagedError`."""
+        first = self._ranges.first_of(row)
         return self.rows_of(first).one(row - first)
 
     def _read_first_failures(self) -> list[Result]:
         """Return some of the rows that have failed: the first ones. No range without any is looked into."""
-        query = f"SELECT {COLUMNS} FROM results WHERE row >= ? AND row < ? AND status != 0 ORDER BY row"  # noqa: S608
         found: list[Result] = []
         for each in self.ranges.values() if self.failed else ():
             if each.failed and len(found) < FAILURES_SHOWN:
-                rows = self._connection.execute(query, (each.first, each.first + each.n_rows))
-                found += self._read_results(rows, 2**62)
-        return found[:FAILURES_SHOWN]
-
-    def _read_results(
-        self, found: Iterable[tuple[int, int, int, Any, Any]], most_bytes: int, first: int = 0, end: int = 2**62
-    ) -> Iterator[Result]:
-        """Go through what was found, as far as it is of the rows from `first` to `end`."""
-        n_read = 0
-        for row, count, status, sizes, value in found:
-            begin, stop = max(row, first), min(row + count, end)
-            if begin >= stop:
-                continue
-            frames: Frames = (value,) if sizes is None else self._take(f"row-{row}", sizes, value)
-            if stop - begin < count:
-                packed = Packed(value, count)
-                at = begin - row
-                frames = (packed.one(at) if stop - begin == 1 else packed.cut(at, stop - row),)
-            result = Result(begin, status, frames, stop - begin)
-            yield result
-            n_read += n_bytes((result,))
-            if n_read >= most_bytes:
-                return
-
-    def _take(self, name: str, sizes: bytes, value: bytes | None) -> Frames:
-        whole = self._files.read(name) if value is None else value
-        known = unpack_sizes(sizes)
-        if len(whole) != sum(known):
-            raise RecordError(f"{self.folder / VALUES / name} has {len(whole)} bytes of {sum(known)}")
-        return (whole,) if len(known) == 1 else tuple(take(memoryview(whole), 0, known))
+                found += self._results.failures(each.first, each.first + each.n_rows, FAILURES_SHOWN - len(found))
+        return found
 
     @property
     def duration_us(self) -> int:
@@ -516,7 +504,7 @@ class JobRecord:
             os.stat(file).st_size if os.path.exists(file) else 0  # noqa: PTH110, PTH116 - called for each group
             for file in (f"{self.folder}/{DATABASE}", f"{self.folder}/{DATABASE}-wal")
         )
-        return database + self._files_bytes
+        return database + self._files.total_bytes
 
     def summary(self) -> Summary:
         """Return the job in a line."""
@@ -524,36 +512,22 @@ class JobRecord:
         return Summary(self.terms, self.state, self.reason, self.is_sealed, *counts, self.first_failures)
 
     def problems(self) -> list[str]:
-        """Return a sentence for each thing that is not as it should be. Nothing is changed.
+        """Return a sentence for each thing that is not as it should be. All values are read, and nothing is changed.
 
         Raises:
             sqlite3.Error: if the database cannot be read to its end.
         """
         found = [f"the database: {row[0]}" for row in self._connection.execute("PRAGMA integrity_check(20)")]
         found = [each for each in found if each != "the database: ok"]
-        expected = 0
-        for each in self.ranges.values():
-            if each.first != expected:
-                found.append(f"rows {expected} to {each.first - 1} are missing")
-            expected = each.first + each.n_rows
-            ended = self.ended_rows(each.first)
-            if (ended.count(ENDED_WELL), ended.count(FAILED)) != (each.done, each.failed):
-                found.append(f"rows {each.first} to {expected - 1}: the results are not as many as counted")
-        for name, sizes in self._files_named():
-            if self._sizes.get(name) != sum(unpack_sizes(sizes)):
-                has = self._sizes.get(name, "no file, so none")
-                found.append(f"{VALUES}/{name}: it should have {sum(unpack_sizes(sizes))} bytes, and has {has}")
-        return found
-
-    def _files_named(self) -> Iterator[tuple[str, bytes]]:
-        """Go through all files that the database names."""
-        execute = self._connection.execute
-        for key, sizes in execute("SELECT id, sizes FROM objects WHERE value IS NULL"):
-            yield f"object-{key.hex()}", sizes
-        for key, sizes in execute("SELECT first, sizes FROM ranges WHERE value IS NULL"):
-            yield f"rows-{key}", sizes
-        for key, sizes in execute("SELECT row, sizes FROM results WHERE value IS NULL"):
-            yield f"row-{key}", sizes
+        found += [self.lost] if self.lost else []
+        parts = (self._objects, self._ranges, self._results)
+        named = [each for part in parts for each in part.files()]
+        bad_files = {name: why for name, sizes in named if (why := self._files.why_damaged(name, sizes))}
+        found += [f"{VALUES}/{name}: {why}" for name, why in bad_files.items()]
+        for name, why in (each for part in parts for each in part.problems()):
+            if name not in bad_files:
+                found.append(f"{VALUES}/{name}: {why}" if name in self._files.sizes else f"the database: {name}: {why}")
+        return found + self._ranges.gaps() + self._results.miscounts()
 
 
 def sync_folder(folder: Path) -> None:
@@ -563,8 +537,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def n_bytes(results: Sequence[Result]) -> int:
-    """Return how many bytes the values of results have."""
-    return sum(len(frame) for result in results for frame in result.frames)

@@ -12,21 +12,25 @@ from pathlib import Path
 APPLICATION_ID = 0x53434A42
 """In the header of each record, so that `file` and others know whose it is: `SCJB`."""
 
-VERSION = 2
+VERSION = 3
 """Raised by each change of the tables. A record of another version is refused."""
 
-CHECKPOINT_PAGES = 4000
-"""So long may the write-ahead log become before its pages move to their place: 16 MiB."""
+CHECKPOINT_PAGES = 128
+"""So long may the write-ahead log become before its pages move to their place: 512 KiB, and a group of changes."""
 
 BUSY_SECONDS = 10.0
 """How long one waits for another process that reads the record."""
 
 TABLES = """
-CREATE TABLE job (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, value BLOB);
-CREATE TABLE ranges (first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, value BLOB);
+CREATE TABLE job (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE versions (
+    number INTEGER PRIMARY KEY, terms TEXT, prefix BLOB, function_id BLOB, options BLOB, sum BLOB);
+CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, sum BLOB, value BLOB);
+CREATE TABLE ranges (
+    first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, sum BLOB, digests BLOB, value BLOB);
 CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER, duration_us INTEGER);
-CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, status INTEGER, sizes BLOB, value BLOB);
+CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, how INTEGER, sizes BLOB, sums BLOB, value BLOB);
+CREATE INDEX files ON results (row) WHERE value IS NULL;
 """
 
 
@@ -36,7 +40,9 @@ class RecordError(Exception):
 
 def create(file: Path) -> sqlite3.Connection:
     """Make a new record."""
-    connection = _connect(file, "rwc")
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    file.chmod(0o600)  # whatever the umask; SQLite gives its other files the mode of this one
+    connection = _connect(file, "rw")
     connection.executescript(
         f"PRAGMA page_size = 4096; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
     )
@@ -70,7 +76,9 @@ def open_reading(file: Path) -> sqlite3.Connection:
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
     # Transactions are begun and ended by hand; the clerk's thread uses what another one has opened.
     where = f"{file.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")  # damaged text is told by its checksum
+    return connection
 
 
 def _be_durable(connection: sqlite3.Connection) -> None:
@@ -78,6 +86,7 @@ def _be_durable(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 4096}")
 
 
 def _checked(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:

@@ -1,24 +1,19 @@
-"""Values: frames of users as they lie in a record: in the database, or, if they are large, in files beside it.
+"""Values: frames of users as bytes, as they lie in a record and as the arguments of rows travel.
 
-Used by the record. A file is whole and on disk, its name too, before the row that names it is written. Must never: look
-into a frame.
+Must never: look into a frame.
 """
 
 from __future__ import annotations
 
-import os
 import struct
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 Frames: TypeAlias = Sequence[Any]
 """Buffers that belong together, as they travel."""
-
-IN_DATABASE_BYTES = 64 * 1024
-"""Values up to this size are in the database."""
 
 _ROW = struct.Struct("<III")
 
@@ -44,25 +39,31 @@ def pack(blocks: Sequence[bytes]) -> bytes:
 class Packed:
     """Blocks that were packed, of which some are cut out.
 
+    Args:
+        lengths: of the blocks, if they do not lie before these.
+
     Raises:
         ValueError: if these are not so many blocks.
     """
 
-    def __init__(self, packed: Any, count: int) -> None:
-        self._view = memoryview(packed)
-        if len(self._view) < 4 * count:
-            raise ValueError(f"{len(self._view)} bytes are not {count} blocks")
-        self._ends = list(accumulate(struct.unpack_from(f"<{count}I", self._view), initial=4 * count))
-        if self._ends[-1] != len(self._view):
-            raise ValueError(f"{count} blocks have {len(self._view)} bytes and say {self._ends[-1]}")
+    def __init__(self, packed: Any, count: int, lengths: Any = None) -> None:
+        view = memoryview(packed)
+        if lengths is None:
+            lengths, view = view[: 4 * count], view[4 * count :]
+        if len(lengths) != 4 * count:
+            raise ValueError(f"{len(lengths)} bytes are not the lengths of {count} blocks")
+        self._lengths, self._blocks = memoryview(lengths), view
+        self._ends = list(accumulate(struct.unpack(f"<{count}I", lengths), initial=0))
+        if self._ends[-1] != len(view):
+            raise ValueError(f"{count} blocks have {len(view)} bytes and say {self._ends[-1]}")
 
     def one(self, at: int) -> bytes:
         """Return one block."""
-        return bytes(self._view[self._ends[at] : self._ends[at + 1]])
+        return bytes(self._blocks[self._ends[at] : self._ends[at + 1]])
 
     def cut(self, at: int, end: int) -> bytes:
         """Return some of the blocks, packed."""
-        return b"".join((self._view[4 * at : 4 * end], self._view[self._ends[at] : self._ends[end]]))
+        return b"".join((self._lengths[4 * at : 4 * end], self._blocks[self._ends[at] : self._ends[end]]))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
         """Return how many blocks from this one on have no more bytes: at least one, unless there is none."""
@@ -79,7 +80,7 @@ def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
         each if isinstance(each, bytes) else each.payload for each in rows if isinstance(each, bytes) or each.is_plain
     ]
     if len(plain) == len(rows):
-        return _PLAIN + pack(plain)
+        return _pack_plain(struct.pack(f"<{len(plain)}I", *map(len, plain)), b"".join(plain))
     heads: list[bytes] = []
     bodies: list[Any] = []
     for payload, object_ids, frames in (Row(each) if isinstance(each, bytes) else each for each in rows):
@@ -87,6 +88,20 @@ def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
         heads.append(pack_sizes(frames))
         bodies += (payload, object_ids, *frames)
     return b"".join((_SPECIAL, *heads, *bodies))
+
+
+def _pack_plain(lengths: bytes, blocks: Any) -> bytes:
+    few = zlib.compress(lengths, 1)  # most rows are about as long as their neighbours
+    return b"".join((_PLAIN, struct.pack("<I", len(few)), few, blocks))
+
+
+def _unpack_plain(view: memoryview, count: int) -> Packed:
+    try:
+        (n_few,) = struct.unpack_from("<I", view, 1)
+        lengths = zlib.decompressobj().decompress(view[5 : 5 + n_few], 4 * count + 1)
+        return Packed(view[5 + n_few :], count, lengths)
+    except (struct.error, zlib.error):
+        raise ValueError(f"{len(view)} bytes are not a block of {count} rows") from None
 
 
 class Arguments:
@@ -103,7 +118,7 @@ class Arguments:
         view = memoryview(block)
         self.count = count
         is_plain = view[:1] == _PLAIN
-        self._packed = Packed(view[1:], count) if is_plain else None
+        self._packed = _unpack_plain(view, count) if is_plain else None
         self._rows = [] if is_plain else _unpack_special(view, count)
 
     def one(self, at: int) -> Row:
@@ -118,6 +133,13 @@ class Arguments:
         """Return those of rows that travel together."""
         assert self._packed is not None
         return self._packed.cut(at, end)
+
+    def part(self, at: int, end: int) -> bytes:
+        """Return those of some rows, as a block."""
+        if self._packed is None:
+            return pack_rows(self._rows[at:end])
+        cut = self._packed.cut(at, end)
+        return _pack_plain(cut[: 4 * (end - at)], cut[4 * (end - at) :])
 
 
 def _unpack_special(view: memoryview, count: int) -> list[Row]:
@@ -157,46 +179,3 @@ def take(view: memoryview, at: int, sizes: Iterable[int]) -> Iterable[bytes]:
     for size in sizes:
         yield bytes(view[at : at + size])
         at += size
-
-
-class ValueFiles:
-    """The large values of one job.
-
-    Args:
-        folder: for them alone; it is there.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def write(self, name: str, frames: Frames) -> None:
-        """Write a value. The file is on disk when this returns, its name after `sync`."""
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
-        try:
-            for frame in frames:
-                view = memoryview(frame).cast("B")
-                while view:
-                    view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def sync(self) -> None:
-        """Have the names of all files on disk."""
-        os.fsync(self._descriptor)
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a value. Raises `OSError`."""
-        return (self._folder / name).read_bytes()
-
-    def sizes(self) -> dict[str, int]:
-        """Return all files with their bytes."""
-        with os.scandir(self._folder) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries}
-
-    def close(self) -> None:
-        """Close the folder. Any number of times."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1

@@ -10,6 +10,7 @@ Each group of results is one transaction, and on disk before the next one begins
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -27,7 +28,7 @@ def fill(record: JobRecord, n_rows: int) -> None:
     for first in range(0, n_rows, RANGE):
         count = min(RANGE, n_rows - first)
         record.begin()
-        record.add_range(first, count, bytes(16), pack_rows([Row(ARGUMENTS)] * count))
+        record.add_range(first, count, b"d" * 16, os.urandom(8 * count), pack_rows([Row(ARGUMENTS)] * count))
         record.commit()
 
 

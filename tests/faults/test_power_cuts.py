@@ -11,7 +11,7 @@ from scaler.jobs.folder import JobFolder, job_places
 from scaler.jobs.record import DONE, JobRecord, Result
 from scaler.jobs.values import pack_rows
 from tests.support import job_writer
-from tests.support.job_writer import MARKS, N_RANGES, RANGE, result_of, row_of
+from tests.support.job_writer import MARKS, N_RANGES, RANGE, digests_of, result_of, row_of
 from tests.support.power_cuts import Deed, Disk, noted
 
 pytestmark = pytest.mark.processes
@@ -46,6 +46,7 @@ def cut_at(deeds: list[Deed], seed: int, work: Path) -> tuple[set[str], JobFolde
 def check(record: JobRecord, marks: set[str]) -> None:
     """Compare a record with what was acknowledged."""
     assert record.problems() == []
+    assert not record.lost
     found: dict[int, Result] = {}
     for each in record.results(0, record.rows, 2**40):
         found |= {row: record.results(row, 1, 1)[0] for row in range(each.row, each.row + each.n_rows)}
@@ -66,7 +67,9 @@ def go_on(record: JobRecord) -> None:
     """End the job after the cut."""
     record.begin()
     for first in range(record.rows, N_RANGES * RANGE, RANGE):
-        record.add_range(first, RANGE, b"", pack_rows([row_of(row) for row in range(first, first + RANGE)]))
+        record.add_range(
+            first, RANGE, b"", digests_of(first), pack_rows([row_of(row) for row in range(first, first + RANGE)])
+        )
     record.reopen_failed()
     ended = b"".join(record.ended_rows(first) for first in record.ranges)
     record.add_results([result_of(row, is_again=True) for row in range(record.rows) if not ended[row]])

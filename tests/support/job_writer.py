@@ -11,7 +11,8 @@ from typing import Any
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DONE, JobTerms, Result
-from scaler.jobs.values import IN_DATABASE_BYTES, Row, pack, pack_rows
+from scaler.jobs.value_files import IN_DATABASE_BYTES
+from scaler.jobs.values import Row, pack, pack_rows
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 RANGE, N_RANGES = 40, 10
@@ -23,6 +24,11 @@ NEIGHBOURS = range(73, 80)
 def row_of(number: int) -> Row:
     """Return the arguments of a row."""
     return Row(b"%d" % number, b"", (bytes(IN_DATABASE_BYTES),) if number == RANGE else ())
+
+
+def digests_of(first: int) -> bytes:
+    """Return the digests of the rows of a range."""
+    return b"".join((row + 1).to_bytes(8, "little") for row in range(first, first + RANGE))
 
 
 def result_of(number: int, is_again: bool = False) -> Result:
@@ -50,7 +56,9 @@ def main(folder: Path) -> None:
     os.write(marks, b"created\n")
     for first in range(0, N_RANGES * RANGE, RANGE):
         block = pack_rows([row_of(row) for row in range(first, first + RANGE)])
-        clerk.order(record, lambda f=first, b=block: record.add_range(f, RANGE, b"", b), mark(f"range {first}"))
+        clerk.order(
+            record, lambda f=first, b=block: record.add_range(f, RANGE, b"", digests_of(f), b), mark(f"range {first}")
+        )
         numbers: list[int | range] = [*range(max(0, first - RANGE), first)]
         if first == NEIGHBOURS.stop:
             numbers = [row for row in numbers if row not in NEIGHBOURS] + [NEIGHBOURS]
@@ -67,7 +75,7 @@ def main(folder: Path) -> None:
         if first == RANGE * N_RANGES // 2:
             clerk.order(record, record.reopen_failed, mark("retry"))
             clerk.work()
-    clerk.order(record, record.seal, mark("seal"))
+    clerk.order(record, lambda: record.seal(record.rows), mark("seal"))
     clerk.order(record, lambda: record.move(DONE), mark("end"))
     clerk.work()
     record.close()

@@ -18,7 +18,7 @@ from scaler.jobs.values import Row, pack_rows
 def record(tmp_path: Path) -> JobRecord:
     record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
     record.begin()
-    record.add_range(0, 10, b"", pack_rows([Row(b"")] * 10))
+    record.add_range(0, 10, b"", bytes(80), pack_rows([Row(b"")] * 10))
     record.commit()
     return record
 
@@ -61,7 +61,9 @@ def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record
 
 def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
     clerk, told = Clerk(has_thread=False), []
-    clerk.order(record, lambda: record.add_range(99, 1, b"", b""), lambda _value, error: told.append(type(error)))
+    clerk.order(
+        record, lambda: record.add_range(99, 1, b"", bytes(8), b""), lambda _value, error: told.append(type(error))
+    )
     clerk.order(record, lambda: record.add_results([Result(1, 0, (b"",))]), lambda value, _error: told.append(value))
     clerk.work()
     assert told == [ValueError, 1]
@@ -86,3 +88,30 @@ def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRec
     clerk.order(None, record.close, lambda *answer: told.append(answer))
     clerk.work()
     assert told == [([], None), (None, None)]
+
+
+@pytest.mark.parametrize("full", [sqlite3.OperationalError("database or disk is full"), OSError(28, "No space left")])
+def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_more(
+    record: JobRecord, full: Exception
+) -> None:
+    clerk, told, tries = Clerk(has_thread=False), [], []
+
+    def order() -> int:
+        tries.append(record.size_bytes)
+        if len(tries) == 1:
+            raise full
+        return record.add_results([Result(1, 0, (b"",))])
+
+    def answer(value: Any, error: BaseException | None) -> None:
+        told.append((value, error))
+
+    clerk.order(record, lambda: record.add_results([Result(0, 0, (b"",))]), answer)
+    clerk.order(record, order, answer)
+    clerk.order(None, lambda: 7, answer)
+    clerk.work()
+    assert told == [(1, None), (1, None), (7, None)]
+    assert record.done == 2
+    assert tries[1] < tries[0], "its log is empty"
+    clerk.order(record, lambda: tries.clear() or order(), answer)  # full again, both times
+    clerk.work()
+    assert told[-1] == (None, full)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -126,8 +129,9 @@ def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
 
 def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
     record = JobRecord.create(tmp_path / "job", TERMS)
-    old = record.summary()
+    old = replace(record.summary(), is_sealed=True)
     assert not is_over_age(old)  # it runs
+    assert is_over_age(replace(old, is_sealed=False))  # its program has died: it never goes on by itself
     assert is_over_age(replace(old, state="done"))
     assert is_over_age(replace(old, terms=replace(TERMS, is_attended=True)))
     assert not is_over_age(replace(old, state="done", changed=time.time()))
@@ -157,3 +161,101 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         ConfigError, match=r"jobs cannot be kept in .*keep: .*; name a folder on a disk of this machine"
     ):
         JobFolder(tmp_path / "file" / "keep")
+
+
+def test_programs_that_make_one_job_at_once_all_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (JobFolder(tmp_path / "keep", is_shared=True) for _ in range(2))
+    make = JobRecord.make
+
+    def make_and_be_late(place: Path, terms: JobTerms) -> Path:
+        part = make(place, terms)
+        monkeypatch.setattr(JobRecord, "make", make)
+        second.shut(second.create(replace(TERMS, prefix=b"87654321")))
+        return part
+
+    monkeypatch.setattr(JobRecord, "make", make_and_be_late)
+    record = first.create(TERMS)
+    assert record.record_id == b"87654321"
+    assert [path.name for path in (tmp_path / "keep" / "alice").iterdir()] == ["prices"]
+    first.close()
+    second.close()
+
+
+def test_many_processes_make_one_job_at_once(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from scaler.jobs.folder import JobFolder
+from scaler.jobs.record import JobTerms
+
+sys.stdin.readline()
+folder = JobFolder(Path(sys.argv[1]), is_shared=True)
+record = folder.create(JobTerms("prices", "alice", sys.argv[2].encode(), b"f" * 16, "f"))
+print(record.record_id.decode())
+folder.close()
+"""
+    words = [[sys.executable, "-c", program, str(tmp_path / "keep"), f"{number:08}"] for number in range(5)]
+    programs = [subprocess.Popen(each, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for each in words]
+    for each in programs:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    found = [each.communicate(timeout=60)[0].strip() for each in programs]
+    assert [each.returncode for each in programs] == [0] * 5
+    assert len(set(found)) == 1
+
+
+def test_a_job_of_this_name_of_another_owner_is_found_in_a_shared_folder(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "keep", is_shared=True)
+    assert folder.other_owner("bob", "prices") is None
+    folder.create(TERMS)
+    assert folder.other_owner("bob", "prices") == "alice"
+    assert folder.other_owner("alice", "prices") is None
+    assert folder.other_owner("bob", "other") is None
+    folder.create(replace(TERMS, owner="bob"))
+    assert folder.other_owner("bob", "prices") is None
+    folder.close()
+    alone = JobFolder(tmp_path / "keep")
+    assert alone.other_owner("carl", "prices") is None
+    alone.close()
+
+
+@pytest.mark.parametrize(("kind", "is_shared"), [("tmpfs", False), ("ramfs", True), ("ext4", False)])
+def test_a_folder_in_memory_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, is_shared: bool
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"overlay / overlay rw 0 0\nx {tmp_path} {kind} rw 0 0\n")
+    monkeypatch.setattr(folder, "MOUNTS", mounts)
+    keep = JobFolder(tmp_path / "keep", is_shared)
+    for name in ("a", "b"):
+        keep.create(replace(TERMS, name=name)).close()
+    keep.close()
+    said = [
+        each.message
+        for each in caplog.records
+        if "is in memory: a restart of this machine loses all jobs" in each.message
+    ]
+    assert len(said) == (kind != "ext4")
+
+
+def test_a_folder_without_its_database_is_said(tmp_path: Path) -> None:
+    keep = JobFolder(tmp_path / "keep")
+    keep.create(TERMS).close()
+    keep.create(replace(TERMS, name="other")).close()
+    (keep.place_of("alice", "prices") / DATABASE).unlink()
+    found = {place.name: each for place, each in read_jobs(keep.path)}
+    assert "holds no job: it has no file job.sqlite" in str(found["prices"])
+    assert isinstance(found["other"], Summary)
+    keep.close()
+
+
+def test_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        keep = JobFolder(tmp_path / "keep", is_shared=True)
+        keep.create(TERMS)
+        keep.close()
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o077 for path in [tmp_path / "keep", *(tmp_path / "keep").rglob("*")]}
+    assert modes == {0}

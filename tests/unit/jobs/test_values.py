@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.jobs.values import Arguments, Row, ValueFiles, pack, pack_rows, pack_sizes, unpack_sizes
+from scaler.jobs.values import Arguments, Row, pack, pack_rows, pack_sizes, unpack_sizes
 
 small = st.binary(max_size=40)
 rows = st.builds(Row, small, small, st.lists(small, max_size=3).map(tuple))
@@ -55,13 +53,3 @@ def test_a_block_with_something_behind_it_is_an_error(row: bytes | Row) -> None:
 
 def test_sizes_of_frames_count_bytes_and_not_items() -> None:
     assert unpack_sizes(pack_sizes((b"ab", memoryview(bytearray(16)).cast("Q"), b""))) == (2, 16, 0)
-
-
-def test_files_are_private_and_come_back(tmp_path: Path) -> None:
-    files = ValueFiles(tmp_path)
-    files.write("row-1", (b"ab", memoryview(bytearray(8)).cast("Q")))
-    files.sync()
-    assert files.read("row-1") == b"ab" + bytes(8)
-    assert files.sizes() == {"row-1": 10}
-    assert (tmp_path / "row-1").stat().st_mode & 0o777 == 0o600
-    files.close()

@@ -1,0 +1,56 @@
+"""Facts: what is to be known of a job in a word each: its state, how often it was written, what of it is damaged.
+
+Used by the record. Each fact has a checksum; one that is damaged counts as not there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from typing import Any
+
+
+class Facts:
+    """The facts of one job, as they are within the transaction.
+
+    Outside of a transaction they change in memory alone: so a record that is only read can be looked at.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._values: dict[str, Any] = {}
+        self.damaged: list[str] = []
+        """the keys of facts that are not what was written"""
+        self.read()
+
+    def read(self) -> None:
+        """Read them all from disk."""
+        self._values, self.damaged = {}, []
+        for key, value, checksum in self._connection.execute("SELECT key, value, sum FROM job"):
+            if checksum == _sum_of(key, value):
+                self._values[key] = value
+            else:
+                self.damaged.append(key)
+
+    def get(self, key: str, otherwise: Any) -> Any:
+        """Return a fact, or something else if it is not known."""
+        return self._values.get(key, otherwise)
+
+    def set(self, key: str, value: Any) -> None:
+        """Change a fact."""
+        self._values[key] = value
+        if self._connection.in_transaction:
+            row = (key, value, _sum_of(key, value))
+            self._connection.execute("INSERT OR REPLACE INTO job VALUES (?, ?, ?)", row)
+
+    def mend(self, **values: Any) -> None:
+        """Put facts in the place of those that are damaged."""
+        for key in self.damaged if self._connection.in_transaction else ():
+            self._connection.execute("DELETE FROM job WHERE key = ?", (key,))
+        for key, value in values.items():
+            self.set(key, value)
+        self.damaged = []
+
+
+def _sum_of(key: str, value: Any) -> int:
+    return zlib.crc32(value if type(value) is bytes else repr(value).encode(), zlib.crc32(key.encode()))

@@ -1,0 +1,95 @@
+"""Objects: the functions of a job, and the values that several of its rows use.
+
+Used by the record. Must never: unpickle.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+
+from scaler.jobs.checksums import Damage, DamagedError, sum_of
+from scaler.jobs.terms import Object
+from scaler.jobs.value_files import ValueFiles
+from scaler.jobs.values import Frames
+
+FUNCTION = 3
+"""The kind of a function: one of `InstructionKind`."""
+
+
+def file_of(object_id: bytes) -> str:
+    """Return how the file of an object is called."""
+    return f"object-{object_id.hex()}"
+
+
+class Objects:
+    """The objects of one job."""
+
+    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: Damage) -> None:
+        self._connection, self._files, self._damage = connection, files, damage
+
+    def add(self, new: Object) -> None:
+        """Keep an object. One that is damaged is written anew."""
+        if new.object_id in self.ids():
+            return
+        name = file_of(new.object_id)
+        sizes, value = self._files.place(name, new.frames)
+        row = (new.object_id, new.kind, new.name, sizes, _sum_of(new.object_id, new.frames), value)
+        self._connection.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._damage.mend(name)
+
+    def drop(self, object_id: bytes) -> None:
+        """Forget an object that another one replaces."""
+        self._connection.execute("DELETE FROM objects WHERE id = ?", (object_id,))
+        self._damage.mend(file_of(object_id))
+
+    def all_ids(self) -> set[bytes]:
+        """Return which objects were kept, damaged ones, too."""
+        return {row[0] for row in self._connection.execute("SELECT id FROM objects")}
+
+    def ids(self) -> set[bytes]:
+        """Return which objects are there, without those that are damaged."""
+        return {each for each in self.all_ids() if file_of(each) not in self._damage.names}
+
+    def read(self) -> list[Object]:
+        """Return them all.
+
+        Raises:
+            DamagedError: if one is damaged. It is remembered.
+        """
+        objects: list[Object] = []
+        for found, frames, why in self._read_all():
+            name = file_of(found[0])
+            if why:
+                self._damage.note([name])
+                what = "the function" if found[1] == FUNCTION else "a value that rows use"
+                raise DamagedError(f"{what} is damaged on disk ({name}: {why}): run its program again, which sends it")
+            objects.append(Object(*found, frames))
+        return objects
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Go through those that are damaged: the name of each, and what is wrong with it."""
+        for found, _, why in self._read_all():
+            if why:
+                yield file_of(found[0]), why
+
+    def _read_all(self) -> Iterator[tuple[tuple[bytes, int, str], Frames, str]]:
+        for *found, sizes, checksum, value in self._connection.execute("SELECT * FROM objects").fetchall():
+            object_id, kind, name = found
+            frames: Frames = ()
+            try:
+                frames = self._files.take(file_of(object_id), sizes, value)
+                why = "" if _sum_of(object_id, frames) == checksum else "it is not what was written"
+            except DamagedError as error:
+                why = str(error)
+            yield (object_id, kind, name), frames, why
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Go through the files that are named, with their sizes."""
+        for object_id, sizes in self._connection.execute("SELECT id, sizes FROM objects WHERE value IS NULL"):
+            yield file_of(object_id), sizes
+
+
+def _sum_of(object_id: bytes, frames: Frames) -> bytes:
+    return sum_of(frames, zlib.crc32(object_id))

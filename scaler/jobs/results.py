@@ -1,0 +1,476 @@
+"""Results: how the rows of a job have ended, each with a checksum, in lines of one row or of neighbours.
+
+Used by the record. A result that is damaged or missing is the failure of its row, and of no other one. Must never:
+unpickle, or give out a value that is not what was written.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from typing import Any, NamedTuple
+
+from scaler.jobs.checksums import SUM_BYTES, DamagedError, seed_of, sum_of, sums_of
+from scaler.jobs.ranges import Ranges
+from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
+from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
+from scaler.jobs.values import Packed, pack
+
+COLUMNS = "row, count, how, sizes, sums, value"
+
+VERSION_SHIFT = 8
+"""`how` is the status and, above these bits, the version of the job: one number, since 0 takes no byte on disk."""
+
+STATUS_MASK = 255
+STATUS = f"how & {STATUS_MASK}"
+
+FAILURES_SHOWN = 5
+"""So many of the rows that have failed are in a summary."""
+
+NOT_WRITTEN = "it is not what was written"
+
+
+class Line(NamedTuple):
+    """How a row has ended, or how neighbours have, in the table."""
+
+    row: int
+    n_rows: int
+    how: int
+    sizes: bytes | None
+    """of the frames; None: there is one, in the database"""
+    sums: bytes
+    """a checksum for each row"""
+    value: bytes | None
+    """of neighbours: their results, packed; None: it is in a file"""
+
+    @property
+    def status(self) -> int:
+        return self.how & STATUS_MASK
+
+    @property
+    def packed(self) -> bytes:
+        """The value of neighbours."""
+        return self.value or b""
+
+
+class Results:
+    """The results of one job.
+
+    Args:
+        ranges: where rows are counted.
+        is_writing: whether what is damaged becomes a failure on disk, too, within a transaction.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, ranges: Ranges, is_writing: bool) -> None:
+        self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
+        self.became_failed: list[Result] = []
+        """rows that had ended well, and whose results were found damaged or missing since this was emptied"""
+
+    # Changes
+
+    def add(self, results: Sequence[Result], version: int) -> int:
+        """Keep how rows have ended. Return how many of these had not ended before."""
+        before, above = self._connection.total_changes, version << VERSION_SHIFT
+        lines: list[tuple[Any, ...]] = []
+        added: dict[int, list[int]] = {}
+        first, end, counts = 0, 0, [0, 0, 0]
+        for result in results:
+            row, status, frames, n_rows, duration_us = result
+            if not first <= row < end:
+                first, end = self._ranges.bounds_of(row)
+                counts = added.setdefault(first, [0, 0, 0])
+            counts[status != 0] += n_rows
+            counts[2] += duration_us
+            if n_rows == len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:  # most are
+                how = status | above
+                checksum = zlib.crc32(frames[0], row + (how << 24)).to_bytes(4, "little")
+                lines.append((row, 1, how, None, checksum, frames[0]))
+            else:
+                lines += self._lines_of_rare(result, above)
+        self._insert(lines)
+        n_added = self._connection.total_changes - before
+        for first, counts in added.items():
+            if n_added < len(results):  # some were there
+                self.count_anew(first)
+            else:
+                self._ranges.count(first, *counts)
+        return n_added
+
+    def _lines_of_rare(self, result: Result, above: int) -> list[tuple[Any, ...]]:
+        """Return the line of a result of neighbours, of several frames, or in a file: none, if that is there."""
+        row, status, frames, n_rows, _ = result
+        how = status | above
+        if n_rows > 1:
+            # Those of what is no such value are of none: its rows fail when they are read, and nobody waits for them.
+            sums = _sums_of_packed(frames[0], n_rows, row, how) or bytes(SUM_BYTES * n_rows)
+            return [(row, n_rows, how, None, sums, frames[0])]
+        if self._connection.execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():
+            return []
+        sizes, value = self._files.place(file_of(row), frames)
+        return [(row, 1, how, sizes, sum_of(frames, seed_of(row, how)), value)]
+
+    def _insert(self, lines: Iterable[tuple[Any, ...]]) -> None:
+        self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)", lines)
+
+    def _delete(self, rows: Iterable[int]) -> None:
+        self._connection.executemany("DELETE FROM results WHERE row = ?", ((row,) for row in rows))
+
+    def count_anew(self, first: int) -> None:
+        """Count the rows of a range that have ended."""
+        known, ended = self._ranges.by_first[first], self.ended_rows(first)
+        done, failed = ended.count(ENDED_WELL), ended.count(FAILED)
+        self._ranges.count(first, done - known.done, failed - known.failed)
+
+    def is_counted(self, first: int) -> bool:
+        """Return whether as many rows of a range have ended as were counted."""
+        known, ended = self._ranges.by_first[first], self.ended_rows(first)
+        return (ended.count(ENDED_WELL), ended.count(FAILED)) == (known.done, known.failed)
+
+    def reopen_failed(self, status: int | None) -> list[int]:
+        """Forget how failed rows have ended, so that they run again. Return them.
+
+        Args:
+            status: only those that have ended so.
+        """
+        which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
+        query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
+        found = self._connection.execute(query).fetchall()
+        rows = [row for row, _ in found]
+        self._files.leave(file_of(row) for row, is_in_file in found if is_in_file)
+        self._delete(rows)
+        for first, count in Counter(map(self._ranges.first_of, rows)).items():
+            self._ranges.count(first, 0, -count)
+        return rows
+
+    def drop(self, rows: Iterable[int]) -> None:
+        """Forget how rows have ended, those that have."""
+        self._take_out(rows, {})
+
+    def fail(self, failures: Mapping[int, Result]) -> None:
+        """Have rows that have ended count as failed ones."""
+        self._take_out(failures, failures)
+
+    def _take_out(self, rows: Iterable[int], failures: Mapping[int, Result]) -> None:
+        """Take rows out of their lines, and keep those of them as failed that are given as such."""
+        waiting, counted = sorted(rows), set()
+        at = 0
+        while at < len(waiting):
+            row = waiting[at]
+            line = self._line_at(row)
+            end = row + 1 if line is None else line.row + line.n_rows
+            here = set()
+            while at < len(waiting) and waiting[at] < end:
+                here.add(waiting[at])
+                at += 1
+            if line is not None:
+                self._divide(line, here, failures)
+            elif row in failures:
+                self._keep_failures([failures[row]])
+            counted.add(self._ranges.first_of(row))
+        for first in counted:
+            self.count_anew(first)
+
+    def _line_at(self, row: int) -> Line | None:
+        """Return the line that a row is in."""
+        query = f"SELECT {COLUMNS} FROM results WHERE row <= ? ORDER BY row DESC LIMIT 1"  # noqa: S608 - a constant
+        found = self._connection.execute(query, (row,)).fetchone()
+        line = self._line(found) if found is not None else None
+        return line if line is not None and row < line.row + line.n_rows else None
+
+    def _line(self, found: tuple[Any, ...]) -> Line:
+        """Return a line that was read, whatever lies in its place. It ends with its range."""
+        row, count, how, sizes, sums, value = found
+        known = self._ranges.by_first[self._ranges.first_of(row)]
+        most = max(1, known.first + known.n_rows - row)
+        return Line(
+            row,
+            min(max(1, count), most) if type(count) is int else 1,
+            how if type(how) is int else -1,
+            sizes if sizes is None or type(sizes) is bytes else b"?",
+            sums if type(sums) is bytes else b"",
+            value if value is None or type(value) is bytes else b"",
+        )
+
+    def _divide(self, line: Line, taken: set[int], failures: Mapping[int, Result]) -> None:
+        """Keep of a line what is not taken out of it. What of that is damaged fails, too."""
+        rows = range(line.row, line.row + line.n_rows)
+        blocks = dict(zip(rows, _blocks_of(line) if len(taken) < line.n_rows else (), strict=False))
+        failed = {row: failures[row] for row in taken if row in failures}
+        failed.update({row: _failure(row, NOT_WRITTEN) for row in blocks if blocks[row] is None and row not in taken})
+        if line.value is None and not failed:  # a damaged file is not removed
+            self._files.leave([file_of(line.row)])
+        self._delete([line.row])
+        self._insert(
+            _lines_of(line, {row: block for row, block in blocks.items() if block is not None and row not in taken})
+        )
+        self._keep_failures(failed.values(), is_new=not line.status)
+
+    def _keep_failures(self, failures: Iterable[Result], *, is_new: bool = True) -> None:
+        """Keep rows as failed ones, whose results were taken out before."""
+        found = list(failures)
+        self._insert(
+            (row, 1, status, None, sum_of(frames, seed_of(row, status)), frames[0]) for row, status, frames, *_ in found
+        )
+        self.became_failed += found if is_new else ()
+
+    def fail_without_files(self) -> bool:
+        """Have rows fail whose files are not there, or have another size. Return whether there are any.
+
+        Outside of a transaction nothing is changed.
+        """
+        failures = {row: _failure(row, why, file_of(row)) for row, why in self._bad_files()}
+        if failures and self._connection.in_transaction:
+            self.fail(failures)
+        return bool(failures)
+
+    def _bad_files(self) -> Iterator[tuple[int, str]]:
+        for name, sizes in self.files():
+            why = self._files.why_damaged(name, sizes)
+            if why:
+                yield int(name.removeprefix("row-")), why
+
+    # Reading
+
+    def ended_rows(self, first: int) -> bytearray:
+        """Return for each row of a range whether it has ended, and how."""
+        states = bytearray(self._ranges.by_first[first].n_rows)
+        end = first + len(states)
+        query = "SELECT row, count, how FROM results WHERE row >= ? AND row < ?"
+        for row, count, how in self._connection.execute(query, (first, end)):
+            n_rows = min(max(1, count), end - row) if type(count) is int else 1
+            state = FAILED if type(how) is not int or how & STATUS_MASK else ENDED_WELL
+            states[row - first : row - first + n_rows] = bytes((state,)) * n_rows
+        return states
+
+    def read(self, first: int, count: int, most_bytes: int) -> list[Result]:
+        """Return how rows from `first` on have ended, those that have; at least one of them, and no more than so many
+        rows, nor many more bytes.
+        """
+        query = (
+            f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
+            "WHERE row >= coalesce((SELECT max(row) FROM results WHERE row <= :first), :first) AND row < :end "
+            "ORDER BY row"
+        )
+        end = first + count
+        return self._read(self._connection.execute(query, {"first": first, "end": end}), most_bytes, first, end)
+
+    def failures(self, first: int, end: int, most: int) -> list[Result]:
+        """Return the first ones of the rows from `first` to `end` that have failed."""
+        query = f"SELECT {COLUMNS} FROM results WHERE {STATUS} != 0 AND row >= ? AND row < ? ORDER BY row LIMIT ?"  # noqa: S608
+        return self._read(self._connection.execute(query, (first, end, most)), 2**62, None, end)
+
+    def _read(self, found: Iterable[tuple[Any, ...]], most_bytes: int, first: int | None, end: int) -> list[Result]:
+        """Return what was found. What is damaged or missing fails.
+
+        Args:
+            first: the first row that was asked for; None: rows that are not found are not missing.
+        """
+        results: list[Result] = []
+        damaged: dict[int, Result] = {}
+        n_read, at = 0, end if first is None else first
+        for line in found:
+            whole = _whole(line, first or 0, end)
+            if whole is not None:
+                begin, stop, pieces = whole.row, whole.row + whole.n_rows, [whole]
+            else:
+                begin, stop, pieces = self._checked_part(self._line(line), first or 0, end, damaged)
+            if begin > at:
+                results += self._lost(at, begin, damaged)
+            at = max(at, stop)
+            results += pieces
+            n_read += n_bytes(pieces) if whole is None else len(whole.frames[0])
+            if n_read >= most_bytes:
+                break
+        else:
+            results += self._lost(at, end, damaged)
+        if damaged and self._is_writing and self._connection.in_transaction:
+            self.fail(damaged)
+        return results
+
+    def _lost(self, begin: int, end: int, damaged: dict[int, Result]) -> list[Result]:
+        """Return failures of rows that have ended, and of which there is no result."""
+        lost = [_failure(row, "it is not there") for row in self._missing(begin, end)]
+        damaged.update((each.row, each) for each in lost)
+        return lost
+
+    def _missing(self, begin: int, end: int) -> Iterator[int]:
+        """Go through rows that have no result, and of whose range all rows have ended."""
+        end = min(end, self._ranges.rows)
+        while begin < end:
+            known = self._ranges.by_first[self._ranges.first_of(begin)]
+            stop = max(begin + 1, min(end, known.first + known.n_rows))
+            if not known.n_open:
+                yield from range(begin, stop)
+            begin = stop
+
+    def _checked_part(
+        self, line: Line, first: int, end: int, damaged: dict[int, Result]
+    ) -> tuple[int, int, list[Result]]:
+        """Return which rows of a line are between two others, and how these have ended."""
+        begin, stop = max(line.row, first), min(line.row + line.n_rows, end)
+        if begin >= stop:
+            return end, 0, []
+        pieces, bad = self._checked(line, begin, stop)
+        damaged.update(bad)
+        return begin, stop, pieces
+
+    def _checked(self, line: Line, begin: int, stop: int) -> tuple[list[Result], dict[int, Result]]:
+        """Return the results of some rows of a line, and failures for all rows of it that are damaged, if one of
+        those is.
+        """
+        if line.n_rows == 1:
+            return self._checked_alone(line)
+        at, to = begin - line.row, stop - line.row
+        try:
+            sums = sums_of(line.packed, _ends_of(line.packed, line.n_rows)[at : to + 1], begin, line.how)
+            if sums == line.sums[SUM_BYTES * at : SUM_BYTES * to] and not line.status:
+                return [_piece_of(line, at, to)], {}
+        except _UNFIT:
+            pass
+        blocks = dict(enumerate(_blocks_of(line), line.row))
+        bad = {row: _failure(row, NOT_WRITTEN) for row, block in blocks.items() if block is None}
+        well = {row: block for row, block in blocks.items() if block is not None and begin <= row < stop}
+        pieces = [*_results_of(well), *(each for row, each in bad.items() if begin <= row < stop)]
+        return sorted(pieces, key=lambda each: each.row), bad
+
+    def _checked_alone(self, line: Line) -> tuple[list[Result], dict[int, Result]]:
+        name, why = file_of(line.row), NOT_WRITTEN
+        is_in_file = line.value is None
+        try:
+            frames = (line.value,) if line.sizes is None else self._files.take(name, line.sizes, line.value)
+            if sum_of(frames, seed_of(line.row, line.how)) == line.sums:
+                return [Result(line.row, line.status, frames)], {}
+        except DamagedError as error:
+            why = str(error)
+        except _UNFIT:
+            pass
+        failure = _failure(line.row, why, name if is_in_file else "")
+        return [failure], {line.row: failure}
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Go through the files that are named, with their sizes."""
+        for row, sizes in self._connection.execute("SELECT row, sizes FROM results WHERE value IS NULL"):
+            yield file_of(row), sizes if type(sizes) is bytes else b"?"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Go through those that are damaged: the name of each, and what is wrong with it."""
+        query = f"SELECT {COLUMNS} FROM results ORDER BY row"  # noqa: S608 - a constant
+        for line in map(self._line, self._connection.execute(query)):
+            for row in self._checked(line, line.row, line.row + line.n_rows)[1]:
+                yield file_of(row), NOT_WRITTEN
+
+    def miscounts(self) -> list[str]:
+        """Return a sentence for each range of which other numbers of rows have ended than were counted."""
+        wrong = [each for each in self._ranges.by_first.values() if not self.is_counted(each.first)]
+        ends = [each.first + each.n_rows - 1 for each in wrong]
+        return [
+            f"rows {each.first} to {end}: the results are not as many as counted"
+            for each, end in zip(wrong, ends, strict=True)
+        ]
+
+    def with_status(self, first: int, status: int) -> set[int]:
+        """Return the rows of a range that have ended in one way."""
+        query = f"SELECT row FROM results WHERE row >= ? AND row < ? AND {STATUS} = ?"  # noqa: S608 - a constant
+        end = first + self._ranges.by_first[first].n_rows
+        return {row for (row,) in self._connection.execute(query, (first, end, status))}
+
+    def by_version(self) -> dict[int, int]:
+        """Return how many rows have ended by version."""
+        query = f"SELECT how >> {VERSION_SHIFT}, sum(count) FROM results GROUP BY 1"  # noqa: S608 - a number
+        return dict(self._connection.execute(query))
+
+
+_UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
+"""What a damaged line raises: anything may be in it in the place of anything else."""
+
+
+def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
+    """Return the result of a line in the database that is as it was written, and as a whole between two rows.
+
+    So most lines are; None: look closer.
+    """
+    row, n_rows, how, sizes, sums, value = found
+    if sizes is not None or type(value) is not bytes or type(how) is not int or row < first:
+        return None
+    if n_rows == 1:
+        is_whole = zlib.crc32(value, row + (how << 24)).to_bytes(4, "little") == sums
+    else:
+        is_fitting = type(n_rows) is int and 1 < n_rows <= end - row and not how & STATUS_MASK
+        is_whole = is_fitting and sums != b"" and _sums_of_packed(value, n_rows, row, how) == sums
+    return Result(row, how & STATUS_MASK, (value,), n_rows) if is_whole else None
+
+
+def file_of(row: int) -> str:
+    """Return how the file of a result is called."""
+    return f"row-{row}"
+
+
+def _failure(row: int, why: str, file: str = "") -> Result:
+    sentence = (
+        f"the result of row {row} is damaged or missing on disk ({file or 'in the database'}: {why}): retry() of its "
+        "job runs the row again, and so does the next map or start under the name, unless it may run only once"
+    )
+    return Result(row, DAMAGED, (sentence.encode(),))
+
+
+def _ends_of(value: Any, count: int) -> list[int]:
+    """Return where packed results end, after where the first one begins. Raises if these are not so many."""
+    ends = list(accumulate(struct.unpack_from(f"<{count}I", value), initial=4 * count))
+    if ends[-1] != len(value):
+        raise ValueError("its lengths are damaged")
+    return ends
+
+
+def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
+    """Return the checksums of neighbours: none, if these are not so many."""
+    try:
+        return sums_of(value, _ends_of(value, count), row, how)
+    except _UNFIT:
+        return b""
+
+
+def _blocks_of(line: Line) -> list[bytes | None]:
+    """Return the results of neighbours; None for one that is damaged.
+
+    If one of their lengths is damaged, those behind it lie as far from the end as they should.
+    """
+    blocks: list[bytes | None] = [None] * line.n_rows
+    try:
+        ends = list(accumulate(struct.unpack_from(f"<{line.n_rows}I", line.packed), initial=4 * line.n_rows))
+    except _UNFIT:
+        return blocks
+    for at in range(line.n_rows):
+        expected = line.sums[SUM_BYTES * at : SUM_BYTES * (at + 1)]
+        for shift in (0, len(line.packed) - ends[-1]):
+            begin, end = ends[at] + shift, ends[at + 1] + shift
+            block = line.packed[begin:end] if begin >= 0 else b""
+            if sum_of((block,), seed_of(line.row + at, line.how)) == expected:
+                blocks[at] = block
+    return blocks
+
+
+def _piece_of(line: Line, at: int, end: int) -> Result:
+    if end - at == line.n_rows:
+        return Result(line.row, 0, (line.packed,), line.n_rows)
+    packed = Packed(line.packed, line.n_rows)
+    return Result(line.row + at, 0, (packed.one(at) if end - at == 1 else packed.cut(at, end),), end - at)
+
+
+def _results_of(blocks: Mapping[int, bytes]) -> Iterator[Result]:
+    """Put neighbours together."""
+    for _, group in groupby(enumerate(sorted(blocks)), lambda each: each[1] - each[0]):
+        rows = [row for _, row in group]
+        frame = blocks[rows[0]] if len(rows) == 1 else pack([blocks[row] for row in rows])
+        yield Result(rows[0], 0, (frame,), len(rows))
+
+
+def _lines_of(line: Line, blocks: Mapping[int, bytes]) -> Iterator[tuple[Any, ...]]:
+    """Return what remains of a line, with the checksums that it has."""
+    for each in _results_of(blocks):
+        at = each.row - line.row
+        sums = line.sums[SUM_BYTES * at : SUM_BYTES * (at + each.n_rows)]
+        yield each.row, each.n_rows, line.how, None, sums, each.frames[0]

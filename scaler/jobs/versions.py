@@ -1,0 +1,76 @@
+"""Versions: the terms of a job, from its first on: a function that was mended goes on with what is done."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict, replace
+from typing import Any
+
+from scaler.jobs.checksums import sum_of
+from scaler.jobs.schema import RecordError
+from scaler.jobs.terms import JobTerms
+
+COLUMNS = "number, terms, prefix, function_id, options, sum"
+
+
+class Versions:
+    """The versions of one job.
+
+    Raises:
+        RecordError: if there is none, or one is damaged.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._owner: str | None = None
+        self.read()
+
+    def read(self) -> None:
+        """Read them all from disk."""
+        found = self._connection.execute(f"SELECT {COLUMNS} FROM versions ORDER BY number")  # noqa: S608 - a constant
+        self.all = [self._terms_of(row) for row in found]
+        if not self.all:
+            raise RecordError("it holds no whole job: its terms are missing")
+
+    def _terms_of(self, row: tuple[Any, ...]) -> JobTerms:
+        try:
+            if row[5] != _sum_of(*row[:5]):
+                raise ValueError("the checksum")
+            terms = JobTerms(
+                **{**json.loads(row[1]), "prefix": row[2], "function_id": row[3], "options": row[4], "version": row[0]}
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise RecordError(f"its terms are damaged: {error}") from None
+        return terms if self._owner is None else replace(terms, owner=self._owner)
+
+    @property
+    def latest(self) -> JobTerms:
+        return self.all[-1]
+
+    def add(self, terms: JobTerms) -> None:
+        """Keep the terms of the next version."""
+        terms = replace(terms, version=len(self.all))
+        write(self._connection, terms)
+        self.all.append(terms)
+
+    def set_function(self, function_id: bytes) -> None:
+        """Change which object is the function of the latest version."""
+        self.all[-1] = replace(self.latest, function_id=function_id)
+        write(self._connection, self.latest)
+
+    def belong_to(self, owner: str) -> None:
+        """Name another owner than the one who has made it."""
+        self._owner = owner
+        self.all = [replace(each, owner=owner) for each in self.all]
+
+
+def write(connection: sqlite3.Connection, terms: JobTerms) -> None:
+    """Write the terms of a version."""
+    plain = {key: value for key, value in asdict(terms).items() if type(value) is not bytes}
+    row = (terms.version, json.dumps(plain), terms.prefix, terms.function_id, terms.options)
+    connection.execute("INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)", (*row, _sum_of(*row)))
+
+
+def _sum_of(number: int, terms: str, prefix: bytes, function_id: bytes, options: bytes) -> bytes:
+    return sum_of((terms.encode(), prefix, function_id, options), number)

@@ -1,0 +1,70 @@
+"""Large values of a job, each in a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scaler.jobs.checksums import DamagedError
+from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
+from scaler.jobs.values import pack_sizes
+
+LARGE = bytes(IN_DATABASE_BYTES)
+
+
+def test_large_values_are_private_files_and_come_back(tmp_path: Path) -> None:
+    files, frames = ValueFiles(tmp_path), (LARGE, memoryview(bytearray(b"12345678")).cast("Q"))
+    before = os.umask(0)
+    try:
+        sizes, value = files.place("row-1", frames)
+    finally:
+        os.umask(before)
+    files.sync()
+    assert value is None
+    assert files.take("row-1", sizes, value) == (LARGE, b"12345678")
+    assert ValueFiles(tmp_path).sizes == files.sizes == {"row-1": len(LARGE) + 8}
+    assert (tmp_path / "row-1").stat().st_mode & 0o777 == 0o600
+    files.close()
+
+
+def test_small_values_are_for_the_database(tmp_path: Path) -> None:
+    files = ValueFiles(tmp_path)
+    assert files.place("row-1", (b"ab", b"c")) == (pack_sizes((b"ab", b"c")), b"abc")
+    assert list(tmp_path.iterdir()) == []
+    files.close()
+
+
+def test_a_file_that_a_row_names_is_there_until_the_row_is_gone_for_good(tmp_path: Path) -> None:
+    files = ValueFiles(tmp_path)
+    files.place("row-1", (LARGE, b"x"))
+    files.leave(["row-1", "row-2"])
+    assert files.place("row-1", (LARGE, b"y"))[1] == LARGE + b"y", "what a row on disk names is not overwritten"
+    files.settle(is_kept=False)
+    assert files.sizes == {"row-1": len(LARGE) + 1}
+    files.leave(["row-1"])
+    files.settle(is_kept=True)
+    assert (files.sizes, files.total_bytes, list(tmp_path.iterdir())) == ({}, 0, [])
+    files.close()
+
+
+def test_a_file_that_is_gone_or_cut_is_damage_and_one_that_cannot_be_read_now_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ValueFiles(tmp_path)
+    sizes, _ = files.place("row-1", (LARGE, b"x"))
+    (tmp_path / "row-1").write_bytes(b"short")
+    with pytest.raises(DamagedError, match="it has 5 bytes of 65,537"):
+        files.take("row-1", sizes, None)
+    (tmp_path / "row-1").unlink()
+    with pytest.raises(DamagedError, match="No such file"):
+        files.take("row-1", sizes, None)
+
+    def too_many(_path: Path) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_bytes", too_many)
+    with pytest.raises(OSError, match="Too many open files"):
+        files.take("row-1", sizes, None)
+    files.close()

@@ -183,10 +183,10 @@ class Desk:
         if why:
             self._tell(asked, refused(request, why))
             return
-        rows = request.first, request.amount, request.body, request.frames[0]
-        is_new, size_bytes = yield lambda: (record.add_range(*rows), record.size_bytes), NOT_KEPT
-        if is_new:
-            self._standing.rows.add(request.first, request.amount)
+        rows = request.first, request.amount, request.body, bytes(8 * request.amount), request.frames[0]
+        n_new, size_bytes = yield lambda: (record.add_range(*rows), record.size_bytes), NOT_KEPT
+        if n_new:
+            self._standing.rows.add(request.first + request.amount - n_new, n_new)
         self._standing.size_bytes = size_bytes
         self._job.look()
         self._tell_kept(asked)
@@ -204,7 +204,7 @@ class Desk:
         self._tell_kept(asked)
 
     def _seal(self, asked: JobAsked) -> Steps:
-        yield self._record.seal, NOT_KEPT
+        yield lambda: self._record.seal(self._record.rows), NOT_KEPT
         self._standing.is_sealed = True
         self._job.look()
         self._tell_kept(asked)

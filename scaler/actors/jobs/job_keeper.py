@@ -235,14 +235,18 @@ def terms_of(request: JobRequest, owner: str) -> JobTerms:
 
 def _open(shelf: JobShelf, place: Path) -> Opened:
     record = shelf.folder.open(place)
+    return record, Standing(record, OpenRows(record.ranges.values(), _ended_in_part(record)), is_new=False)
+
+
+def _ended_in_part(record: JobRecord) -> dict[int, bytearray]:
     in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
-    ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
-    return record, Standing(record, OpenRows(record.ranges.values(), ended), is_new=False)
+    return {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
 
 
 def _create(shelf: JobShelf, terms: JobTerms) -> Opened:
     record = shelf.folder.create(terms)
-    return record, Standing(record, OpenRows((), {}), is_new=True)
+    is_new = record.record_id == terms.prefix  # else another program has made it meanwhile
+    return record, Standing(record, OpenRows(record.ranges.values(), _ended_in_part(record)), is_new=is_new)
 
 
 def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:

@@ -71,8 +71,8 @@ class Scene:
         record.begin()
         for first in range(0, n_rows, RANGE):
             rows = range(first, min(n_rows, first + RANGE))
-            record.add_range(first, len(rows), b"", pack_rows([Row(b"%d" % row) for row in rows]))
-        record.seal()
+            record.add_range(first, len(rows), b"", bytes(8 * len(rows)), pack_rows([Row(b"%d" % row) for row in rows]))
+        record.seal(record.rows)
         record.commit()
         self.start(record, is_new=True)
 

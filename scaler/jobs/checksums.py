@@ -18,6 +18,9 @@ from scaler.jobs.schema import RecordError
 
 SUM_BYTES = 4
 
+HOW_SEED = 0x9E3779B1
+"""Odd and large, so that rows that are near each other never begin alike because they have ended in different ways."""
+
 
 class DamagedError(RecordError):
     """Arguments or a function are damaged or missing. The message names them."""
@@ -25,7 +28,7 @@ class DamagedError(RecordError):
 
 def seed_of(row: int, how: int) -> int:
     """Return the beginning of the checksum of a row."""
-    return row + (how << 24)
+    return row + how * HOW_SEED
 
 
 def sum_of(frames: Iterable[Any], seed: int) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
-from scaler.jobs.checksums import SUM_BYTES, DamagedError, seed_of, sum_of, sums_of
+from scaler.jobs.checksums import HOW_SEED, SUM_BYTES, DamagedError, seed_of, sum_of, sums_of
 from scaler.jobs.ranges import Ranges
 from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
@@ -26,6 +26,9 @@ VERSION_SHIFT = 8
 """`how` is the status and, above these bits, the version of the job: one number, since 0 takes no byte on disk."""
 
 STATUS_MASK = 255
+STATUSES = 16
+"""Above all of `TaskStatus`."""
+
 STATUS = f"how & {STATUS_MASK}"
 
 FAILURES_SHOWN = 5
@@ -87,7 +90,7 @@ class Results:
             counts[2] += duration_us
             if n_rows == len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:  # most are
                 how = status | above
-                checksum = zlib.crc32(frames[0], row + (how << 24)).to_bytes(4, "little")
+                checksum = zlib.crc32(frames[0], row + how * HOW_SEED).to_bytes(4, "little")
                 lines.append((row, 1, how, None, checksum, frames[0]))
             else:
                 lines += self._lines_of_rare(result, above)
@@ -207,7 +210,7 @@ class Results:
         self._insert(
             _lines_of(line, {row: block for row, block in blocks.items() if block is not None and row not in taken})
         )
-        self._keep_failures(failed.values(), is_new=not line.status)
+        self._keep_failures(failed.values(), is_new=line.n_rows > 1 or not _had_failed(line))
 
     def _keep_failures(self, failures: Iterable[Result], *, is_new: bool = True) -> None:
         """Keep rows as failed ones, whose results were taken out before."""
@@ -397,7 +400,7 @@ def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
     if sizes is not None or type(value) is not bytes or type(how) is not int or row < first:
         return None
     if n_rows == 1:
-        is_whole = zlib.crc32(value, row + (how << 24)).to_bytes(4, "little") == sums
+        is_whole = zlib.crc32(value, row + how * HOW_SEED).to_bytes(4, "little") == sums
     else:
         is_fitting = type(n_rows) is int and 1 < n_rows <= end - row and not how & STATUS_MASK
         is_whole = is_fitting and sums != b"" and _sums_of_packed(value, n_rows, row, how) == sums
@@ -431,6 +434,14 @@ def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
         return sums_of(value, _ends_of(value, count), row, how)
     except _UNFIT:
         return b""
+
+
+def _had_failed(line: Line) -> bool:
+    """Return whether a row had failed before its line was damaged, also if just that is damaged."""
+    for status in range(STATUSES):
+        if sum_of((line.packed,), seed_of(line.row, status)) == line.sums:
+            return status != 0
+    return line.how > 0 and line.status != 0
 
 
 def _blocks_of(line: Line) -> list[bytes | None]:

@@ -85,6 +85,8 @@ class ValueFiles:
         try:
             whole = (self.folder / name).read_bytes() if value is None else value
             known = unpack_sizes(sizes)
+            if type(whole) is not bytes:
+                raise TypeError
             if len(whole) == sum(known):
                 return (whole,) if len(known) == 1 else tuple(take(memoryview(whole), 0, known))
             why = f"it has {len(whole):,} bytes of {sum(known):,}"

@@ -1,0 +1,77 @@
+"""scaler_jobs --file: a folder of jobs, without a scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scaler.cli.jobs import main
+from scaler.jobs.folder import JobFolder
+from scaler.jobs.record import DATABASE, VALUES, JobTerms, Result
+from scaler.jobs.value_files import IN_DATABASE_BYTES
+from scaler.jobs.values import pack_rows
+
+TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    keep = JobFolder(tmp_path / "keep")
+    record = keep.create(TERMS)
+    record.begin()
+    record.add_range(0, 2, b"", bytes(16), pack_rows([b"0", b"1"]))
+    record.add_results([Result(0, 0, (bytes(IN_DATABASE_BYTES + 1),)), Result(1, 0, (b"1",))])
+    record.commit()
+    record.close()
+    keep.create(replace(TERMS, name="other")).close()
+    keep.close()
+    return keep.path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as end:
+        main([str(each) for each in words])
+    return end.value.code, capsys.readouterr().out
+
+
+def test_check_reads_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--file", folder, "check") == (0, "2 jobs, no problems; nothing was changed\n")
+
+
+def test_check_names_a_value_that_is_damaged_and_a_job_whose_database_is_gone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = folder / "alice" / "prices"
+    (place / VALUES / "row-0").write_bytes(b"x" * (IN_DATABASE_BYTES + 1))
+    (folder / "alice" / "other" / DATABASE).unlink()
+    code, printed = run(capsys, "--file", folder, "check")
+    assert code == 1
+    assert f"{place}: values/row-0: it is not what was written" in printed
+    assert f"{folder / 'alice' / 'other'}: it cannot be read: " in printed
+    assert "it has no file job.sqlite" in printed
+    assert "2 jobs, 2 problems" in printed
+
+
+def test_give_takes_a_job_over_in_a_folder_that_no_scheduler_has(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "--file", folder, "give", "alice/prices", "bob") == (0, "prices: now of bob\n")
+    assert (folder / "bob" / "prices" / DATABASE).is_file()
+    assert not (folder / "alice" / "prices").exists()
+    keep = JobFolder(folder)
+    assert "another scheduler keeps its jobs" in str(run(capsys, "--file", folder, "give", "bob/prices", "eve")[0])
+    keep.close()
+    for name, why in (("prices", "name the owner, too: OWNER/NAME"), ("eve/x", "there is no job 'x' of eve")):
+        assert why in str(run(capsys, "--file", folder, "give", name, "bob")[0])
+    run(capsys, "--file", folder, "give", "alice/other", "bob")
+    assert "bob has a job 'prices' already" in str(run(capsys, "--file", folder, "give", "bob/prices", "bob")[0])
+
+
+def test_what_needs_a_scheduler_is_refused_in_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "show needs a scheduler" in str(run(capsys, "--file", folder, "show", "prices")[0])
+    assert run(capsys, "--file", folder, "tcp://127.0.0.1:1", "list")[0] == 2
+    assert not (folder.parent / "nowhere").exists()
+    assert run(capsys, "--file", folder.parent / "nowhere", "give", "a/b", "c")[0] != 0
+    assert not (folder.parent / "nowhere").exists(), "nothing is made"

@@ -18,6 +18,9 @@ from scaler.jobs.schema import RecordError
 
 SUM_BYTES = 4
 
+SIGN = 2**31
+"""Taken from a checksum that is kept as a number, which has a sign in a database."""
+
 HOW_SEED = 0x9E3779B1
 """Odd and large, so that rows that are near each other never begin alike because they have ended in different ways."""
 
@@ -36,6 +39,11 @@ def sum_of(frames: Iterable[Any], seed: int) -> bytes:
     for frame in frames:
         seed = zlib.crc32(frame, seed)
     return (seed & 0xFFFFFFFF).to_bytes(SUM_BYTES, "little")
+
+
+def number_of(checksum: bytes) -> int:
+    """Return a checksum as a number of 4 bytes in a database: such a one is written sooner."""
+    return int.from_bytes(checksum, "little") - SIGN
 
 
 def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:

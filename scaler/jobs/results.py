@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
-from scaler.jobs.checksums import HOW_SEED, SUM_BYTES, DamagedError, seed_of, sum_of, sums_of
+from scaler.jobs.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
 from scaler.jobs.ranges import Ranges
 from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
@@ -46,7 +46,7 @@ class Line(NamedTuple):
     sizes: bytes | None
     """of the frames; None: there is one, in the database"""
     sums: bytes
-    """a checksum for each row"""
+    """a checksum for each row; in the table that of a row alone is a number"""
     value: bytes | None
     """of neighbours: their results, packed; None: it is in a file"""
 
@@ -90,7 +90,7 @@ class Results:
             counts[2] += duration_us
             if n_rows == len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:  # most are
                 how = status | above
-                checksum = zlib.crc32(frames[0], row + how * HOW_SEED).to_bytes(4, "little")
+                checksum = zlib.crc32(frames[0], row + how * HOW_SEED) - SIGN
                 lines.append((row, 1, how, None, checksum, frames[0]))
             else:
                 lines += self._lines_of_rare(result, above)
@@ -114,7 +114,7 @@ class Results:
         if self._connection.execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():
             return []
         sizes, value = self._files.place(file_of(row), frames)
-        return [(row, 1, how, sizes, sum_of(frames, seed_of(row, how)), value)]
+        return [(row, 1, how, sizes, number_of(sum_of(frames, seed_of(row, how))), value)]
 
     def _insert(self, lines: Iterable[tuple[Any, ...]]) -> None:
         self._connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)", lines)
@@ -194,7 +194,7 @@ class Results:
             min(max(1, count), most) if type(count) is int else 1,
             how if type(how) is int else -1,
             sizes if sizes is None or type(sizes) is bytes else b"?",
-            sums if type(sums) is bytes else b"",
+            _sums_as_bytes(sums),
             value if value is None or type(value) is bytes else b"",
         )
 
@@ -216,7 +216,8 @@ class Results:
         """Keep rows as failed ones, whose results were taken out before."""
         found = list(failures)
         self._insert(
-            (row, 1, status, None, sum_of(frames, seed_of(row, status)), frames[0]) for row, status, frames, *_ in found
+            (row, 1, status, None, number_of(sum_of(frames, seed_of(row, status))), frames[0])
+            for row, status, frames, *_ in found
         )
         self.became_failed += found if is_new else ()
 
@@ -400,7 +401,7 @@ def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
     if sizes is not None or type(value) is not bytes or type(how) is not int or row < first:
         return None
     if n_rows == 1:
-        is_whole = zlib.crc32(value, row + how * HOW_SEED).to_bytes(4, "little") == sums
+        is_whole = zlib.crc32(value, row + how * HOW_SEED) - SIGN == sums
     else:
         is_fitting = type(n_rows) is int and 1 < n_rows <= end - row and not how & STATUS_MASK
         is_whole = is_fitting and sums != b"" and _sums_of_packed(value, n_rows, row, how) == sums
@@ -418,6 +419,12 @@ def _failure(row: int, why: str, file: str = "") -> Result:
         "job runs the row again, and so does the next map or start under the name, unless it may run only once"
     )
     return Result(row, DAMAGED, (sentence.encode(),))
+
+
+def _sums_as_bytes(sums: Any) -> bytes:
+    if type(sums) is int and -SIGN <= sums < SIGN:
+        return (sums + SIGN).to_bytes(SUM_BYTES, "little")
+    return sums if type(sums) is bytes else b""
 
 
 def _ends_of(value: Any, count: int) -> list[int]:
@@ -484,4 +491,4 @@ def _lines_of(line: Line, blocks: Mapping[int, bytes]) -> Iterator[tuple[Any, ..
     for each in _results_of(blocks):
         at = each.row - line.row
         sums = line.sums[SUM_BYTES * at : SUM_BYTES * (at + each.n_rows)]
-        yield each.row, each.n_rows, line.how, None, sums, each.frames[0]
+        yield each.row, each.n_rows, line.how, None, sums if each.n_rows > 1 else number_of(sums), each.frames[0]

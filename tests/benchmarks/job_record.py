@@ -13,14 +13,15 @@ import argparse
 import os
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import JobRecord, JobTerms, Result
-from scaler.jobs.values import Row, pack_rows
+from scaler.jobs.values import Row, pack, pack_rows
 
 TERMS = JobTerms("bench", "me", b"12345678", b"f" * 16, "f")
-RANGE = 4096
+RANGE, TOGETHER = 4096, 256
 ARGUMENTS, RESULT = bytes(20), bytes(10)
 
 
@@ -36,6 +37,14 @@ def end_all(record: JobRecord, n_rows: int, group: int) -> None:
     for first in range(0, n_rows, group):
         record.begin()
         record.add_results([Result(row, 0, (RESULT,)) for row in range(first, min(n_rows, first + group))])
+        record.commit()
+
+
+def end_together(record: JobRecord, n_rows: int, rows: int) -> None:
+    block = pack([RESULT] * rows)
+    for first in range(0, n_rows - rows + 1, RANGE):
+        record.begin()
+        record.add_results([Result(row, 0, (block,), rows) for row in range(first, first + RANGE, rows)])
         record.commit()
 
 
@@ -67,6 +76,17 @@ def main() -> None:
         beside = (record.size_bytes / n_rows) - len(ARGUMENTS) - len(RESULT)
         print(f"\n{beside:.1f} bytes a row beside {len(ARGUMENTS)} of arguments and {len(RESULT)} of the result")
         record.close()
+        together = folder.create(replace(TERMS, name="together"))
+        n_whole = n_rows // RANGE * RANGE
+        fill(together, n_whole)
+        print("\n| | rows | rows/s | us of processor time a row | s |\n|---|---|---|---|---|")
+        timed(f"results, {TOGETHER} together", n_whole, end_together, together, n_whole, TOGETHER)
+        together.close()
+        together = folder.open(together.folder)
+        timed("read these in order", n_whole, lambda: together.results(0, n_whole, 2**40))
+        beside = (together.size_bytes / n_whole) - len(ARGUMENTS) - len(RESULT)
+        print(f"\n{beside:.1f} bytes a row beside their arguments and results")
+        together.close()
         folder.close()
 
 

@@ -150,6 +150,8 @@ def test_a_file_is_named_that_was_never_there(record: JobRecord) -> None:
         (3, "UPDATE results SET how = 1 WHERE row = 3", {3}),
         (16, "UPDATE results SET how = 0 WHERE row = 16", {16}),
         (3, "UPDATE results SET sums = x'00000000' WHERE row = 3", {3}),
+        (3, "UPDATE results SET sums = sums + 1 WHERE row = 3", {3}),
+        (3, "UPDATE results SET sums = 9e99 WHERE row = 3", {3}),
         (3, "UPDATE results SET sums = NULL WHERE row = 3", {3}),
         (3, "UPDATE results SET how = 256 WHERE row = 3", {3}),
         (3, "UPDATE results SET how = 'x' WHERE row = 3", {3}),

@@ -184,7 +184,6 @@ class JobRecord:
     def _why_lost(self) -> list[str]:
         """Return what was acknowledged and is not in the database: nothing, if all is well."""
         seen, known = self._witness.commits(self.record_id), self._facts.get("commits", 0)
-        self._facts.set("commits", max(seen, known)) if seen > known else None
         damaged = self._facts.damaged
         if damaged:
             self._facts.mend(state=self.state, reason=self.reason)

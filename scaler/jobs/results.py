@@ -317,7 +317,7 @@ class Results:
         """Return which rows of a line are between two others, and how these have ended."""
         begin, stop = max(line.row, first), min(line.row + line.n_rows, end)
         if begin >= stop:
-            return end, 0, []
+            return first, 0, []
         pieces, bad = self._checked(line, begin, stop)
         damaged.update(bad)
         return begin, stop, pieces

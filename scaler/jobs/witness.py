@@ -38,9 +38,8 @@ class Witness:
         """Return how often this record had been written when the witness was read; 0 if that is not known."""
         if len(self._found) != _LAYOUT.size:
             return 0
-        known_id, n_commits, _ = _LAYOUT.unpack(self._found)
-        is_whole = self._found == _packed(record_id, n_commits)
-        return int(n_commits) if is_whole and known_id == record_id else 0
+        n_commits = int(_LAYOUT.unpack(self._found)[1])
+        return n_commits if self._found == _packed(record_id, n_commits) else 0
 
     def write(self, record_id: bytes, n_commits: int) -> None:
         """Note how often the record was written. What cannot be written stays older."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -249,13 +250,31 @@ def test_a_folder_without_its_database_is_said(tmp_path: Path) -> None:
     keep.close()
 
 
-def test_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_folders_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
     try:
         keep = JobFolder(tmp_path / "keep", is_shared=True)
         keep.create(TERMS)
         keep.close()
     finally:
         os.umask(before)
-    modes = {path.stat().st_mode & 0o077 for path in [tmp_path / "keep", *(tmp_path / "keep").rglob("*")]}
-    assert modes == {0}
+    for path in [tmp_path / "keep", *(tmp_path / "keep").rglob("*")]:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_lock_of_a_job_that_is_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "IN_USE_SECONDS", 0.0)
+    keep = JobFolder(tmp_path / "keep", is_shared=True)
+    keep.shut(keep.create(TERMS))
+    place, flock = keep.place_of("alice", "prices"), fcntl.flock
+
+    def flock_too_late(descriptor: int, kind: int) -> None:
+        (place / "lock").unlink()
+        (place / "lock").touch()
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", flock_too_late)
+    with pytest.raises(ConfigError, match="another program has it open"):
+        keep.open(place)
+    keep.close()

@@ -436,8 +436,9 @@ def test_a_record_whose_folder_is_gone_is_not_written(record: JobRecord) -> None
     record.roll_back()
 
 
-def test_nobody_else_can_read_a_record_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_nobody_else_can_read_a_record_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
     try:
         record = JobRecord.create(tmp_path / "job", TERMS)
         add_rows(record, 0, 1)

@@ -196,9 +196,16 @@ def test_only_rows_that_are_asked_for_are_looked_at(record: JobRecord) -> None:
 
 
 def test_results_that_are_not_there_cost_their_rows(record: JobRecord) -> None:
-    record = change(record, "DELETE FROM results WHERE row IN (1, 4)")
+    record = change(record, "DELETE FROM results WHERE row IN (1, 4, 16)")
     assert "rows 0 to 16: the results are not as many as counted" in record.problems()
-    check_lost(record, {1, *range(4, 16)})
+    assert [each.row for each in record.results(0, ROWS, 2**40)] == [*range(17)]
+    assert [each.row for each in record.results(0, 4, 1)] == [0]
+    assert [each.row for each in record.results(4, 3, 2**40)] == [4, 5, 6]
+    record.close()
+
+
+def test_missing_results_count_as_failed(record: JobRecord) -> None:
+    check_lost(change(record, "DELETE FROM results WHERE row IN (1, 4)"), {1, *range(4, 16)})
 
 
 def test_results_that_are_not_there_while_others_are_open_are_said_and_run_again(record: JobRecord) -> None:

@@ -3,8 +3,8 @@
     actors --orders--> clerk's thread: begin, all orders that wait, commit --answers--> actors
 
 What waits when it is free is one group: one transaction for each job, and one wait for the disk. An order is answered
-when its group is on disk. If the disk is full, the log of the job is emptied, and what the group has for it is obeyed
-once more. Must never: answer before that, or touch an actor.
+when its group is on disk. If the disk is full, or pages are damaged, the log of the job is emptied, or its results are
+salvaged, and what the group has for it is obeyed once more. Must never: answer before that, or touch an actor.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ class Clerk:
 
     def _obey(self, group: list[Waiting]) -> None:
         answers, broken = self._try(group)
-        full = [record for record, error in broken.items() if _is_full(error) and _has_room_again(record)]
+        mended = [record for record, error in broken.items() if _mend(record, error)]
         again: Iterator[Obeyed] = iter(())
-        if full:
-            again_answers, again_broken = self._try([each for each in group if each[0] in full])
+        if mended:
+            again_answers, again_broken = self._try([each for each in group if each[0] in mended])
             again = iter(again_answers)
-            broken = {**{record: error for record, error in broken.items() if record not in full}, **again_broken}
+            broken = {**{record: error for record, error in broken.items() if record not in mended}, **again_broken}
         for record, answer, value, error in answers:
-            known = next(again) if record in full else (record, answer, value, error)
+            known = next(again) if record in mended else (record, answer, value, error)
             reason = known[3] if record is None else broken.get(record, known[3])
             answer(None if reason is not None else known[2], reason)
 
@@ -130,10 +130,15 @@ def _is_full(error: BaseException) -> bool:
     return is_known or (isinstance(error, sqlite3.OperationalError) and "full" in str(error))
 
 
-def _has_room_again(record: JobRecord) -> bool:
-    """Empty the log of a record. Return whether that was possible."""
+def _mend(record: JobRecord, error: BaseException) -> bool:
+    """Do what helps against an error of the disk. Return whether that succeeded."""
     try:
-        record.checkpoint()
-    except sqlite3.Error:
+        if _is_full(error):
+            record.checkpoint()
+        elif isinstance(error, sqlite3.DatabaseError) and "malformed" in str(error):
+            return record.salvage()
+        else:
+            return False
+    except (sqlite3.Error, OSError):
         return False
     return True

@@ -245,6 +245,25 @@ class JobRecord:
         """Move what the log has to its place, and give its room back. Outside of a group."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def salvage(self) -> bool:
+        """Have the rows fail whose results lie in damaged pages, so that the others can be read and written. Return
+        whether there are any.
+
+        Raises:
+            sqlite3.Error, OSError: if that failed; the record is as it was.
+        """
+        unreadable = self._results.unreadable()
+        if not unreadable:
+            return False
+        self.begin()
+        try:
+            self._results.salvage(unreadable)
+            self.commit()
+        except BaseException:  # raised again
+            self.roll_back()
+            raise
+        return True
+
     def add_object(self, new: Object) -> None:
         """Keep a function or a value of rows; a damaged one is written anew.
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from scaler.jobs.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
 from scaler.jobs.ranges import Ranges
+from scaler.jobs.schema import RESULTS
 from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
 from scaler.jobs.values import Packed, pack
@@ -220,6 +221,41 @@ class Results:
             for row, status, frames, *_ in found
         )
         self.became_failed += found if is_new else ()
+
+    def unreadable(self) -> list[tuple[int, int]]:
+        """Return the lines that cannot be read, each with its number of rows. Outside of a transaction.
+
+        Raises:
+            sqlite3.DatabaseError: if it cannot even be told which lines there are.
+        """
+        found: list[tuple[int, int]] = []
+        for row, n_rows in self._connection.execute("SELECT row, count FROM results").fetchall():
+            try:
+                self._connection.execute("SELECT * FROM results WHERE row = ?", (row,)).fetchall()
+            except sqlite3.DatabaseError:
+                found.append((row, n_rows))
+        return found
+
+    def salvage(self, unreadable: Sequence[tuple[int, int]]) -> None:
+        """Make the table anew without some lines, whose rows fail.
+
+        The damaged table stays under another name: to remove it, SQLite would have to read it.
+        """
+        execute = self._connection.execute
+        (n_tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        execute(f"ALTER TABLE results RENAME TO damaged_{n_tables}")
+        execute("DROP INDEX files")
+        for statement in RESULTS:
+            execute(statement)
+        begin = -(2**63)
+        for row, _ in (*unreadable, (2**63 - 1, 1)):
+            copy = f"INSERT INTO results SELECT {COLUMNS} FROM damaged_{n_tables} WHERE row >= ? AND row < ?"  # noqa: S608
+            execute(copy, (begin, row))
+            begin = min(row + 1, 2**63 - 1)
+        lost = [row for first, n_rows in unreadable for row in range(first, first + n_rows)]
+        self._keep_failures(_failure(row, "its page is damaged") for row in lost)
+        for first in {self._ranges.first_of(row) for row in lost}:
+            self.count_anew(first)
 
     def fail_without_files(self) -> bool:
         """Have rows fail whose files are not there, or have another size. Return whether there are any.

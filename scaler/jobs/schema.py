@@ -29,9 +29,12 @@ CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, 
 CREATE TABLE ranges (
     first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, sum BLOB, digests BLOB, value BLOB);
 CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER, duration_us INTEGER);
-CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, how INTEGER, sizes BLOB, sums BLOB, value BLOB);
-CREATE INDEX files ON results (row) WHERE value IS NULL;
 """
+RESULTS = (
+    "CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, how INTEGER, sizes BLOB, sums BLOB, value BLOB)",
+    "CREATE INDEX files ON results (row) WHERE value IS NULL",
+)
+"""Apart from the others, as this table is made anew when pages of it are damaged."""
 
 
 class RecordError(Exception):
@@ -47,7 +50,7 @@ def create(file: Path) -> sqlite3.Connection:
         f"PRAGMA page_size = 4096; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
     )
     _be_durable(connection)
-    connection.executescript(f"BEGIN; {TABLES} COMMIT;")
+    connection.executescript(f"BEGIN; {TABLES} {';'.join(RESULTS)}; COMMIT;")
     return connection
 
 

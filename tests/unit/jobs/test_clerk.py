@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scaler.jobs.clerk import Clerk
-from scaler.jobs.record import JobRecord, JobTerms, Result
+from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Result
 from scaler.jobs.values import Row, pack_rows
 
 
@@ -115,3 +115,35 @@ def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_m
     clerk.order(record, lambda: tries.clear() or order(), answer)  # full again, both times
     clerk.work()
     assert told[-1] == (None, full)
+
+
+def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_path: Path) -> None:
+    record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
+    record.begin()
+    record.add_range(0, 10, b"", bytes(80), pack_rows([Row(b"")] * 10))
+    blocks = [b"%d" % row * 30_000 for row in range(9)]
+    record.add_results([Result(row, 0, (block,)) for row, block in enumerate(blocks)])
+    record.commit()
+    record.close()
+    file = record.folder / DATABASE
+    damaged = bytearray(file.read_bytes())
+    begin = damaged.find(b"4" * 3000) // 4096 * 4096 + 4096  # a page in the middle of the result of row 4
+    damaged[begin : begin + 4096] = bytes(4096)
+    file.write_bytes(damaged)
+    record = JobRecord.open(record.folder)
+    clerk, told = Clerk(has_thread=False), []
+    clerk.order(record, lambda: record.results(0, 10, 2**30), lambda *answer: told.append(answer))
+    clerk.work()
+    (found, error) = told.pop()
+    assert error is None
+    assert [each.frames[0] for each in found if each.row != 4] == [block for block in blocks if block[0] != ord("4")]
+    assert b"the result of row 4 is damaged or missing on disk" in found[4].frames[0]
+    assert [each.row for each in record.take_damaged()] == [4]
+    clerk.order(record, record.reopen_failed, lambda *answer: told.append(answer))
+    clerk.order(record, lambda: record.add_results([Result(4, 0, (blocks[4],))]), lambda *answer: told.append(answer))
+    clerk.work()
+    assert told == [([4], None), (1, None)]
+    record.close()
+    record = JobRecord.open(record.folder)
+    assert [each.frames[0] for each in record.results(0, 10, 2**30)] == blocks
+    record.close()

@@ -57,6 +57,7 @@ TEXTS = {
     "forget": "end a job, and keep nothing",
     "give": "have a job that does not go on belong to somebody else, as an admin, or with --file",
 }
+NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it, and not --file"
 WITHOUT_NAME = ("list", "check")
 
 
@@ -88,7 +89,7 @@ def make_parser(is_of_files: bool = False) -> argparse.ArgumentParser:
 
 def _address(text: str) -> str:
     if text in TEXTS:
-        raise argparse.ArgumentTypeError(f"{text} needs a scheduler: name its address before it, and not --file")
+        raise argparse.ArgumentTypeError(NEEDS_SCHEDULER.format(text))
     return text
 
 
@@ -108,10 +109,10 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("name the address of a scheduler, or a folder with --file, and not both")
     if arguments.file is None and arguments.command == "check":
         parser.error("check reads the files: name their folder with --file")
+    if arguments.file is not None and arguments.command not in _OF_FILES:
+        parser.error(NEEDS_SCHEDULER.format(arguments.command))
     try:
         if arguments.file is not None:
-            if arguments.command not in _OF_FILES:
-                raise ConfigError(f"{arguments.command} needs a scheduler: name its address, and not --file")
             sys.exit(_OF_FILES[arguments.command](arguments.file.expanduser(), arguments))
         place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
         link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file)

@@ -70,7 +70,9 @@ def test_give_takes_a_job_over_in_a_folder_that_no_scheduler_has(
 
 
 def test_what_needs_a_scheduler_is_refused_in_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "show needs a scheduler" in str(run(capsys, "--file", folder, "show", "prices")[0])
+    with pytest.raises(SystemExit):
+        main(["--file", str(folder), "show", "prices"])
+    assert "show needs a scheduler: name its address before it" in capsys.readouterr().err
     assert run(capsys, "--file", folder, "tcp://127.0.0.1:1", "list")[0] == 2
     assert not (folder.parent / "nowhere").exists()
     assert run(capsys, "--file", folder.parent / "nowhere", "give", "a/b", "c")[0] != 0

@@ -85,7 +85,7 @@ class Work:
         instruction = self.function.instruction
         return {
             "function": instruction.name, "function_id": instruction.object_id.hex(), "program": _program(),
-            "python": PYTHON, "fingerprint": fingerprint(self.fn, self.sources), "options": options.hex(),
+            "python": PYTHON, "fingerprint": fingerprint(self.fn, self.sources).parts, "options": options.hex(),
             "priority": priority, "task_name": task_name, "attended": self.is_attended, "created": time.time(),
             "max_failures": self.max_failures, "keep_seconds": self.keep_seconds,
         }  # fmt: skip

@@ -5,22 +5,19 @@ Used where a job is made, and where a program comes back to one. Must never: sen
 
 from __future__ import annotations
 
-import hashlib
-import marshal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 from scaler.client.calls.entry import Entry
 from scaler.client.calls.items import UNFIT, check_item, of_item
+from scaler.client.jobs.row_digests import RowDigests
 from scaler.jobs.values import Row, pack_rows
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
 """The most rows of a range, and the most bytes, unless a row alone has more."""
-
-_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class NewRange(NamedTuple):
@@ -34,25 +31,6 @@ class NewRange(NamedTuple):
     """that these rows need"""
 
 
-def is_plain(value: Any) -> bool:
-    """Return whether equal values have equal hashes in each process."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return True
-    if kind is tuple or kind is list:
-        return _PLAIN.issuperset(map(type, value)) or all(map(is_plain, value))
-    return kind is dict and all(map(is_plain, value)) and all(map(is_plain, value.values()))
-
-
-def digest_of(items: Iterable[Any]) -> bytes:
-    """Return a hash of rows; none if not all of them are plain."""
-    rows = [item if type(item) is tuple else tuple(item) for item in items]
-    if not _PLAIN.issuperset(map(type, chain.from_iterable(rows))) and not all(map(is_plain, rows)):
-        return b""
-    # In version 2 nothing depends on who else has a value.
-    return hashlib.blake2b(marshal.dumps(rows, 2), digest_size=16).digest()
-
-
 def compare(items: Iterator[Sequence[Any]], ranges: Iterable[tuple[int, int, str]], is_sealed: bool) -> tuple[str, int]:
     """Compare the rows of a program with those of a job.
 
@@ -63,11 +41,12 @@ def compare(items: Iterator[Sequence[Any]], ranges: Iterable[tuple[int, int, str
     Returns: what differs, and how many rows are known, but could not be compared.
     """
     n_unknown = 0
+    digests = RowDigests()
     for first, n_rows, digest in ranges:
         here = list(islice(items, n_rows))
         if len(here) < n_rows:
             return f"it has {first + len(here)} rows now, and had more", 0
-        now = digest_of(here)
+        now = digests.of_range(here)
         if now and digest and now.hex() != digest:
             return f"of its rows {first} to {first + n_rows - 1}, at least one has other arguments", 0
         n_unknown += 0 if now and digest else n_rows
@@ -93,6 +72,7 @@ def new_ranges(
         TypeError: if an item is neither a tuple nor a list, or the function does not take it.
         SerializeObjectError: if an argument cannot be serialised.
     """
+    digests = RowDigests()
     while True:
         rows: list[bytes | Row] = []
         taken: list[Any] = []
@@ -118,5 +98,5 @@ def new_ranges(
                 break
         if not rows:
             return
-        yield NewRange(first, len(rows), digest_of(taken), pack_rows(rows), objects)
+        yield NewRange(first, len(rows), digests.of_range(taken), pack_rows(rows), objects)
         first += len(rows)

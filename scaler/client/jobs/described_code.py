@@ -1,0 +1,240 @@
+"""Described code: what functions and classes consist of: those of the program by their code, others by their names.
+
+Comments, line numbers and docstrings make no difference; a changed constant, name or line does. Must never: call one.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import types
+from collections.abc import Iterator
+from enum import Enum
+from itertools import chain
+from typing import Any, NamedTuple
+
+from scaler.client.jobs.shapes import MAIN, Attributes, Handler, Scope, Shape, name_of
+from scaler.pickling.pickled_functions import is_found_by_name
+
+Cached = type(functools.lru_cache(len))
+_SINGLE = getattr(functools.singledispatch(len), "__code__", None)
+_CLASS_LINES = frozenset({"__doc__", "__firstlineno__", "__static_attributes__"})
+_NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_OF_MODULES = frozenset({"__name__", "__file__", "__doc__", "__spec__", "__loader__", "__builtins__", "__path__",
+                         "__cached__", "__package__"})  # fmt: skip
+"""Names that say where a module lies."""
+
+_SKIPPED = frozenset({"__doc__", "__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__",
+                      "__slotnames__", "__static_attributes__", "__annotations_cache__", "__annotate_cache__",
+                      "_abc_impl"})  # fmt: skip
+"""Attributes of classes that Python sets, and that no result depends on."""
+
+_OF_ENUMS = frozenset({"_value2member_map_", "_hashable_values_", "_unhashable_values_", "_unhashable_values_map_"})
+"""Attributes of enums that grow while they are used, or have no order."""
+
+_DOCSTRING = 0x4000000
+"""The flag of code with a docstring, from Python 3.14 on."""
+
+
+class Part(NamedTuple):
+    """A part of a function, with a name for people."""
+
+    name: str
+    value: Any
+
+
+class _Read(NamedTuple):
+    """What code reads."""
+
+    operations: list[int]
+    constants: list[Any]
+    names: frozenset[str]
+    """of globals"""
+    modules: frozenset[str]
+    """that it imports"""
+
+
+@functools.lru_cache(4096)
+def _read(code: types.CodeType) -> _Read:
+    operations: list[int] = []
+    constants: list[Any] = []
+    names, modules = set(), set()
+    instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
+    for index, each in enumerate(instructions):
+        operations.append(each.opcode)
+        if each.opname.startswith("STORE_NAME") and each.argval in _CLASS_LINES:
+            operations.append(-1)
+        elif each.opcode in dis.hasconst or each.opname == "LOAD_SMALL_INT":
+            after = instructions[index + 1 : index + 2]
+            if not (after and after[0].opname == "STORE_NAME" and after[0].argval in _CLASS_LINES):
+                constants.append(each.argval)
+        elif each.opname == "IMPORT_NAME":
+            modules.add(each.argval)
+        elif each.opname in _NAMES:
+            names.add(each.argval)
+        if each.opcode not in dis.hasconst:
+            operations.append(-1 if each.arg is None else each.arg)
+    return _Read(operations, constants, frozenset(names), frozenset(modules))
+
+
+def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Go through the code of a function and of those inside of it."""
+    todo = [code]
+    while todo:
+        code = todo.pop()
+        yield code
+        todo += (each for each in code.co_consts if isinstance(each, types.CodeType))
+
+
+def _code(code: types.CodeType, _scope: Scope) -> Shape:
+    read = _read(code)
+    counts = (code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags & ~_DOCSTRING)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    table = getattr(code, "co_exceptiontable", b"")
+    return Shape(("code", code.co_name, counts, names, table, read.operations), read.constants)
+
+
+def parts_of(function: types.FunctionType, scope: Scope) -> list[Part]:
+    """Return what a function computes with."""
+    code = function.__code__
+    parts = [Part("code", code)]
+    n_plain = code.co_argcount
+    defaults = function.__defaults__ or ()
+    parts += map(Part, (f"default {each}" for each in code.co_varnames[n_plain - len(defaults) : n_plain]), defaults)
+    parts += (Part(f"default {name}", value) for name, value in sorted((function.__kwdefaults__ or {}).items()))
+    parts += map(Part, (f"closure {each}" for each in code.co_freevars), function.__closure__ or ())
+    parts += (Part(f"attribute {name}", value) for name, value in sorted(vars(function).items()))
+    module = function.__globals__.get("__name__")
+    if scope.is_own(module) or getattr(sys.modules.get(str(module)), "__dict__", None) is not function.__globals__:
+        parts += _globals(function, scope)
+    return [each for each in parts if each.value is not function]
+
+
+def _globals(function: types.FunctionType, scope: Scope) -> Iterator[Part]:
+    """Go through the globals that a function uses, and what it uses of modules of the program."""
+    codes = [*_within(function.__code__)]
+    used = {name for code in codes for name in code.co_names}
+    names = {name for code in codes for name in _read(code).names}
+    known = {name: function.__globals__[name] for name in (names - _OF_MODULES) & function.__globals__.keys()}
+    imported = {name for code in codes for name in _read(code).modules} & sys.modules.keys()
+    known |= {name: sys.modules[name] for name in imported - known.keys()}
+    seen: set[str] = set()
+    for name, value in sorted(known.items()):
+        yield from _global(name, value, used - _OF_MODULES, scope, seen)
+
+
+def _global(name: str, value: Any, used: set[str], scope: Scope, seen: set[str]) -> Iterator[Part]:
+    if not isinstance(value, types.ModuleType):
+        kind = "class" if isinstance(value, type) else "function" if isinstance(value, _FUNCTIONS) else "global"
+        yield Part(f"{kind} {name}", value)
+        return
+    yield Part(f"global {name}", value)
+    if value.__name__ in seen or not scope.is_own(value.__name__):
+        return
+    seen.add(value.__name__)
+    for each in sorted(used & vars(value).keys()):
+        yield from _global(f"{name}.{each}", vars(value)[each], used, scope, seen)
+
+
+def is_described(function: types.FunctionType, scope: Scope) -> bool:
+    """Return whether a function counts by its code, and not by its name."""
+    return scope.is_own(function.__module__) or not is_found_by_name(function)
+
+
+def _function(function: types.FunctionType, scope: Scope) -> Shape:
+    name = name_of(function)
+    if not is_described(function, scope):
+        return Shape(("function", name), is_large=True)
+    if function.__code__ is _SINGLE:
+        registry = sorted(function.registry.items(), key=lambda each: name_of(each[0]))  # type: ignore[attr-defined]
+        return Shape(("single dispatch", name), chain.from_iterable(registry), is_code=True)
+    return Shape(("described function", name), chain.from_iterable(parts_of(function, scope)), is_code=True)
+
+
+def _class(kind: type, scope: Scope) -> Shape:
+    name = name_of(kind)
+    if not scope.is_own(kind.__module__):
+        return Shape(("class", name), is_large=True)
+    skipped = _SKIPPED | _OF_ENUMS if issubclass(kind, Enum) else _SKIPPED
+    parts = {each: value for each, value in vars(kind).items() if each not in skipped and not _is_of_pydantic(each)}
+    return Shape(("described class", name), (type(kind), kind.__bases__, Attributes(parts)), is_code=True)
+
+
+def _is_of_pydantic(name: str) -> bool:
+    """Return whether an attribute is what pydantic makes of the fields of a class, with ids of this process."""
+    return name.startswith("__pydantic_") and name not in ("__pydantic_fields__", "__pydantic_decorators__")
+
+
+def _cell(value: types.CellType, _scope: Scope) -> Shape:
+    try:
+        return Shape("cell", (value.cell_contents,))
+    except ValueError:  # it is empty still
+        return Shape("empty cell")
+
+
+def _module(value: types.ModuleType, _scope: Scope) -> Shape:
+    return Shape(("module", "" if value.__name__ in MAIN else value.__name__))
+
+
+def _method(value: types.MethodType, _scope: Scope) -> Shape:
+    return Shape("method", (value.__func__, value.__self__))
+
+
+def _builtin(value: Any, _scope: Scope) -> Shape:
+    itself = value.__self__
+    if itself is None or isinstance(itself, types.ModuleType):
+        return Shape(("builtin", name_of(value)))
+    return Shape(("builtin method", value.__name__), (itself,))
+
+
+def _slot(value: Any, _scope: Scope) -> Shape:
+    return Shape(("slot", type(value).__name__, name_of(value.__objclass__), value.__name__))
+
+
+def _wrapper(value: Any, _scope: Scope) -> Shape:
+    return Shape(type(value).__name__, (value.__func__,))
+
+
+def _property(value: property, _scope: Scope) -> Shape:
+    return Shape("property", (type(value), value.fget, value.fset, value.fdel))
+
+
+def _cached_property(value: Any, _scope: Scope) -> Shape:
+    return Shape("cached property", (type(value), value.func, value.attrname))
+
+
+def _cached(value: Any, _scope: Scope) -> Shape:
+    return Shape("cached", (value.__wrapped__, value.cache_parameters()))
+
+
+def _partial(value: Any, _scope: Scope) -> Shape:
+    return Shape("partial", (type(value), value.func, value.args, value.keywords, Attributes(vars(value))))
+
+
+_FUNCTIONS = (types.FunctionType, Cached)
+_HANDLERS: dict[type, Handler] = {
+    types.FunctionType: _function,
+    types.CodeType: _code,
+    types.CellType: _cell,
+    types.MethodType: _method,
+    types.BuiltinFunctionType: _builtin,
+    types.MethodWrapperType: _builtin,
+    **dict.fromkeys((types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType,
+                     types.MethodDescriptorType, types.ClassMethodDescriptorType), _slot),
+    **dict.fromkeys((staticmethod, classmethod), _wrapper),
+    functools.partial: _partial,
+    functools.cached_property: _cached_property,
+    Cached: _cached,
+}  # fmt: skip
+
+
+def handler_of(kind: type) -> Handler | None:
+    """Return what describes the values of a class, if they are code."""
+    if issubclass(kind, type):
+        return _class
+    if issubclass(kind, types.ModuleType):
+        return _module
+    if issubclass(kind, property):
+        return _property
+    return _HANDLERS.get(kind)

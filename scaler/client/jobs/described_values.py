@@ -1,0 +1,210 @@
+"""Described values: what values of Python consist of: some have a form of their own here, all others are as pickled.
+
+Must never: ask a value of a class that is not known for anything but what pickling it asks for.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextvars
+import copyreg
+import datetime as dt
+import decimal
+import fractions
+import functools
+import logging
+import pathlib
+import threading
+import types
+import uuid
+import weakref
+from collections.abc import Hashable, Iterator
+from enum import Enum
+from itertools import chain
+from typing import Any, cast
+
+from scaler.client.jobs.shapes import PLAIN, Attributes, Handler, Leaf, Scope, Shape, attributes_of, in_order, name_of
+from scaler.client.object_reference import ObjectReference, ReferenceAsIs
+from scaler.errors import class_name
+
+_MICROSECONDS = dt.timedelta(microseconds=1)
+
+
+def _moment(value: dt.datetime | dt.time) -> tuple[Any, ...] | None:
+    return (type(value).__name__, value.isoformat(), value.fold) if value.tzinfo is None else None
+
+
+LEAVES: dict[type, Leaf] = {
+    type(...): lambda _: ("...",),
+    dt.date: lambda value: ("date", value.toordinal()),
+    dt.timedelta: lambda value: ("timedelta", value // _MICROSECONDS),
+    dt.datetime: _moment,
+    dt.time: _moment,
+    decimal.Decimal: lambda value: ("Decimal", str(value)),
+    fractions.Fraction: lambda value: ("Fraction", value.numerator, value.denominator),
+    uuid.UUID: lambda value: ("UUID", value.int),
+    range: lambda value: ("range", value.start, value.stop, value.step),
+    bytearray: lambda value: ("bytearray", bytes(value)),
+    array.array: lambda value: ("array", value.typecode, value.tobytes()),
+    **dict.fromkeys(
+        (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path())),
+        lambda value: ("path", type(value).__name__, str(value)),
+    ),
+}
+"""Classes whose values have no parts that could be of any class."""
+
+
+def _sequence(value: Any, _scope: Scope) -> Shape:
+    return Shape(type(value).__name__, value)
+
+
+def _dict(value: Any, _scope: Scope) -> Shape:
+    return Shape("dict", chain.from_iterable(value.items()))
+
+
+def _set(value: Any, _scope: Scope) -> Shape:
+    # Parts of cycles refer to each other in this order; few sets have any, other than classes and functions.
+    names = {id(each): name_of(each) if isinstance(each, (type, types.FunctionType)) else "" for each in value}
+    parts = sorted(value, key=lambda each: names[id(each)])
+    n_unnamed = sum(1 for each in parts if not names[id(each)] and type(each) not in PLAIN)
+    return Shape(type(value).__name__, parts, is_set=True, n_unnamed=n_unnamed)
+
+
+def _set_of_a_class(value: Any, _scope: Scope) -> Shape:
+    base = frozenset if isinstance(value, frozenset) else set
+    return Shape("set of a class", (type(value), base(value), Attributes(getattr(value, "__dict__", {}))))
+
+
+def _moment_of_zone(value: dt.datetime | dt.time, _scope: Scope) -> Shape:
+    return Shape(_moment(value.replace(tzinfo=None)), (value.tzinfo,))
+
+
+def _slice(value: Any, _scope: Scope) -> Shape:
+    return Shape("slice", (value.start, value.stop, value.step))
+
+
+def _memoryview(value: Any, _scope: Scope) -> Shape:
+    return Shape(("memoryview", value.format, value.shape, value.tobytes()))
+
+
+def _enum(value: Any, _scope: Scope) -> Shape:
+    return Shape(("enum", value._name_), (type(value), value._value_))
+
+
+def _attributes(value: Attributes, _scope: Scope) -> Shape:
+    return Shape("attributes", in_order(value.values))
+
+
+def _view(value: Any, _scope: Scope) -> Shape:
+    return Shape(type(value).__name__, list(value))
+
+
+def _mapping_proxy(value: Any, _scope: Scope) -> Shape:
+    return Shape("mappingproxy", chain.from_iterable(value.items()))
+
+
+def _weak(value: Any, _scope: Scope) -> Shape:
+    return Shape("weak reference", (value(),))
+
+
+def _logger(value: Any, _scope: Scope) -> Shape:
+    return Shape(("logger", value.name))
+
+
+def _variable(value: Any, _scope: Scope) -> Shape:
+    return Shape(("context variable", value.name))
+
+
+def _reference(value: ObjectReference, scope: Scope) -> Shape:
+    if scope.content_of is None:
+        raise TypeError("what this reference stands for is not known")
+    return Shape(("reference", scope.content_of(value)))
+
+
+def _reference_as_is(value: Any, _scope: Scope) -> Shape:
+    return Shape("reference as it is", (value._reference,))  # noqa: SLF001 - it is nobody else's
+
+
+def _by_class(value: Any, _scope: Scope) -> Shape:
+    return Shape(("of a class", class_name(type(value))))
+
+
+def _object(value: Any, _scope: Scope) -> Shape:
+    """Describe an object by what it is pickled as. Raises what its class raises then."""
+    kind = type(value)
+    reduce = copyreg.dispatch_table.get(kind)
+    reduced: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    if isinstance(reduced, str):
+        return Shape(("global", str(getattr(value, "__module__", "")), reduced))
+    function, arguments, state, *rest = reduced if len(reduced) > 2 else (*reduced, None)
+    says_itself = reduce is not None or not _is_default(cast("Hashable", kind))
+    if function is _NEW and len(arguments) == 1 and type(state) is dict and not any(rest):
+        return Shape("plain object", chain((kind,), in_order(state)), says_itself=says_itself)
+    return Shape("object", _parts(kind, function, arguments, attributes_of(state), *rest), says_itself=says_itself)
+
+
+_NEW = copyreg.__newobj__  # type: ignore[attr-defined]
+
+
+def _parts(
+    kind: type, function: Any, arguments: Any, state: Any, items: Any = None, pairs: Any = None, setter: Any = None
+) -> Iterator[Any]:
+    yield from (kind, function, arguments, state, setter)
+    yield from items or ()
+    for pair in pairs or ():
+        yield "pair"
+        yield from pair
+
+
+_DEFAULTS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+
+
+@functools.lru_cache(1024)
+def _is_default(kind: Hashable) -> bool:
+    """Return whether no code of a class says how its values are pickled."""
+    return all(getattr(kind, name, None) is getattr(object, name, None) for name in _DEFAULTS)
+
+
+_BY_CLASS = ("threading", "_thread", "asyncio.locks", "multiprocessing.synchronize", "scaler.client.client",
+             "scaler.client.caller", "scaler.client.aio.client", "scaler.client.aio.caller")  # fmt: skip
+"""Modules of locks and clients."""
+
+_CACHES = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+"""They hold nothing."""
+
+_HANDLERS: dict[type, Handler] = {
+    tuple: _sequence,
+    list: _sequence,
+    dict: _dict,
+    set: _set,
+    frozenset: _set,
+    dt.datetime: _moment_of_zone,
+    dt.time: _moment_of_zone,
+    slice: _slice,
+    memoryview: _memoryview,
+    Attributes: _attributes,
+    types.MappingProxyType: _mapping_proxy,
+    **dict.fromkeys((type({}.keys()), type({}.values()), type({}.items())), _view),
+    **dict.fromkeys((type(collections.OrderedDict().keys()), type(collections.OrderedDict().values())), _view),
+    weakref.ReferenceType: _weak,
+    contextvars.ContextVar: _variable,
+    ObjectReference: _reference,
+    ReferenceAsIs: _reference_as_is,
+}
+
+
+def handler_of(kind: type) -> Handler:
+    """Return what describes the values of a class."""
+    known = _HANDLERS.get(kind)
+    if known is not None:
+        return known
+    if issubclass(kind, Enum):
+        return _enum
+    if issubclass(kind, logging.Logger):
+        return _logger
+    if issubclass(kind, (set, frozenset)):
+        return _set_of_a_class
+    if kind.__module__ in _BY_CLASS or issubclass(kind, (*_CACHES, threading.Thread, threading.local)):
+        return _by_class
+    return _object

@@ -1,0 +1,280 @@
+"""Description: a hash of any value that is the same for an equal value in another process, and not for another value.
+
+    value --handler--> Shape: a head and parts --each part--> a plain value, a leaf, or the hash of its own shape
+                                                                            |
+                                               head and parts, as marshal writes them, into one hash
+
+What a value consists of is said by `described_values`, `described_arrays` and `described_code`; here it is walked
+through, without recursion of Python. A value counts by what it is, and not by who shares it: its hash does not depend
+on where it was met, so it may be kept for a call. Only what is part of a cycle refers to others of the cycle by
+position. Classes and functions of the program are described on their own, so that each row has the same of them.
+
+What cannot be compared is described by its class, and noted. A class that says itself how it is pickled is believed if
+its first value has the same description after it was pickled and read back.
+
+Must never: raise because of a value, change one, or copy an array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import pickle
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from scaler.client.jobs import described_arrays, described_code, described_values
+from scaler.client.jobs.shapes import PLAIN, Handler, Leaf, Scope, Shape
+from scaler.client.object_reference import ObjectReference
+from scaler.errors import class_name
+from scaler.interruptions import is_interruption
+from scaler.pickling.pickler import dumps
+
+VERSION = 1
+"""Of the descriptions: equal values may have others in another version."""
+
+Token: TypeAlias = Any
+"""What stands for a part in the hash of the whole: a plain value, or a tuple of plain values."""
+
+PARTS_MOST = 4096
+"""So many parts of a value are hashed at a time."""
+
+_SMALL = 32
+"""What has fewer parts is described again where it is met again, which costs less than to remember it."""
+
+_NEGATIVE_NAN, _NAN = b"g\0\0\0\0\0\0\xf8\xff", b"g\0\0\0\0\0\0\xf8\x7f"
+"""`inf - inf` and `nan`, as marshal writes them."""
+
+
+def written(parts: Any) -> bytes:
+    """Return plain values as bytes: the same ones for equal values, whoever shares them."""
+    # In version 2 nothing depends on who else has a value.
+    data = marshal.dumps(parts, 2)
+    return data.replace(_NEGATIVE_NAN, _NAN) if _NEGATIVE_NAN in data else data
+
+
+class KnownClasses:
+    """What is known of classes: how each is described, and whether it says the same of equal values."""
+
+    def __init__(self) -> None:
+        self.leaves = {**described_values.LEAVES}
+        self.handlers: dict[type, Handler] = {}
+        self.are_steady: dict[type, bool] = {}
+
+    def token_of(self, value: Any) -> tuple[Any, ...] | None:
+        """Return what stands for a value if it is a leaf."""
+        kind = type(value)
+        leaf = self.leaves.get(kind)
+        if leaf is None and kind not in self.handlers:
+            leaf = self._learn(kind)
+        return None if leaf is None else leaf(value)
+
+    def _learn(self, kind: type) -> Leaf | None:
+        handler = described_code.handler_of(kind) or described_arrays.handler_of(kind)
+        self.handlers[kind] = handler or described_values.handler_of(kind)
+        leaf = described_arrays.leaf_of(kind)
+        if leaf is not None:
+            self.leaves[kind] = leaf
+        return leaf
+
+    def handler_of(self, kind: type) -> Handler:
+        """Return what describes values that are no leaves."""
+        if kind not in self.handlers:
+            self._learn(kind)
+        return self.handlers[kind]
+
+
+class _Context:
+    """The way from a row, a class or a function to the value that is being described, and the cycles found on it.
+
+    The algorithm is Tarjan's: what leads back to an earlier value stays in `order` until that one is described.
+    """
+
+    def __init__(self, is_code: bool) -> None:
+        self.is_code = is_code
+        self.order: list[Any] = []
+        self.places: dict[int, tuple[int, int]] = {}
+        """position and depth of each value in `order`; the depth is -1 if it is not on the way any more"""
+        self.known: dict[int, tuple[Token, str, Any]] = {}
+        """values of cycles, and what contains them"""
+
+
+class _Frame:
+    """A value whose parts are being described."""
+
+    __slots__ = ("context", "depth", "digest", "is_pure", "low", "n_parts", "parts", "position", "rest", "shape",
+                 "trouble", "value")  # fmt: skip
+
+    def __init__(self, value: Any, shape: Shape, context: _Context, depth: int) -> None:
+        self.value, self.shape, self.context, self.depth = value, shape, context, depth
+        self.rest: Iterator[Any] = iter(shape.parts)
+        self.parts: list[Token] = [shape.head]
+        self.n_parts = 0
+        """parts that are hashed already"""
+        self.position = self.low = len(context.order)
+        """where it is in its context, and the first position there that it refers to"""
+        self.is_pure = True
+        """whether neither it nor a part of it belongs to a cycle"""
+        self.trouble = shape.trouble
+        """what of it cannot be compared"""
+        self.digest: Any = None
+        context.order.append(value)
+        context.places[id(value)] = self.position, depth
+
+    def flush(self) -> None:
+        """Hash the parts so far."""
+        if self.digest is None:
+            self.digest = hashlib.blake2b(digest_size=16)
+        self.digest.update(written(self.parts))
+        self.n_parts += len(self.parts)
+        self.parts = []
+
+    def token(self) -> Token:
+        if self.shape.is_set:
+            self.parts[1:] = sorted(map(written, self.parts[1:]))
+            if not self.is_pure and self.shape.n_unnamed > 1:  # they refer to each other in the order of the set
+                self.trouble = self.trouble or "a set in a cycle"
+        self.flush()
+        return (self.digest.digest(),)
+
+
+class Descriptions:
+    """Descriptions of values that do not change meanwhile: one object serves one call.
+
+    Args:
+        own_modules: the modules that travel: their classes and functions count by their code, as those of the script.
+        content_of: returns the hash of the object of a reference.
+        known: what is known of classes, to be passed on from call to call.
+    """
+
+    def __init__(
+        self,
+        own_modules: Collection[str] = (),
+        content_of: Callable[[ObjectReference], bytes] | None = None,
+        known: KnownClasses | None = None,
+    ) -> None:
+        self._scope = Scope(own_modules, content_of)
+        self._classes = known or KnownClasses()
+        self._is_verifying = False
+        self._known: dict[int, tuple[Token, str, Any]] = {}
+        """large values without cycles"""
+        self._code: dict[int, tuple[Token, str, Any]] = {}
+        """classes and functions, as they are described from a row"""
+
+    def of(self, value: Any) -> tuple[bytes, str]:
+        """Return the description of a value, 16 bytes, and what of it cannot be compared."""
+        return self.of_row((value,))
+
+    def of_row(self, row: Sequence[Any]) -> tuple[bytes, str]:
+        """Return the description of several values, 16 bytes, and what of them cannot be compared."""
+        stack = [_Frame(None, Shape("values", row), _Context(False), 0)]
+        while True:
+            frame = stack[-1]
+            if self._advance(stack, frame):
+                continue
+            stack.pop()
+            token = frame.token()
+            if not stack:
+                return token[0], frame.trouble
+            self._finish(frame, stack[-1], token)
+
+    def _advance(self, stack: list[_Frame], frame: _Frame) -> bool:
+        """Describe parts of a value up to the next one that has parts itself. Return whether there was one."""
+        tokens, parts = self._classes.token_of, frame.parts
+        try:
+            for part in frame.rest:
+                if type(part) in PLAIN:
+                    parts.append(part)
+                elif (token := tokens(part) or self._find(frame, part)) is not None:
+                    parts.append(token)
+                else:
+                    self._push(stack, frame, part)
+                    return True
+                if len(parts) >= PARTS_MOST and not frame.shape.is_set:
+                    frame.flush()
+                    parts = frame.parts
+        except BaseException as error:  # the iterator of any class
+            if is_interruption(error):
+                raise
+            frame.trouble = frame.trouble or _named(frame.value)
+        return False
+
+    def _find(self, frame: _Frame, part: Any) -> Token | None:
+        """Return what stands for a part that is known, or on the way to itself."""
+        key, context = id(part), frame.context
+        known = self._known.get(key) or (None if context.is_code else self._code.get(key))
+        if known is None:
+            known = context.known.get(key)
+            frame.is_pure = frame.is_pure and known is None
+        if known is not None:
+            frame.trouble = frame.trouble or known[1]
+            return known[0]
+        place = context.places.get(key)
+        if place is None:
+            return None
+        position, depth = place
+        frame.is_pure, frame.low = False, min(frame.low, position)
+        return ("way", frame.depth - depth) if depth >= 0 else ("cycle", position - frame.position)
+
+    def _push(self, stack: list[_Frame], frame: _Frame, part: Any) -> None:
+        kind, context = type(part), frame.context
+        try:
+            shape = self._classes.handler_of(kind)(part, self._scope)
+        except BaseException as error:  # the code of any class
+            if is_interruption(error):
+                raise
+            shape = Shape(("not compared", class_name(kind)), (), trouble=_named(part))
+        if shape.is_code and not context.is_code:
+            context = _Context(True)
+        stack.append(_Frame(part, shape, context, len(stack)))
+
+    def _finish(self, frame: _Frame, parent: _Frame, token: Token) -> None:
+        """Give a description to what the value is a part of, and keep it where that is right."""
+        value, context = frame.value, frame.context
+        if frame.shape.says_itself and not frame.trouble and not self._is_steady(value):
+            frame.trouble = _named(value)
+        if frame.low < frame.position:
+            context.places[id(value)] = frame.position, -1
+            parent.low = min(parent.low, frame.low)
+        else:
+            for index, each in enumerate(context.order[frame.position + 1 :]):
+                del context.places[id(each)]
+                context.known[id(each)] = (*token, index), frame.trouble, each
+            del context.places[id(value)], context.order[frame.position :]
+            if not frame.is_pure:
+                context.known[id(value)] = token, frame.trouble, value
+            elif frame.n_parts >= _SMALL or frame.shape.is_large:
+                self._known[id(value)] = token, frame.trouble, value
+        if context is parent.context:
+            parent.is_pure = parent.is_pure and frame.is_pure
+        else:
+            self._code[id(value)] = token, frame.trouble, value
+        parent.trouble = parent.trouble or frame.trouble
+        parent.parts.append(token)
+
+    def _is_steady(self, value: Any) -> bool:
+        """Return whether values of this class are the same after they were pickled and read back, as this one is."""
+        kind = type(value)
+        if self._is_verifying:
+            return True
+        if kind not in self._classes.are_steady:
+            again = Descriptions(self._scope.own_modules, self._scope.content_of, self._classes)
+            again._is_verifying = True
+            self._classes.are_steady[kind] = again.of(value) == again.of(_read_back(value))
+        return self._classes.are_steady[kind]
+
+
+def _read_back(value: Any) -> Any:
+    """Return a copy of a value through its pickle; the value itself if there is none: it may have a lock."""
+    buffers: list[Any] = []
+    try:
+        return pickle.loads(dumps(value, buffer_callback=buffers.append), buffers=buffers)
+    except BaseException as error:  # the code of any class
+        if is_interruption(error):
+            raise
+        return value
+
+
+def _named(value: Any) -> str:
+    name = class_name(type(value))
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,0 +1,109 @@
+"""Row digests: hashes of rows by which they are compared in another process.
+
+Rows of plain values are hashed as marshal writes them, all others by their description. Must never: raise because of a
+value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from scaler.client.jobs.description import Descriptions, KnownClasses, written
+from scaler.client.jobs.shapes import PLAIN
+from scaler.client.object_reference import ObjectReference
+
+ROW_BYTES, RANGE_BYTES = 8, 16
+
+NOT_COMPARED = bytes(ROW_BYTES)
+"""The digest of a row that cannot be compared."""
+
+_PARTS_MOST, _DEPTH_MOST = 1 << 22, 100
+"""Plain values have no more parts than these: each part counts wherever it is met."""
+
+
+def is_plain(row: Sequence[Any]) -> bool:
+    """Return whether marshal writes equal values in the same way in each process, and soon."""
+    level: list[Any] = [row]
+    n_parts = 0
+    for _ in range(_DEPTH_MOST):
+        inner: list[Any] = []
+        for each in level:
+            kinds = set(map(type, each)) - PLAIN
+            n_parts += len(each)
+            if not kinds.issubset(_CONTAINERS) or n_parts > _PARTS_MOST:
+                return False
+            if kinds:
+                inner += _containers_in(each)
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+_CONTAINERS = frozenset({tuple, list, dict})
+
+
+def _containers_in(value: Iterable[Any]) -> Iterable[Any]:
+    for each in value:
+        kind = type(each)
+        if kind is dict:
+            yield from (tuple(each), tuple(each.values()))
+        elif kind is tuple or kind is list:
+            yield each
+
+
+class RowDigests:
+    """Hashes of rows.
+
+    Args:
+        content_of: returns the hash of the object of a reference.
+        own_modules: the modules that travel.
+
+    Attributes:
+        not_compared: the index of each row of the last call that cannot be compared, and what of it.
+    """
+
+    def __init__(
+        self, content_of: Callable[[ObjectReference], bytes] | None = None, own_modules: Collection[str] = ()
+    ) -> None:
+        self._content_of, self._own_modules = content_of, own_modules
+        self._known = KnownClasses()
+        self.not_compared: list[tuple[int, str]] = []
+
+    def of_range(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return the hash of a range of rows; none if not all of them can be compared."""
+        self.not_compared = []
+        tuples = [row if type(row) is tuple else tuple(row) for row in rows]
+        if _are_flat(tuples) or all(map(is_plain, tuples)):
+            return hashlib.blake2b(written(tuples), digest_size=RANGE_BYTES).digest()
+        digests = self.of_rows(tuples)
+        return b"" if self.not_compared else hashlib.blake2b(digests, digest_size=RANGE_BYTES).digest()
+
+    def of_rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return the hashes of rows, of 8 bytes each."""
+        self.not_compared = []
+        hashed, write, size = hashlib.blake2b, written, ROW_BYTES
+        tuples = [row if type(row) is tuple else tuple(row) for row in rows]
+        if _are_flat(tuples):
+            return b"".join([hashed(write(row), digest_size=size).digest() for row in tuples])
+        described = Descriptions(self._own_modules, self._content_of, self._known)
+        return b"".join(
+            [
+                hashed(write(row), digest_size=size).digest() if is_plain(row) else self._described(described, at, row)
+                for at, row in enumerate(tuples)
+            ]
+        )
+
+    def _described(self, descriptions: Descriptions, index: int, row: Sequence[Any]) -> bytes:
+        digest, trouble = descriptions.of_row(row)
+        if trouble:
+            self.not_compared.append((index, trouble))
+            return NOT_COMPARED
+        return digest[:ROW_BYTES]
+
+
+def _are_flat(rows: Iterable[Sequence[Any]]) -> bool:
+    return PLAIN.issuperset(map(type, chain.from_iterable(rows)))

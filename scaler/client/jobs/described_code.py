@@ -146,6 +146,8 @@ def _function(function: types.FunctionType, scope: Scope) -> Shape:
     name = name_of(function)
     if not is_described(function, scope):
         return Shape(("function", name), is_large=True)
+    if function.__code__.co_filename.startswith("<attrs generated"):  # from fields, with hashes of this process
+        return Shape(("generated function", name))
     if function.__code__ is _SINGLE:
         registry = sorted(function.registry.items(), key=lambda each: name_of(each[0]))  # type: ignore[attr-defined]
         return Shape(("single dispatch", name), chain.from_iterable(registry), is_code=True)

@@ -13,8 +13,12 @@ import datetime as dt
 import decimal
 import fractions
 import functools
+import io
 import logging
+import os
 import pathlib
+import random
+import sys
 import threading
 import types
 import uuid
@@ -126,6 +130,24 @@ def _reference_as_is(value: Any, _scope: Scope) -> Shape:
     return Shape("reference as it is", (value._reference,))  # noqa: SLF001 - it is nobody else's
 
 
+def _random(value: Any, scope: Scope) -> Shape:
+    """Describe a generator by its state, unless it is the one that each process has and seeds anew."""
+    numpys = sys.modules.get("numpy.random.mtrand")
+    if scope.is_verifying or value is _RANDOM or value is getattr(numpys, "_rand", numpys):
+        return Shape(("global", class_name(type(value))))
+    return _object(value, scope)
+
+
+_RANDOM = getattr(random, "_inst", None)
+
+
+def _stream(value: Any, scope: Scope) -> Shape:
+    for name in ("stdin", "stdout", "stderr"):
+        if value in {getattr(sys, name), getattr(sys, f"__{name}__")}:
+            return Shape(("global", name))
+    return _object(value, scope)
+
+
 def _by_class(value: Any, _scope: Scope) -> Shape:
     return Shape(("of a class", class_name(type(value))))
 
@@ -170,6 +192,12 @@ _BY_CLASS = ("threading", "_thread", "asyncio.locks", "multiprocessing.synchroni
              "scaler.client.caller", "scaler.client.aio.client", "scaler.client.aio.caller")  # fmt: skip
 """Modules of locks and clients."""
 
+_OF_PROCESSES = (threading.Thread, threading.local, random.SystemRandom, type(os.environ))
+"""Classes whose values belong to a process."""
+
+_FIELD = "_ctypes.CField"
+"""An attribute of a structure, which is made of `_fields_`."""
+
 _CACHES = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 """They hold nothing."""
 
@@ -189,22 +217,26 @@ _HANDLERS: dict[type, Handler] = {
     **dict.fromkeys((type(collections.OrderedDict().keys()), type(collections.OrderedDict().values())), _view),
     weakref.ReferenceType: _weak,
     contextvars.ContextVar: _variable,
+    random.Random: _random,
+    io.TextIOWrapper: _stream,
     ObjectReference: _reference,
     ReferenceAsIs: _reference_as_is,
 }
 
 
+_DERIVED: tuple[tuple[type | tuple[type, ...], Handler], ...] = (
+    (Enum, _enum),
+    (logging.Logger, _logger),
+    ((set, frozenset), _set_of_a_class),
+    ((*_CACHES, *_OF_PROCESSES), _by_class),
+)
+
+
 def handler_of(kind: type) -> Handler:
     """Return what describes the values of a class."""
-    known = _HANDLERS.get(kind)
+    known = _HANDLERS.get(kind) or next((each for classes, each in _DERIVED if issubclass(kind, classes)), None)
     if known is not None:
         return known
-    if issubclass(kind, Enum):
-        return _enum
-    if issubclass(kind, logging.Logger):
-        return _logger
-    if issubclass(kind, (set, frozenset)):
-        return _set_of_a_class
-    if kind.__module__ in _BY_CLASS or issubclass(kind, (*_CACHES, threading.Thread, threading.local)):
-        return _by_class
-    return _object
+    if class_name(kind) == "numpy.random.mtrand.RandomState":
+        return _random
+    return _by_class if kind.__module__ in _BY_CLASS or class_name(kind) == _FIELD else _object

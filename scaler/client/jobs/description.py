@@ -110,7 +110,7 @@ class _Frame:
         self.rest: Iterator[Any] = iter(shape.parts)
         self.parts: list[Token] = [shape.head]
         self.n_parts = 0
-        """parts that are hashed already"""
+        """parts that are hashed, with those of parts that are not remembered"""
         self.position = self.low = len(context.order)
         """where it is in its context, and the first position there that it refers to"""
         self.is_pure = True
@@ -145,6 +145,7 @@ class Descriptions:
         own_modules: the modules that travel: their classes and functions count by their code, as those of the script.
         content_of: returns the hash of the object of a reference.
         known: what is known of classes, to be passed on from call to call.
+        is_verifying: whether a value is compared with a copy of it.
     """
 
     def __init__(
@@ -152,10 +153,10 @@ class Descriptions:
         own_modules: Collection[str] = (),
         content_of: Callable[[ObjectReference], bytes] | None = None,
         known: KnownClasses | None = None,
+        is_verifying: bool = False,
     ) -> None:
-        self._scope = Scope(own_modules, content_of)
+        self._scope = Scope(own_modules, content_of, is_verifying)
         self._classes = known or KnownClasses()
-        self._is_verifying = False
         self._known: dict[int, tuple[Token, str, Any]] = {}
         """large values without cycles"""
         self._code: dict[int, tuple[Token, str, Any]] = {}
@@ -245,21 +246,22 @@ class Descriptions:
                 context.known[id(value)] = token, frame.trouble, value
             elif frame.n_parts >= _SMALL or frame.shape.is_large:
                 self._known[id(value)] = token, frame.trouble, value
+                frame.n_parts = 0
         if context is parent.context:
             parent.is_pure = parent.is_pure and frame.is_pure
         else:
             self._code[id(value)] = token, frame.trouble, value
         parent.trouble = parent.trouble or frame.trouble
+        parent.n_parts += frame.n_parts
         parent.parts.append(token)
 
     def _is_steady(self, value: Any) -> bool:
         """Return whether values of this class are the same after they were pickled and read back, as this one is."""
         kind = type(value)
-        if self._is_verifying:
+        if self._scope.is_verifying:
             return True
         if kind not in self._classes.are_steady:
-            again = Descriptions(self._scope.own_modules, self._scope.content_of, self._classes)
-            again._is_verifying = True
+            again = Descriptions(self._scope.own_modules, self._scope.content_of, self._classes, is_verifying=True)
             self._classes.are_steady[kind] = again.of(value) == again.of(_read_back(value))
         return self._classes.are_steady[kind]
 

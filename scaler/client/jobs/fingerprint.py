@@ -76,7 +76,10 @@ def _parts(function: Any, scope: Scope) -> _Found:
             return
         else:
             break
-    if isinstance(function, (type, types.FunctionType, types.BuiltinFunctionType)):
+    if isinstance(function, types.BuiltinFunctionType) and not isinstance(function.__self__, types.ModuleType | None):
+        yield "code", function.__name__
+        yield f"state of {type(function.__self__).__name__}", function.__self__
+    elif isinstance(function, (type, types.FunctionType, types.BuiltinFunctionType)):
         yield "code", function
     else:
         yield "code", type(function)

@@ -44,10 +44,16 @@ class Scope:
     Args:
         own_modules: the modules that travel.
         content_of: returns the hash of the object of a reference.
+        is_verifying: whether a value is compared with its copy, which is not what a process has once.
     """
 
-    def __init__(self, own_modules: Collection[str], content_of: Callable[[ObjectReference], bytes] | None) -> None:
-        self.own_modules, self.content_of = own_modules, content_of
+    def __init__(
+        self,
+        own_modules: Collection[str],
+        content_of: Callable[[ObjectReference], bytes] | None,
+        is_verifying: bool = False,
+    ) -> None:
+        self.own_modules, self.content_of, self.is_verifying = own_modules, content_of, is_verifying
         self._tops = {each.partition(".")[0] for each in own_modules}
         self._are_own: dict[str, bool] = {}
 

@@ -20,8 +20,8 @@ ROW_BYTES, RANGE_BYTES = 8, 16
 NOT_COMPARED = bytes(ROW_BYTES)
 """The digest of a row that cannot be compared."""
 
-_PARTS_MOST, _DEPTH_MOST = 1 << 22, 100
-"""Plain values have no more parts than these: each part counts wherever it is met."""
+_PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 22, 1 << 16, 100
+"""Plain values have no more parts than these: each counts wherever it is met, so what is shared often is not plain."""
 
 
 def is_plain(row: Sequence[Any]) -> bool:
@@ -30,6 +30,8 @@ def is_plain(row: Sequence[Any]) -> bool:
     n_parts = 0
     for _ in range(_DEPTH_MOST):
         inner: list[Any] = []
+        if len(level) > _CONTAINERS_MOST:
+            return False
         for each in level:
             kinds = set(map(type, each)) - PLAIN
             n_parts += len(each)
@@ -100,7 +102,8 @@ class RowDigests:
     def _described(self, descriptions: Descriptions, index: int, row: Sequence[Any]) -> bytes:
         digest, trouble = descriptions.of_row(row)
         if trouble:
-            self.not_compared.append((index, trouble))
+            at = next((at for at, value in enumerate(row) if descriptions.of(value)[1]), 0)
+            self.not_compared.append((index, f"argument {at}: {trouble}"))
             return NOT_COMPARED
         return digest[:ROW_BYTES]
 

@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scaler.client.jobs import row_ranges
-from scaler.client.jobs.row_ranges import compare, digest_of, is_plain, new_ranges
+from scaler.client.jobs.row_ranges import compare, new_ranges
 from scaler.jobs.values import Arguments
 from scaler.wire.messages.client import Task
-
-INFINITE = {"inf": float("inf")}
-
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
-)
 
 
 def make(row: int, item: Any) -> Any:
@@ -36,21 +27,6 @@ def ranges_of(items: list[Any], first: int = 0) -> list[Any]:
 
 def known(items: list[Any]) -> list[tuple[int, int, str]]:
     return [(each.first, each.n_rows, each.digest.hex()) for each in ranges_of(items)]
-
-
-@given(st.lists(st.tuples(plain, plain), max_size=5))
-def test_equal_values_have_equal_hashes_whoever_shares_them(items: list[Any]) -> None:
-    apart = [eval(repr(item), INFINITE) for item in items]
-    shared = [(item[0], item[0]) for item in items]
-    assert digest_of(items) == digest_of(apart)
-    assert digest_of(shared) == digest_of([(a[0], eval(repr(a[0]), INFINITE)) for a in items])
-
-
-def test_values_that_are_not_plain_have_none() -> None:
-    for value in ({1, 2}, object(), [1, {"a": {3}}], frozenset()):
-        assert not is_plain(value)
-        assert digest_of([(value,)]) == b""
-    assert digest_of([(1,)]) != digest_of([(1.0,)]) != digest_of([(True,)])
 
 
 def test_ranges_are_bounded_by_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,5 +67,5 @@ def test_a_job_whose_rows_had_not_all_come_takes_the_others() -> None:
 
 
 def test_rows_that_cannot_be_compared_are_counted() -> None:
-    items = [({each},) for each in range(10)]
+    items = [((x for x in ()),) for _ in range(10)]
     assert compare(iter(items), known(items), is_sealed=True) == ("", 10)

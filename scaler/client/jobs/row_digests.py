@@ -7,7 +7,7 @@ value.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,41 +20,29 @@ ROW_BYTES, RANGE_BYTES = 8, 16
 NOT_COMPARED = bytes(ROW_BYTES)
 """The digest of a row that cannot be compared."""
 
-_PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 22, 1 << 16, 100
-"""Plain values have no more parts than these: each counts wherever it is met, so what is shared often is not plain."""
+_PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 23, 1 << 17, 100
+"""Plain rows have no more parts than these at one depth: each counts wherever it is met."""
+
+_KINDS = PLAIN | {tuple, list, dict}
 
 
-def is_plain(row: Sequence[Any]) -> bool:
-    """Return whether marshal writes equal values in the same way in each process, and soon."""
-    level: list[Any] = [row]
-    n_parts = 0
+def are_plain(rows: Sequence[Sequence[Any]]) -> bool:
+    """Return whether marshal writes equal rows in the same way in each process, and soon."""
+    level: Sequence[Any] = rows
     for _ in range(_DEPTH_MOST):
-        inner: list[Any] = []
-        if len(level) > _CONTAINERS_MOST:
+        if len(level) > _CONTAINERS_MOST or sum(map(len, level)) > _PARTS_MOST:
             return False
-        for each in level:
-            kinds = set(map(type, each)) - PLAIN
-            n_parts += len(each)
-            if not kinds.issubset(_CONTAINERS) or n_parts > _PARTS_MOST:
-                return False
-            if kinds:
-                inner += _containers_in(each)
-        if not inner:
+        kinds = set(map(type, chain.from_iterable(level)))
+        if kinds <= PLAIN:
             return True
+        if not kinds <= _KINDS:
+            return False
+        inner = [each for each in chain.from_iterable(level) if type(each) not in PLAIN]
+        if dict in kinds:
+            dicts = [each for each in inner if type(each) is dict]
+            inner = [each for each in inner if type(each) is not dict] + [each.values() for each in dicts] + dicts
         level = inner
     return False
-
-
-_CONTAINERS = frozenset({tuple, list, dict})
-
-
-def _containers_in(value: Iterable[Any]) -> Iterable[Any]:
-    for each in value:
-        kind = type(each)
-        if kind is dict:
-            yield from (tuple(each), tuple(each.values()))
-        elif kind is tuple or kind is list:
-            yield each
 
 
 class RowDigests:
@@ -79,7 +67,7 @@ class RowDigests:
         """Return the hash of a range of rows; none if not all of them can be compared."""
         self.not_compared = []
         tuples = [row if type(row) is tuple else tuple(row) for row in rows]
-        if _are_flat(tuples) or all(map(is_plain, tuples)):
+        if are_plain(tuples):
             return hashlib.blake2b(written(tuples), digest_size=RANGE_BYTES).digest()
         digests = self.of_rows(tuples)
         return b"" if self.not_compared else hashlib.blake2b(digests, digest_size=RANGE_BYTES).digest()
@@ -89,12 +77,14 @@ class RowDigests:
         self.not_compared = []
         hashed, write, size = hashlib.blake2b, written, ROW_BYTES
         tuples = [row if type(row) is tuple else tuple(row) for row in rows]
-        if _are_flat(tuples):
+        if are_plain(tuples):
             return b"".join([hashed(write(row), digest_size=size).digest() for row in tuples])
         described = Descriptions(self._own_modules, self._content_of, self._known)
         return b"".join(
             [
-                hashed(write(row), digest_size=size).digest() if is_plain(row) else self._described(described, at, row)
+                hashed(write(row), digest_size=size).digest()
+                if are_plain((row,))
+                else self._described(described, at, row)
                 for at, row in enumerate(tuples)
             ]
         )
@@ -106,7 +96,3 @@ class RowDigests:
             self.not_compared.append((index, f"argument {at}: {trouble}"))
             return NOT_COMPARED
         return digest[:ROW_BYTES]
-
-
-def _are_flat(rows: Iterable[Sequence[Any]]) -> bool:
-    return PLAIN.issuperset(map(type, chain.from_iterable(rows)))

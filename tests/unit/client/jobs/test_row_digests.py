@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.client.jobs.row_digests import NOT_COMPARED, ROW_BYTES, RowDigests, is_plain
+from scaler.client.jobs.row_digests import NOT_COMPARED, ROW_BYTES, RowDigests, are_plain
 
 INFINITE = {"inf": float("inf"), "nan": float("nan")}
 
@@ -85,10 +85,10 @@ def test_values_that_contain_themselves_or_are_deep_or_shared_are_no_plain_ones(
     for _ in range(60):
         shared = [shared, shared]
     for value in (within, deep, shared):
-        assert not is_plain((value,))
+        assert not are_plain([(value,)])
         digests = RowDigests()
         assert digests.of_range([(value,)])
         assert digests.not_compared == []
-    assert is_plain(([{"a": (1, [2.0])}], None))
-    assert not is_plain(({1},))
-    assert not is_plain(({"a": {1}},))
+    assert are_plain([([{"a": (1, [2.0])}], None)])
+    assert not are_plain([({1},)])
+    assert not are_plain([({"a": {1}},)])

@@ -104,7 +104,7 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 def differences(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return what of a function differs, for people."""
     if known.get("description") != now.get("description"):
-        return ["it was made by another version of Scaler, which describes functions in another way"]
+        return ["its function was described by another version of Scaler, in another way"]
     parts = sorted({*known, *now}, key=lambda part: (_ORDER.get(part, 2), part))
     return [_difference(each, known.get(each), now.get(each)) for each in parts if known.get(each) != now.get(each)]
 
@@ -123,9 +123,13 @@ def _difference(part: str, known: str | None, now: str | None) -> str:
     kind, _, name = part.partition(" ")
     if kind == "name":
         return f"its function was {known}, and is {now}"
-    if known is None or now is None:
-        verb = "travels with" if kind == "module" else "is used by"
-        return f"the {part} {verb} its function now, and did not before" if known is None else (
-            f"the {part} no longer {verb} its function"
-        )  # fmt: skip
+    if known is None:
+        return f"the {part} travels with its function now" if kind == "module" else f"its function uses the {part} now"
+    if now is None:
+        is_module = kind == "module"
+        return (
+            f"the {part} no longer travels with its function"
+            if is_module
+            else f"its function no longer uses the {part}"
+        )
     return _SENTENCES.get(kind, f"the {part} is another value").format(name)

@@ -18,6 +18,7 @@ import logging
 import os
 import pathlib
 import random
+import struct
 import sys
 import threading
 import types
@@ -50,6 +51,7 @@ LEAVES: dict[type, Leaf] = {
     uuid.UUID: lambda value: ("UUID", value.int),
     range: lambda value: ("range", value.start, value.stop, value.step),
     bytearray: lambda value: ("bytearray", bytes(value)),
+    struct.Struct: lambda value: ("Struct", value.format),
     array.array: lambda value: ("array", value.typecode, value.tobytes()),
     **dict.fromkeys(
         (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path())),

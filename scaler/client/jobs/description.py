@@ -278,5 +278,7 @@ def _read_back(value: Any) -> Any:
 
 
 def _named(value: Any) -> str:
+    if value is None:  # what is wrong with a value here is wrong with its class
+        return "a value of a class without a hash"
     name = class_name(type(value))
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -214,6 +214,13 @@ def _partial(value: Any, _scope: Scope) -> Shape:
     return Shape("partial", (type(value), value.func, value.args, value.keywords, Attributes(vars(value))))
 
 
+def _compiled(value: Any, _scope: Scope) -> Shape:
+    """Describe a function that numba compiles: what it says of itself has an id of this process."""
+    dispatcher = getattr(value, "_dispatcher", value)
+    return Shape("compiled", (type(value), dispatcher.py_func, Attributes(dict(dispatcher.targetoptions))))
+
+
+_COMPILED = frozenset({"CPUDispatcher", "DUFunc"})
 _FUNCTIONS = (types.FunctionType, Cached)
 _HANDLERS: dict[type, Handler] = {
     types.FunctionType: _function,
@@ -239,4 +246,6 @@ def handler_of(kind: type) -> Handler | None:
         return _module
     if issubclass(kind, property):
         return _property
+    if kind.__name__ in _COMPILED and kind.__module__.startswith("numba."):
+        return _compiled
     return _HANDLERS.get(kind)

@@ -302,3 +302,27 @@ def test_closures_recursion_and_callables_have_one() -> None:
 
 def test_a_first_constant_that_is_used_counts() -> None:
     assert parts(made('f = lambda: "a"'))["code"] != parts(made('f = lambda: "b"'))["code"]
+
+
+@pytest.mark.thorough
+@pytest.mark.processes
+def test_functions_that_numba_compiles_count_by_their_code(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    program = """
+import numba
+from scaler.client.jobs.fingerprint import fingerprint
+RATE = 1.5
+@numba.njit(fastmath=True)
+def compiled(x): return x * RATE
+@numba.vectorize
+def over_arrays(x): return x + 2.5
+def f(x): return compiled(x), over_arrays(x)
+for each in (f, compiled, over_arrays):
+    found = fingerprint(each, {})
+    print(found.parts, found.not_compared)
+"""
+    known = in_another_process(program, "1", tmp_path)
+    assert known.count("[]") == 3
+    assert known == in_another_process(program.replace("for each", "f(1.0)\nfor each"), "2", tmp_path)
+    for old, new in (("1.5", "1.25"), ("2.5", "2.25"), ("fastmath=True", "")):
+        assert known != in_another_process(program.replace(old, new), "1", tmp_path)

@@ -5,6 +5,7 @@
     python tests/benchmarks/jobs.py --attach 200000    another client reads so many rows; memory
     python tests/benchmarks/jobs.py --once             rows that may run once, with and without a name
     python tests/benchmarks/jobs.py --make 1000000     a job of so many rows is made; memory while that is done
+    python tests/benchmarks/jobs.py --compare 100000   rows of several kinds are hashed; no scheduler
 
 Processor time is that of the scheduler process with its clerk.
 """
@@ -12,15 +13,19 @@ Processor time is that of the scheduler process with its clerk.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import statistics
 import tempfile
 import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from scaler import Client, Scheduler
+from scaler.client.jobs.row_digests import RowDigests
+from scaler.client.jobs.row_ranges import ROWS
 from scaler.cluster.cluster import Cluster
 
 CASES = (0.0, 100_000), (0.001, 4_000), (0.01, 600)
@@ -88,13 +93,38 @@ def make(scheduler: psutil.Process, address: str, n_rows: int) -> None:
     print(f"| {n_rows:,} | {made:.1f} | {seconds:.1f} | {client_mib:.1f} | {scheduler_mib:.1f} |")
 
 
+def compare(n_rows: int) -> None:
+    """Print what it costs to hash rows of several kinds, in ranges as a job has them."""
+    day, kinds = dt.date(2020, 1, 1), {}
+    kinds["plain"] = [(number, number * 1.5, f"row {number}") for number in range(n_rows)]
+    kinds["plain, nested"] = [(number, [1.0, 2.0, {"a": number}]) for number in range(n_rows)]
+    kinds["date"] = [(day + dt.timedelta(number % 9999), number) for number in range(n_rows)]
+    kinds["NumPy scalars"] = [(np.float64(number), np.int64(number)) for number in range(n_rows)]
+    kinds["small array"] = [(np.arange(5.0) + number,) for number in range(n_rows)]
+    kinds["array of 8 MB in all rows"] = [(number, array) for array in [np.zeros(10**6)] for number in range(n_rows)]
+    digests = RowDigests()
+    print("| rows | digest of a range, us a row | digests of rows, us a row |\n|---|---|---|")
+    for kind, rows in kinds.items():
+        times = []
+        for hashed in (digests.of_range, digests.of_rows):
+            begin = time.process_time()
+            for first in range(0, n_rows, ROWS):
+                assert hashed(rows[first : first + ROWS])
+            times.append((time.process_time() - begin) / n_rows * 1e6)
+        print(f"| {kind} | {times[0]:.2f} | {times[1]:.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", default="/var/tmp", help="on the disk to use")
     parser.add_argument("--attach", type=int, metavar="ROWS", help="read a job of so many rows with another client")
     parser.add_argument("--make", type=int, metavar="ROWS", help="make a job of so many rows")
     parser.add_argument("--once", action="store_true", help="of rows with at_most_once")
+    parser.add_argument("--compare", type=int, metavar="ROWS", help="hash so many rows of each kind")
     arguments = parser.parse_args()
+    if arguments.compare:
+        compare(arguments.compare)
+        return
     with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
         scheduler = Scheduler(keep=str(Path(place) / "jobs"), logging_level="WARNING")
         scheduler.start()

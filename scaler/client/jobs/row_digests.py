@@ -69,7 +69,15 @@ class RowDigests:
         tuples = [row if type(row) is tuple else tuple(row) for row in rows]
         if are_plain(tuples):
             return hashlib.blake2b(written(tuples), digest_size=RANGE_BYTES).digest()
+        return self._of_digests(self.of_rows(tuples))
+
+    def of_both(self, rows: Sequence[Sequence[Any]]) -> tuple[bytes, bytes]:
+        """Return what `of_range` and `of_rows` return, for less."""
+        tuples = [row if type(row) is tuple else tuple(row) for row in rows]
         digests = self.of_rows(tuples)
+        return self.of_range(tuples) if are_plain(tuples) else self._of_digests(digests), digests
+
+    def _of_digests(self, digests: bytes) -> bytes:
         return b"" if self.not_compared else hashlib.blake2b(digests, digest_size=RANGE_BYTES).digest()
 
     def of_rows(self, rows: Sequence[Sequence[Any]]) -> bytes:

@@ -92,3 +92,11 @@ def test_values_that_contain_themselves_or_are_deep_or_shared_are_no_plain_ones(
     assert are_plain([([{"a": (1, [2.0])}], None)])
     assert not are_plain([({1},)])
     assert not are_plain([({"a": {1}},)])
+
+
+def test_both_digests_are_made_at_once() -> None:
+    digests = RowDigests()
+    for rows in ([(1, "a"), [2, "b"]], [(1, DAY), (2,)], [((each for each in ()),), (1,)], []):
+        assert digests.of_both(rows) == (digests.of_range(rows), digests.of_rows(rows))
+    assert digests.of_both([((each for each in ()),)])[0] == b""
+    assert len(digests.not_compared) == 1

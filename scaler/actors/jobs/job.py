@@ -118,7 +118,7 @@ class JobActor(Actor):
         if is_asked:
             patience = services.config.client_timeout_seconds if options.at_most_once else HOLD_SECONDS
             self.schedule(patience, Due(self._stop_asking))
-        self._show_on_screens()
+        self.look()  # its last scheduler may have died between its last result and its end
         self._load_objects()
         self.go_on_soon()
         self.schedule(REST_SECONDS, Due(self._rest))
@@ -375,7 +375,7 @@ class JobActor(Actor):
             logger.info("the job %s goes on", self._standing.terms.name)
         standing = self._standing
         standing.size_bytes, standing.changed, standing.duration_us = known
-        self._said.marks.difference_update(each.row for each in results)
+        self._said.have_ended(results)
         for new in standing.end(results):
             self._desk.reading.note(new)
         self.look()

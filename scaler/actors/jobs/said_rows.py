@@ -5,7 +5,7 @@ Owned by the job. Must never: know what becomes of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 
 from scaler.actors.jobs.open_rows import NextRows
@@ -13,7 +13,7 @@ from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ObjectId, TaskId
-from scaler.jobs.record import JobTerms
+from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
@@ -61,12 +61,18 @@ class SaidRows:
             call = rows.arguments.one(rows.at)
             options = self._options_again if first in self.marks else options
             context = self._context_afresh if first in self.afresh else context
-            self.afresh.discard(first)
         task = Task(
             TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), call.payload, call.object_ids,
             terms.priority, terms.task_name, options, context.account, call.frames, n_rows if n_rows > 1 else 0,
         )  # fmt: skip
         self._tasks.add(first, self._spawn(TaskActor(task, context)), n_rows)
+
+    def have_ended(self, results: Iterable[Result]) -> None:
+        """The results of these rows are on disk."""
+        for each in results:
+            self.marks.discard(each.row)
+            if self.afresh:
+                self.afresh.difference_update(range(each.row, each.row + each.n_rows))
 
     def _split(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""

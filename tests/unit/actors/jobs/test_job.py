@@ -36,7 +36,7 @@ from scaler.client.jobs.questions import read_rows
 from scaler.ids import ClientId, ObjectId, content_id
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DONE, JobRecord, JobTerms, Object, Result
+from scaler.jobs.record import DONE, OPEN, JobRecord, JobTerms, Object, Result
 from scaler.jobs.values import Row, pack_rows
 from scaler.keys.allowed import Terms
 from scaler.wire.codec.structs import RunOptions
@@ -457,6 +457,28 @@ def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeat
     repeatable.go_on()
     assert repeatable.adoption.take(AskForRun) == []
     assert list(repeatable.said()) == [1]
+
+
+def test_neither_is_it_after_the_job_was_cancelled_meanwhile(repeatable: Scene) -> None:
+    repeatable.restart()
+    repeatable.ask(JobVerb.RETRY)
+    repeatable.go_on()
+    [ready] = repeatable.said().values()
+    repeatable.ask(JobVerb.CANCEL)
+    repeatable.bench.tell(ready.task, TaskWithdrawn())
+    repeatable.go_on()
+    repeatable.ask(JobVerb.RETRY)
+    repeatable.go_on()
+    assert repeatable.adoption.take(AskForRun) == []
+    assert list(repeatable.said()) == [1]
+
+
+def test_a_job_is_done_whose_scheduler_died_after_its_last_row(repeatable: Scene) -> None:
+    repeatable.record.begin()
+    repeatable.record.move(OPEN)
+    repeatable.record.commit()
+    repeatable.restart()
+    assert repeatable.actor._standing.state == DONE
 
 
 def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path: Path) -> None:

@@ -224,9 +224,13 @@ class TaskActor(Actor):
             self._worker = None
             self._say_not_begun()
             self._move(states.RECALLED, None, worker)
-            if attempt == self._unwanted:
-                self._only_waited = self._state is states.READY
-                self._move(states.CANCEL)
+            self._cancel_if_unwanted(attempt)
+
+    def _cancel_if_unwanted(self, attempt: int) -> None:
+        """That run does not go on: another one is not wanted."""
+        if attempt == self._unwanted and self._state is states.READY:
+            self._only_waited = True
+            self._move(states.CANCEL)
 
     def _say_not_begun(self) -> None:
         if self._context.notes_begins:
@@ -258,6 +262,8 @@ class TaskActor(Actor):
         elif self._worker is not None and self._state is RUNNING:
             self._unwanted = self._attempt
             self._worker.send(RecallRun(self._spec.task_id, self._attempt))
+        elif self._state in (states.RETURNING, states.LEAVING):  # a run that an agent has goes on
+            self._unwanted = self._attempt
 
     @handles(TaskWithdrawn)
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
@@ -317,7 +323,9 @@ class TaskActor(Actor):
         if self._state is states.RETURNING and self._may_have_been_started():
             self._move(states.GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
         else:
+            attempt = self._attempt
             self._move(states.NOT_HELD)
+            self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
         """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.messages.adoption import NotHeld
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -487,6 +488,12 @@ def test_a_cancel_of_what_waits_leaves_a_task_that_may_have_begun_at_another_sch
     scene.tell(CancelTask(waiting=True))
     assert scene.session.take() == []
     assert not scene.task.is_stopped()
+
+
+def test_it_does_not_begin_when_no_agent_has_it(bench: Bench) -> None:
+    scene = Scene(bench, is_back=True)
+    scene.tell(CancelTask(waiting=True), NotHeld(), TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
 
 
 def test_one_that_somebody_waits_for_says_so_again_when_it_is_ready_again(bench: Bench, scene: Scene) -> None:

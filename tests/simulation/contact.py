@@ -50,6 +50,8 @@ class Contacts:
         self._heard_last: dict[str, float] = {}
         """on whichever line"""
         self._lines: dict[str, Line] = {}
+        self._closed_last: dict[str, float] = {}
+        """when any line of a party was closed, also one that another one had replaced"""
         self.lost: set[str] = set()
         """whose session has ended for want of contact"""
         self._given_up: set[Connection] = set()
@@ -86,6 +88,7 @@ class Contacts:
         if line.connection in self._given_up:
             return
         name = line.dialer.party.name
+        self._closed_last[name] = self._world.now
         contact = self._contacts.get(name)
         if contact is not None and self._lines.get(name) is line:
             if contact.before is not None and contact.heard_at == self._world.now:
@@ -108,6 +111,11 @@ class Contacts:
         assert contact.closed_at is not None
         if self._heard_last[name] > contact.closed_at:
             return  # on another line, which it prefers
+        if self._closed_last[name] > contact.closed_at:  # its hello was overtaken: the session was on that other line
+            contact.closed_at = self._closed_last[name]
+            left = contact.closed_at + COME_BACK_SECONDS[is_client] + TOLERANCE_SECONDS - self._world.now
+            self._world.at(left, partial(self._check_ended, scheduler, name, contact, is_client))
+            return
         was_stopped = scheduler.stopped_at >= contact.heard_at - session.LATE_MAIL_SECONDS
         if self._may_go_on(name, contact):
             again = partial(self._check_ended, scheduler, name, contact, is_client)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -16,16 +17,22 @@ from unittest.mock import patch
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.jobs.clerk import Answer, Clerk, Order
 from scaler.jobs.folder import JobFolder, job_places
-from scaler.jobs.record import JobRecord
+from scaler.jobs.record import ENDED_WELL, OPEN, JobRecord
 from scaler.kit import ActorRef
 
 if TYPE_CHECKING:
+    from tests.simulation.kept import NamedJob
     from tests.simulation.parties import SchedulerParty
+    from tests.simulation.record import Record
 
 WRITE_SECONDS = (0.0, 0.001, 0.02, 0.3)
 TELL_MOST_SECONDS = 0.01
 UNWRITTEN, UNSYNCED, UNTOLD = "written", "synced", "told"
 IN_MEMORY = Path("/dev/shm")
+
+
+class _CrashError(BaseException):
+    """The scheduler is gone."""
 
 
 class ClerkModel(Clerk):
@@ -61,15 +68,25 @@ class ClerkModel(Clerk):
         self._party.shell.turn()
 
     def crash(self) -> None:
-        """The scheduler is killed. The answers of what is done here are never read."""
-        point = self._party.world.random.choice((UNWRITTEN, UNSYNCED, UNTOLD))
+        """The scheduler is killed. What has been answered by then may have been read; the rest never is."""
+        point = self._party.world.random.choice((UNWRITTEN, UNSYNCED, UNSYNCED, UNTOLD))
         if self._orders:
             self._party.world.log(f"{len(self._orders)} orders of jobs are not {point}")
         if point == UNTOLD:
             self.work()
         elif point == UNSYNCED:
-            with patch.object(JobRecord, "commit", JobRecord.roll_back):
+            with patch.object(JobRecord, "commit", self._crash_in), suppress(_CrashError):
                 self.work()
+        self.let_go()
+
+    def _crash_in(self) -> None:
+        """The scheduler dies while the disk writes. What was answered before that is read, and passed on."""
+        while self._untold and self._party.runs:
+            self._party.do(self._tell)
+        raise _CrashError
+
+    def let_go(self) -> None:
+        """Close all records. What is not committed is lost."""
         for record in self.records:
             record.close()
 
@@ -90,12 +107,30 @@ class DiskModel:
         post: Callable[[ActorRef, Any], None] = self._clerk.post
         return JobShelf(self._folder, self._clerk, post, "nobody", 2**50)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is to be written."""
+        return self._folder is not None and bool(self._clerk._orders)
+
     def crash(self) -> None:
         """The scheduler is killed."""
         if self._folder is not None:
             self._clerk.crash()
+            self._close_folder()
+
+    def _close_folder(self) -> None:
+        if self._folder is not None:
+            self._clerk.let_go()
             self._folder.close()
             self._folder = None
+
+    def lacks(self, record: Record) -> list[str]:
+        """Return what programs were told of jobs, and is not on disk."""
+        folder = self._folder
+        if folder is None:
+            return []
+        jobs = ((folder.place_of(*key), job) for key, job in record.jobs.items() if job.is_kept)
+        return [lacks for place, job in jobs for lacks in _lacks_of(place, job, record.acknowledged)]
 
     def problems(self) -> list[str]:
         """Return what is wrong with the records of all jobs."""
@@ -104,8 +139,24 @@ class DiskModel:
 
     def close(self) -> None:
         """Nothing is needed any more."""
-        self.crash()
+        self._close_folder()
         self._place.cleanup()
+
+
+def _lacks_of(place: Path, job: NamedJob, acknowledged: set[str]) -> Iterator[str]:
+    kept = JobRecord.open(place, writing=False)
+    try:
+        ended = b"".join(bytes(kept.ended_rows(first)) for first in sorted(kept.ranges))
+        is_whole, is_open = kept.is_sealed and len(ended) == len(job.scripts), kept.state == OPEN
+    finally:
+        kept.close()
+    if not is_whole:
+        yield f"the job {job.name} was said to be whole on disk, and has {len(ended)} of {len(job.scripts)} rows there"
+    if job.is_canceled and is_open:
+        yield f"the job {job.name} was cancelled, and is open on disk"
+    for script, how in zip(job.scripts, ended, strict=False):
+        if script.key in acknowledged and how != ENDED_WELL:
+            yield f"row {script.key} of the job {job.name} was acknowledged, and is not on disk"
 
 
 def _problems_of(place: Path) -> list[str]:

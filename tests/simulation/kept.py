@@ -6,11 +6,14 @@ world does.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -18,9 +21,9 @@ from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.client.jobs.questions import read_rows
 from scaler.client.link.requests import JobQuestion
 from scaler.errors import JobError, MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
-from scaler.wire.messages.client import JobStatus
+from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 from tests.simulation.programs import RAISE, Script, value_of, work
-from tests.simulation.world import ViolationError
+from tests.simulation.world import Party, ViolationError
 
 if TYPE_CHECKING:
     from tests.simulation.users import User
@@ -38,8 +41,24 @@ class NamedJob:
     is_kept: bool = False
     """whether all of it was said to be on disk"""
     was_canceled: bool = False
+    is_canceled: bool = False
+    """whether that was acknowledged, and nobody has had it go on since"""
+    n_openings: int = 0
+    """how many calls have it go on, and are not over"""
     failed: dict[str, int] = field(default_factory=dict)
     """rows that were said to have failed, and after how many runs"""
+    maps: Counter[Party] = field(default_factory=Counter)
+    """how many calls of a program go through its results, and need it to go on"""
+    attending: set[Party] = field(default_factory=set)
+    """programs with such a call, until they have heard that the scheduler knows of its end"""
+
+    def hear(self, verb: int, response: JobResponse, party: Party) -> None:
+        """A program hears that its wish has been fulfilled."""
+        is_sealed = verb == JobVerb.OPEN and json.loads(response.body)["sealed"]
+        self.is_kept = self.is_kept or verb == JobVerb.SEAL or is_sealed
+        self.is_canceled = self.is_canceled or (verb == JobVerb.CANCEL and not self.n_openings)
+        if verb == JobVerb.LEAVE and not self.maps[party]:
+            self.attending.discard(party)
 
 
 class _EndedError(BaseException):
@@ -128,22 +147,47 @@ class Kept:
 
     def map(self) -> None:
         """Run the program, perhaps again."""
-        values = self.client.map(work, self._rows(), job=self.job.name, return_exceptions=True)
+        with self._attending():
+            values = self.client.map(work, self._rows(), job=self.job.name, return_exceptions=True)
         self._check_all(values)
         self._check_again()
 
     def map_unordered(self) -> None:
-        stream = self.client.map_unordered(work, self._rows(), job=self.job.name, return_exceptions=True)
-        values = {repr(value) for value in stream if not isinstance(value, BaseException)}
-        expected = {repr(value_of(script)) for script in self.job.scripts if script.kind != RAISE}
-        if not values <= expected:
-            raise ViolationError(f"the job {self.job.name} returned {values - expected}")
+        with self._attending():
+            self._check_some(self._stream())
         self._check_again()
+
+    def map_in_part(self) -> None:
+        """Go through some results, and leave the others."""
+        with self._attending(), closing(self._stream()) as stream:
+            self._check_some(islice(stream, len(self.job.scripts) // 3))
+
+    def _stream(self) -> Any:
+        return self.client.map_unordered(work, self._rows(), job=self.job.name, return_exceptions=True)
+
+    @contextmanager
+    def _attending(self) -> Iterator[None]:
+        job, party = self.job, self.user.party
+        job.attending.add(party)
+        job.maps[party] += 1
+        try:
+            with self._opening():
+                yield
+        finally:
+            job.maps[party] -= 1
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """The job is to go on. If the program dies meanwhile, that may be heard at any time."""
+        self.job.n_openings += 1
+        self.job.is_canceled = False
+        yield
+        self.job.n_openings -= 1
 
     def start(self) -> None:
         self._record.going_on.update(script.key for script in self.job.scripts)
-        self.client.start(work, self._rows(), name=self.job.name)
-        self.job.is_kept = True
+        with self._opening():
+            self.client.start(work, self._rows(), name=self.job.name)
 
     def read(self) -> None:
         """As another program does that knows nothing but the name."""
@@ -156,13 +200,15 @@ class Kept:
     def retry(self) -> None:
         self._ask_again()
         try:
-            self.client.job(self.job.name).retry()
+            with self._opening():
+                self.client.job(self.job.name).retry()
         except JobError as error:
             if not self.job.once or "they may have begun" not in str(error):
                 raise
 
     def cancel(self) -> None:
         self.job.was_canceled = True
+        self._record.of_canceled_jobs.update(script.key for script in self.job.scripts)
         self.client.job(self.job.name).cancel()
 
     def finish(self) -> None:
@@ -198,6 +244,12 @@ class Kept:
             if len(self._record.starts[key]) <= n_runs:
                 raise ViolationError(f"row {key} had failed, and was not run again")
 
+    def _check_some(self, stream: Iterable[Any]) -> None:
+        values = {repr(value) for value in stream if not isinstance(value, BaseException)}
+        expected = {repr(value_of(script)) for script in self.job.scripts if script.kind != RAISE}
+        if not values <= expected:
+            raise ViolationError(f"the job {self.job.name} returned {values - expected}")
+
     def _check_all(self, values: Sequence[Any]) -> None:
         scripts = self.job.scripts
         if len(values) != len(scripts):
@@ -226,9 +278,12 @@ def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
     hear = JobQuestion.hear
 
     def note(question: JobQuestion, response: Any, rows: object) -> bool:
+        verb, name, *_ = question._said
+        job = party().record.jobs.get((party().owner, name))
         if response.status == JobStatus.ROWS:
-            _, name, *_ = question._said
             party().record.acknowledge(party().owner, name, read_rows(response))
+        elif response.status == JobStatus.KNOWN and job is not None:
+            job.hear(verb, response, party())
         return hear(question, response, rows)
 
     def result(question: JobQuestion, _seconds: float | None = None) -> Any:

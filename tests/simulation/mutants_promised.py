@@ -1,7 +1,6 @@
 """Promised: eleven more mutants that each break a sentence of the pages, chosen before the code was looked at.
 
-Two others it cannot see, and unit tests find them: another host with a copy keeps a result, and the newest task is
-refused.
+One other it cannot see, and a unit test finds it: that the newest task is refused.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
 
 ADDRESS = TransportModel.endpoint.address
+GONE_SECONDS = 1.0
+"""So long after the end of a session every part of the scheduler knows of it."""
 
 
 class _Shelled(Party):
@@ -128,6 +131,8 @@ class SchedulerParty(_Shelled):
             clock.paused_since,
             shelf=None if self._disk is None else self._disk.shelf(self),
         )
+        for lacks in () if self._disk is None else self._disk.lacks(self.record):
+            raise ViolationError(lacks)
         may_refuse = limits.max_number_of_tasks_waiting >= 0  # as a graph is that is over the quota
         for owner, share in SHARES.items():
             self.tree.directory.owners.of(owner, Terms(share, tasks=4 if may_refuse and share == 1 else 0))
@@ -181,6 +186,44 @@ class SchedulerParty(_Shelled):
         self.record.told = lambda: {task_id for proxy in self.inside.proxies() for task_id in proxy._runs}
         directory.next_attempt = note
         directory.reconnect = note_loss  # type: ignore[method-assign]
+        if self._disk is not None:
+            self._note_orders()
+
+    def _note_orders(self) -> None:
+        """Note which rows of maps workers are told to run although no program needs them."""
+        outbox, record = self.tree.outbox, self.record
+        put, put_all = outbox.put, outbox.put_all
+
+        def note(items: list[Any]) -> None:
+            for item in items:
+                if type(item) is RunTask:
+                    was_lost = record.order(item.attempt, row_ids(item.task_id, item.rows))
+                    if not was_lost and self._is_for_nobody(item):
+                        record.for_nobody.add(item.attempt)
+
+        def put_one(peer: Peer, item: Any) -> None:
+            note([item])
+            put(peer, item)
+
+        def put_some(peer: Peer, items: list[Any]) -> None:
+            note(items)
+            put_all(peer, items)
+
+        outbox.put, outbox.put_all = put_one, put_some  # type: ignore[method-assign]
+
+    def _is_for_nobody(self, order: RunTask) -> bool:
+        """Return whether an order is for a map of which, as far as the scheduler can know, no program is there."""
+        terms = [job._standing.terms for job in self.inside.jobs()]
+        names = [(each.owner, each.name) for each in terms if order.task_id.startswith(each.prefix)]
+        job = self.record.jobs[names[0]] if names else None
+        if job is None or not job.is_attended:
+            return False
+        since = self.world.now - GONE_SECONDS
+        here = {self.contacts.name_of(peer_id) for _kind, peer_id in self.tree.directory.peers}
+        return not any(
+            party.is_alive or party.name in here or self.record.gone.get(party.name, -inf) > since
+            for party in job.attending
+        )
 
     def after(self) -> None:
         """Check all invariants after each turn: of long runs only after some."""
@@ -222,9 +265,9 @@ class SchedulerParty(_Shelled):
 
     def die(self) -> None:
         """As by SIGKILL."""
-        super().die()
         if self._disk is not None:
             self._disk.crash()
+        super().die()
         self.listener.close()
         self.record.lose(SCHEDULER)
 
@@ -253,6 +296,8 @@ class Listener(Audit):
         name = party.contacts.name_of(went.identity.peer_id)
         party.world.log(f"session of {name} ended: {went.departure} {went.reason}")
         party.record.session_lost(name, went.role != CLIENT)
+        party.record.gone[name] = party.world.now
+        party.record.values_left(name)
         if went.departure in (CUT, SILENT):
             party.contacts.check_lost(name, went.role == CLIENT)
             party.record.agent_lost(name)
@@ -297,6 +342,8 @@ class AgentParty(_Shelled):
             _move_away(self.values)
         self.record.clients[self.link._connection._agent_id] = self.name
         self.record.orders_of[self.name] = self._orders
+        self.record.stores[self.name] = lambda: self.store.ids() if self.is_alive else ()
+        self.record.results_of[self.name] = self.values.ids
         shell._edge = self.edge
         self._loop.on_stop = self._stopped
         shell.turn()

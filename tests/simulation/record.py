@@ -102,6 +102,14 @@ class Record:
     """tasks that failed, as they should, with what was lost"""
     processors: set[str] = field(default_factory=set)
     """the names of those that have died; of these, its session is lost, too"""
+    plain: set[str] = field(default_factory=set)
+    """tasks that are neither nodes of graphs nor have results of others as arguments: they are made again alone"""
+    stores: dict[str, Callable[[], Iterable[bytes]]] = field(default_factory=dict)
+    """name of an agent -> ids of the values that it has; none if it does not live"""
+    results_of: dict[str, Callable[[], Iterable[bytes]]] = field(default_factory=dict)
+    """name of an agent -> ids of the results that it keeps, or kept when it died"""
+    holders: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """task and the agent that had its large result, when its session ended -> other agents that had it, too"""
     related: set[str] = field(default_factory=set)
     """tasks that need results of others, or whose results others need"""
     owners: dict[str, str] = field(default_factory=dict)
@@ -116,6 +124,14 @@ class Record:
     """how often a program asked that a row of a job runs again if it has failed"""
     going_on: set[str] = field(default_factory=set)
     """rows of jobs that a program has started, also after somebody else had cancelled them"""
+    ordered: dict[bytes, tuple[int, float]] = field(default_factory=dict)
+    """id of a row of a job -> number of the run that a worker was told to begin last, and when it was told first"""
+    for_nobody: set[int] = field(default_factory=set)
+    """numbers of runs of maps that were ordered when no program was there"""
+    gone: dict[str, float] = field(default_factory=dict)
+    """name -> when its last session has ended"""
+    of_canceled_jobs: set[str] = field(default_factory=set)
+    """rows of jobs that somebody has cancelled: what ends just then is not kept"""
     needless: set[str] = field(default_factory=set)
     """rows of jobs that have failed because they might have begun, and had not"""
 
@@ -123,6 +139,15 @@ class Record:
         """A process has ended, or a session was lost."""
         self.world.log(f"lost: {name}")
         self.losses.append((self.world.now, name))
+
+    def values_left(self, name: str) -> None:
+        """A session has ended: of an agent, with all results that it has."""
+        if name not in self.results_of:
+            return
+        stores = {other: set(ids()) for other, ids in self.stores.items() if other != name}
+        for object_id in self.results_of[name]():
+            holders = {other for other, ids in stores.items() if object_id in ids}
+            self.holders[self.keys.get(object_id, ""), name] = holders
 
     def session_lost(self, name: str, is_agent: bool) -> None:
         if not (is_agent and self.is_alone):
@@ -143,17 +168,27 @@ class Record:
         if one.attempt == other.attempt:  # results of rows that had not left died with their process
             since, until = sorted((one.at, other.at))
             needed = (one.processor, other.processor)
+        if key in self.plain and self._is_kept_elsewhere(key, older, since, until):
+            return False
         if key in self.related and self._is_agent_lost(self._before(key, since), until):
             return True  # it had a result that another one needs
         ended = self.ends.get(key, inf)
         if script.size > INLINE_FRAMES_BYTES and any(ended <= at <= until for at in self.values_lost):
             return True
         losses = [(at, name) for at, name in self.losses if name in needed and since <= at <= until]
-        if self.is_alone:  # what ends later is kept for the next scheduler, and what runs goes on under it
-            losses = [(at, name) for at, name in losses if name != SCHEDULER or ended <= at]
+        if self.is_alone:  # what ends later is kept for the next scheduler, as large results are, and what runs goes on
+            is_kept = script.size > INLINE_FRAMES_BYTES
+            losses = [(at, name) for at, name in losses if name != SCHEDULER or (ended <= at and not is_kept)]
         if losses:
             return True
         return any(name == older.client and ended - 1.0 < at + 1.0 for at, name in self.spoilt)
+
+    def _is_kept_elsewhere(self, key: str, older: Start, since: float, until: float) -> bool:
+        """Return whether nothing was lost but the agent of a run whose result another one had, which is still there."""
+        lost = {name for at, name in self.losses if since <= at <= until}
+        holders = self.holders.get((key, older.agent), set())
+        others = holders - lost
+        return bool(others) and not {SCHEDULER, older.client} & lost
 
     def _is_agent_lost(self, since: float, until: float) -> bool:
         return any(name.startswith("agent") and since <= at <= until for at, name in self.losses)
@@ -177,6 +212,8 @@ class Record:
         self.keys[task_id] = script.key
         if script.key in self.acknowledged:
             raise ViolationError(f"row {script.key} of a job begins on {processor}, and was acknowledged")
+        if attempt in self.for_nobody:
+            raise ViolationError(f"row {script.key} of a map begins on {processor}, and no program is there")
         if (task_id, attempt) in self.unwanted:
             raise ViolationError(f"task {script.key} begins on {processor}, which has heard that nobody wants it")
         starts = self.starts.setdefault(script.key, [])
@@ -200,6 +237,16 @@ class Record:
         starts.append(start)
         return len(starts)
 
+    def order(self, attempt: int, rows: Iterable[bytes]) -> bool:
+        """A worker is told to begin rows of a job. Return whether that is said again, or what had them was lost."""
+        is_again = False
+        for row in rows:
+            before, at = self.ordered.get(row, (0, inf))
+            is_again |= before == attempt or self._is_agent_lost(at, self.world.now)
+            if before != attempt:
+                self.ordered[row] = attempt, self.world.now
+        return is_again
+
     def _check_order(self, script: Script) -> None:
         """Complain if a task begins before one of the same user that has a higher priority, was there before, and is on
         its way to no worker.
@@ -222,7 +269,8 @@ class Record:
 
     def _is_asked_again(self, key: str) -> bool:
         """Return whether somebody asked at least as often that this row of a job runs again as it has failed."""
-        n_failed, was_canceled = len(self.raised.get(key, ())), any(each == key for each, _ in self.canceled_runs)
+        n_failed = len(self.raised.get(key, ()))
+        was_canceled = key in self.of_canceled_jobs or any(each == key for each, _ in self.canceled_runs)
         goes_on = self.asked_again[key] > 0 or key in self.going_on
         return 0 < n_failed <= self.asked_again[key] or (was_canceled and goes_on)
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import Any
 from unittest.mock import patch
 
+from scaler.actors.sessions import client_session
 from scaler.pickling.serialization import CARRIED_BYTES
 from tests.simulation.disk import DiskModel
 from tests.simulation.kept import Kept, NamedJob
@@ -37,6 +38,9 @@ LONE_SECONDS = 12.0
 
 
 JOBS_MOST = 4
+
+DESERTED_SECONDS = 2.0
+"""How long rows take of a map whose programs go."""
 
 ROWS = 6
 """In three of four runs, so many rows of a map are one task at most."""
@@ -173,6 +177,23 @@ class Story:
         script = self.script(size=self.random.choice(self.kind.sizes))
         self._have(lambda user: user.submit(script, is_lazy=True))
 
+    def submit_unread(self) -> None:
+        """A short task has a large result, which is read at the very end."""
+        script = self.script(kind=VALUE, size=max(self.kind.sizes), seconds=min(self.kind.seconds))
+        self._have(lambda user: user.submit(script, is_lazy=True))
+
+    def submit_shared(self) -> None:
+        """Several tasks, at the same time, need one large result that is not read yet."""
+        first = self.script(kind=VALUE, size=max(self.kind.sizes), seconds=0.0)
+        others = [self.script(seconds=max(self.kind.seconds)) for _ in range(self.random.randint(3, 6))]
+
+        def submit(user: User) -> None:
+            call = user.submit(first, is_lazy=True)
+            for script in others:
+                user.submit_after(script, [call], is_lazy=False)
+
+        self._have(submit)
+
     def submit_graph(self, **others: Any) -> None:
         draw, count = self.random, self.random.randint(1, 8)
         nodes = [(self.script(**others), draw.sample(range(i), draw.randint(0, min(i, 3)))) for i in range(count)]
@@ -271,20 +292,39 @@ class Story:
 
     def new_job(self) -> None:
         """A program names its map, or leaves work at the scheduler."""
-        draw, program = self.random, self._some_program()
+        once = self.random.random() < 0.25
+        scripts = [self.script(once=once) for _ in range(self.random.randint(1, 30))]
+        self._new_job(scripts, self.random.random() < 0.5)
+
+    def _new_job(self, scripts: Sequence[Script], is_attended: bool) -> NamedJob | None:
+        program = self._some_program()
         if program is None or len(self.system.record.jobs) >= JOBS_MOST:
-            return
-        once = draw.random() < 0.25
-        scripts = [self.script(once=once) for _ in range(draw.randint(1, 30))]
-        job = NamedJob(program.owner, f"job-{self._tokens}", scripts, is_attended=draw.random() < 0.5, once=once)
+            return None
+        job = NamedJob(program.owner, f"job-{self._tokens}", scripts, is_attended, scripts[0].once)
         self.system.record.jobs[job.owner, job.name] = job
-        self._do_with(job, draw.choice((Kept.map, Kept.map_unordered)) if job.is_attended else Kept.start)
+        self._do_with(job, self._way_to_do(job))
+        return job
+
+    def desert_job(self) -> None:
+        """All programs that need a map are killed, long before its end, and nobody comes for a while."""
+        job = self._new_job([self.script(seconds=DESERTED_SECONDS) for _ in range(20)], is_attended=True)
+        if job is None:
+            return
+        self.world.run(self.random.choice((0.3, 1.0, 3.0)))
+        for program in self.system.living_programs():
+            if program in job.attending:
+                self._kill_program(program, is_silent=False)
+        self.world.run(client_session.COME_BACK_SECONDS + 3.0)
 
     def same_job(self) -> None:
         """The same program is run again, whether the first one goes on or not."""
         job = self._some_job()
         if job is not None:
-            self._do_with(job, self.random.choice((Kept.map, Kept.map_unordered)) if job.is_attended else Kept.start)
+            self._do_with(job, self._way_to_do(job))
+
+    def _way_to_do(self, job: NamedJob) -> Callable[[Kept], None]:
+        maps = Kept.map, Kept.map_unordered, Kept.map_in_part
+        return self.random.choice(maps) if job.is_attended else Kept.start
 
     def read_job(self) -> None:
         """Another program reads a job."""
@@ -553,6 +593,14 @@ class Story:
         self.world.run(self.random.choice((0.0, 0.3, 3.0, 12.0)))
         self.system.start_scheduler()
         self.system.record.disturbed_until = self.world.now
+
+    def restart_writing(self) -> None:
+        """Somebody wants something of a job, and the scheduler is killed as soon as it has something to write."""
+        disk = self.system.job_disk
+        getattr(self, self.random.choice(("new_job", "same_job", "cancel_job", "read_job")))()
+        self.world.run(self.random.choice((0.0, 0.1, 0.2, 0.3, 0.5)))
+        self.world.run(2.0, lambda: disk is not None and disk.is_busy)
+        self.restart_scheduler()
 
     def _pause(self, pause: Callable[[], None], go_on: Callable[[], None], name: str) -> None:
         seconds = self.random.choice(self.kind.stops)

@@ -276,6 +276,7 @@ class User:
         script = replace(script, parent_run=parent_run)
         known = [self.references[each.object_id][1] if isinstance(each, ObjectReference) else each for each in values]
         future = self._client_for(script).submit(work, script, *values)
+        self.record.plain.add(script.key)
         return self._called(future, script, known, is_lazy)
 
     def _client_for(self, script: Script) -> Any:

@@ -151,7 +151,8 @@ def _lacks_of(place: Path, job: NamedJob, acknowledged: set[str]) -> Iterator[st
     finally:
         kept.close()
     if not is_whole:
-        yield f"the job {job.name} was said to be whole on disk, and has {len(ended)} of {len(job.scripts)} rows there"
+        rows = f"{len(ended)} of {len(job.scripts)} rows, " + ("sealed" if kept.is_sealed else "not sealed")
+        yield f"the job {job.name} was said to be whole on disk, and has {rows}"
     if job.is_canceled and is_open:
         yield f"the job {job.name} was cancelled, and is open on disk"
     for script, how in zip(job.scripts, ended, strict=False):

@@ -248,7 +248,7 @@ class Kept:
         values = {repr(value) for value in stream if not isinstance(value, BaseException)}
         expected = {repr(value_of(script)) for script in self.job.scripts if script.kind != RAISE}
         if not values <= expected:
-            raise ViolationError(f"the job {self.job.name} returned {values - expected}")
+            raise ViolationError(f"the job {self.job.name} returned {values - expected!s:.80}")
 
     def _check_all(self, values: Sequence[Any]) -> None:
         scripts = self.job.scripts

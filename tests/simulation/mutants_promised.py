@@ -75,7 +75,7 @@ def _what_is_done_waits_for_the_next() -> AbstractContextManager[Any]:
 
 
 def _a_drain_hands_nothing_over() -> AbstractContextManager[Any]:
-    return patch.dict(ObjectCache.handlers, {HandOver: lambda self, over: self._link.send(over.then)})
+    return patch.dict(ObjectCache.handlers, {HandOver: lambda self, over: self._link.send(over.at_last)})
 
 
 def _the_next_scheduler_gets_no_objects() -> AbstractContextManager[Any]:

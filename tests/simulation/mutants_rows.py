@@ -19,6 +19,7 @@ from scaler.actors.messages.tasks import TaskSplit
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.worker_loads import WorkerLoads
 from scaler.actors.sessions.client_session import ClientSession
+from scaler.actors.sessions.resubmission import Resubmission
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers import ranges
 from scaler.actors.workers.worker_proxy import WorkerProxy
@@ -78,7 +79,7 @@ def _a_crash_blames_the_row_before() -> Patches:
 
 
 def _what_is_known_in_part_begins_again() -> Patches:
-    return patch.object(ClientSession, "_knows_any", lambda _self, _spec: False)
+    return patch.object(Resubmission, "knows_any", lambda *_: False)
 
 
 def _a_range_is_one_place() -> Patches:

@@ -293,22 +293,23 @@ struct OutputResponse {
 }
 
 struct JobRequest {
-  # Of a job that the scheduler keeps. Answered by one JobResponse. Said again after a reset, it does nothing twice.
+  # A request about a job that the scheduler keeps. Resent in a new session, it does nothing twice.
   count @0 :UInt32;        # number of items
   number @1 :Data;         # UInt32 column: made up by the client
   verb @2 :Data;           # byte column: what is asked, see README.md
   name @3 :List(Text);     # the job
-  first @4 :Data;          # UInt64 column: a row, or a place in the order of READ_NEW
-  amount @5 :Data;         # UInt32 column: how many rows; or a switch, or a kind, as the verb says
-  body @6 :List(Data);     # terms as JSON, a hash, or an id, as the verb says
-  frames @7 :Data;         # UInt32 column: number of frames of each item, which follow the message: a block of arguments, or an object
+  first @4 :Data;          # UInt64 column: a row, a place in the order of READ_NEW, or a revision
+  amount @5 :Data;         # UInt32 column: how many rows, a switch, a kind or a revision, as the verb says
+  body @6 :List(Data);     # terms as JSON, a digest, or an id, as the verb says
+  record @7 :List(Data);   # 8 bytes: the record that is meant, and 4 more: the work; empty: the job that has the name now
+  frames @8 :Data;         # UInt32 column: number of frames of each item, which follow the message: digests and arguments of rows, or an object
 }
 
 struct JobResponse {
-  # The answer to a JobRequest.
+  # An answer to a JobRequest. Each has one, after any number with the status 4.
   count @0 :UInt32;        # number of items
   number @1 :Data;         # UInt32 column: of the request
-  status @2 :Data;         # byte column: 0 = known, 1 = rows, 2 = refused, 3 = there is no such job
+  status @2 :Data;         # byte column: 0 = known, 1 = rows, 2 = refused, 3 = there is no such job, 4 = it waits, 5 = conflict, 6 = changed
   first @3 :Data;          # UInt64 column: of the first row, where rows come in the order in which they ended
   amount @4 :Data;         # UInt32 column: how many rows
   body @5 :List(Data);     # JSON, or the heads of rows, see README.md

@@ -236,7 +236,7 @@ struct StateJob {
   functionName @5 :List(Text);  # of its function
   state @6 :List(Text);         # open, done, canceled or stopped
   reason @7 :List(Text);        # why it has stopped, or waits; empty if it does neither
-  isComplete @8 :Data;          # byte column: 1 = all its rows are known
+  allRowsKnown @8 :Data;          # byte column: 1 = all its rows are known
   rows @9 :Data;                # UInt64 column: how many are known
   done @10 :Data;               # UInt64 column: rows that have ended well; their results are on disk
   failed @11 :Data;             # UInt64 column: rows that have failed

@@ -20,7 +20,7 @@ from scaler.texts import shown
 WORKERS_MOST = 65_535
 """of one cluster"""
 SECONDS_MOST = 9_000_000_000
-"""a thread can wait"""
+"""the longest wait of a thread that Python accepts"""
 _NUMBER_MOST = int(sys.float_info.max)
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
@@ -98,7 +98,7 @@ def check_number(name: str, value: Any, least: float, most: float = float("inf")
 
 
 def check_timeout(timeout: Any) -> None:
-    """Raise `ConfigError` unless a thread can wait for so many seconds; None is as long as it takes."""
+    """Raise `ConfigError` unless `timeout` is None or a number of seconds that a thread can wait."""
     if timeout is not None:
         check_number("timeout", timeout, 0, SECONDS_MOST)
 

@@ -159,25 +159,25 @@ class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public con
 
 
 class JobError(ScalerError):
-    """A job cannot be made, found or kept; the message says why.
+    """A job cannot be created, found or kept; the message says why.
 
-    There is none of this name, the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), its disk or its limit is
-    full, or another program has it open (docs/howto/long-jobs.md).
+    There is no job of this name, the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), its disk or its limit
+    is full, or another program has the job open (docs/howto/long-jobs.md).
     """
 
 
 class JobConflictError(JobError):
-    """There is a job of this name, and it is other work than what is asked for: the message says what differs.
+    """The job of this name has other work than the call: the message says what differs.
 
-    Take another name, or `on_change="restart"`, which forgets what the job has.
+    Take another name; or `on_change="keep"`, which keeps the results of rows whose arguments are the same; or
+    `on_change="restart"`, which drops all results.
     """
 
 
 class TooManyFailuresError(ScalerError):
-    """More rows of a map or a job have failed than `max_failures` allows, so it was stopped. Its `__cause__` is the
-    first failure.
+    """More rows of a map or a job have failed than `max_failures` allows, so it was stopped.
 
-    `Job.failures` says which, and `Job.retry` runs these again.
+    Its `__cause__` is the first failure. `Job.failures` returns the failed rows, and `Job.retry` runs them again.
     """
 
 

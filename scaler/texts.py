@@ -33,7 +33,7 @@ def escaped(text: str, but: str = "") -> str:
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a value that a user has given, cut: for an error about it."""
+    """Return the `repr` of a user's value, shortened, for an error about it."""
     return _SHORT.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""scaler_jobs: look at jobs, wait for them, and end them: at a scheduler, or in the folder where one keeps them."""
+"""scaler_jobs: the command that shows, awaits, ends and transfers jobs, at a scheduler or in its folder of jobs."""
 
 from __future__ import annotations
 
@@ -24,64 +24,62 @@ from scaler.pickling.serialization import DEFAULT_SERIALIZER
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
-Look at the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file the folder
-itself is read: no scheduler need run, and one that runs is not disturbed. Only `give` changes it, and needs it alone.
+Show the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file the command
+reads the folder itself, with or without a running scheduler. Only `give` changes it, and only while no scheduler runs.
 """
 EPILOG = """\
 examples:
-  scaler_jobs tcp://127.0.0.1:2345 list                a line for each job: rows, how many are done and failed, bytes
-  scaler_jobs tcp://127.0.0.1:2345 show prices         how far it is, and its first failures
-  scaler_jobs tcp://127.0.0.1:2345 wait prices         until it has ended; exit code 1 unless all rows are done
+  scaler_jobs tcp://127.0.0.1:2345 list                a line for each job: rows, done and failed ones, bytes
+  scaler_jobs tcp://127.0.0.1:2345 show prices         progress, versions and the first failures
+  scaler_jobs tcp://127.0.0.1:2345 wait prices         wait for its end; exit code 1 unless all rows are done
   scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
-  scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    bob is gone, and alice goes on; for admins
-  scaler_jobs --file /var/lib/scaler list              the same as list, without a scheduler
-  scaler_jobs --file /var/lib/scaler check             reads all, and says what is damaged; exit code 1 if anything is
-  scaler_jobs --file /var/lib/scaler give bob/prices alice    the same as give, while no scheduler has the folder
+  scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    transfer a job of bob to alice; admins only
+  scaler_jobs --file /var/lib/scaler list              list jobs without a scheduler
+  scaler_jobs --file /var/lib/scaler check             read all values, report damage; exit code 1 if there is any
+  scaler_jobs --file /var/lib/scaler give bob/prices alice    transfer a job while no scheduler uses the folder
 
-Only `results` reads values: it imports what they need, and prints them as Python shows them.
+Only `results` unpickles values: it imports the modules that they need, and prints their repr().
 """
 HEAD = ("JOB", "OWNER", "FUNCTION", "STATE", "ROWS", "DONE", "FAILED", "BYTES", "CHANGED")
 SHOWN_FAILURES = 20
 
 NO_SCHEDULER_SECONDS = 10.0
-"""How long it waits for a scheduler that does not answer."""
+"""How long the command waits for a scheduler that does not answer."""
 
 TEXTS = {
-    "list": "show all jobs, a line for each",
-    "check": "read all, and say what is damaged; with --file only",
-    "show": "say how far a job is, and why rows have failed",
-    "wait": "wait until a job has ended",
-    "results": "print the results in the order of the rows, each as soon as it is there",
-    "retry": "run failed rows again, and go on if it was cancelled or has stopped",
-    "cancel": "end a job; what has ended is kept",
-    "forget": "end a job, and keep nothing",
-    "give": "have a job that does not go on belong to somebody else, as an admin, or with --file",
+    "list": "show a line for each job",
+    "check": "read all values, and report damage; with --file only",
+    "show": "show the progress of a job, and its first failures",
+    "wait": "wait for the end of a job",
+    "results": "print the results in row order, each as soon as it is available",
+    "retry": "run failed rows again, and resume a cancelled or stopped job",
+    "cancel": "cancel a job; results of ended rows are kept",
+    "forget": "cancel a job, and delete its results",
+    "give": "transfer a job that is not running to another owner, as an admin, or with --file",
 }
-NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it, and not --file"
+NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it instead of --file"
 WITHOUT_NAME = ("list", "check")
 
 
 def make_parser(is_of_files: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of the command's arguments. `is_of_files`: a folder is named in place of an address."""
+    """Return the parser of arguments. `is_of_files`: whether a folder is given instead of an address."""
     parser = options.new_parser("scaler_jobs", DESCRIPTION, EPILOG)
     parser.add_argument("--file", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs")
     if is_of_files:
         parser.set_defaults(address=None)
     else:
-        parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="of the scheduler")
+        parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="the address of the scheduler")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in TEXTS.items():
         part = commands.add_parser(name, help=text)
         if name not in WITHOUT_NAME:
-            part.add_argument("name", metavar="NAME", help="of the job; an admin may name OWNER/NAME")
+            part.add_argument("name", metavar="NAME", help="the name of the job; an admin may write OWNER/NAME")
         if name == "give":
-            part.add_argument("owner", metavar="OWNER", help="whose it is from now on, as the list of keys has them")
+            part.add_argument("owner", metavar="OWNER", help="the new owner, as named in the list of keys")
         if name == "results":
             part.add_argument("--start", type=_row, default=0, metavar="ROW", help="the first row (default: 0)")
         if name == "wait":
-            part.add_argument(
-                "--timeout", type=float, metavar="SECONDS", help="wait so long at most (default: no limit)"
-            )
+            part.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest wait (default: no limit)")
         if name != "check":
             options.add_key_file(part)
     return parser
@@ -100,13 +98,15 @@ def _row(text: str) -> int:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and exit."""
     words = sys.argv[1:] if argv is None else argv
     is_of_files = any(each.partition("=")[0] == "--file" for each in words)
     parser = make_parser(is_of_files and not any("://" in each for each in words))
+    if any("://" in word for word in words) and not {*words} & {*TEXTS, "-h", "--help", "--version"}:
+        parser.error(f"name a command after the address: {', '.join(each for each in TEXTS if each != 'check')}")
     arguments = parser.parse_args(words)
     if (arguments.file is None) is (arguments.address is None):
-        parser.error("name the address of a scheduler, or a folder with --file, and not both")
+        parser.error("name either the address of a scheduler, or a folder with --file")
     if arguments.file is None and arguments.command == "check":
         parser.error("check reads the files: name their folder with --file")
     if arguments.file is not None and arguments.command not in _OF_FILES:
@@ -129,8 +129,8 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def line_of(info: Info) -> tuple[str, ...]:
-    """Return what is shown of a job."""
-    shown = info["state"] if info["state"] != OPEN or info["sealed"] else "not all rows are here"
+    """Return the texts of the columns for a job."""
+    shown = info["state"] if info["state"] != OPEN or info["sealed"] else "not all rows submitted"
     numbers = (f"{info[count]:,}" for count in ("rows", "done", "failed"))
     size, changed = units.size(info["bytes"]).strip(), units.ago(time.time() - info["changed"])
     return info["name"], info["owner"], info["function"], shown, *numbers, size, changed
@@ -167,12 +167,17 @@ def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
     print(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
     open_rows = found.rows - found.done - found.failed
     print(f"{found.rows:,} rows: {found.done:,} done, {found.failed:,} failed, {open_rows:,} open")
-    if found.state == OPEN and not found.is_complete:
-        print("not all rows are here: run its program again")
+    if found.state == OPEN and not found.all_rows_known:
+        print("not all rows were submitted: run its program again")
     if found.seconds:
         took, each = (1e6 * found.seconds / number for number in (1, found.rows - open_rows))
         print(f"rows have run for {units.duration(took)}, {units.duration(each)} each")
     print(f"{units.size(found.size_bytes).strip()} on disk")
+    for number, ended, program, created in job.versions():
+        rows = f"{ended:,} row{'s' * (ended != 1)}"
+        print(
+            f"  version {number + 1}: {rows} ended; made by {program}, {units.ago(time.time() - created).strip()} ago"
+        )
     for row, text in job.headlines(SHOWN_FAILURES):
         print(f"  row {row}: {text}")
     if found.failed > SHOWN_FAILURES:
@@ -244,7 +249,7 @@ def _problems(place: Path) -> list[str]:
     try:
         return record.problems()
     except UNREADABLE as error:
-        return [f"it cannot be read to its end: {error}; {record.done + record.failed:,} rows have ended"]
+        return [f"it cannot be read completely: {error}; {record.done + record.failed:,} rows have ended"]
     finally:
         record.close()
 
@@ -252,7 +257,7 @@ def _problems(place: Path) -> list[str]:
 def _give_files(folder: Path, arguments: argparse.Namespace) -> int:
     owner, _, name = arguments.name.partition("/")
     if not (owner and name):
-        raise ConfigError(f"name the owner, too: OWNER/NAME, and not {arguments.name!r}")
+        raise ConfigError(f"name the owner, too: OWNER/NAME instead of {arguments.name!r}")
     check_private_folder(folder, "folder of jobs")
     jobs = JobFolder(folder)
     try:
@@ -260,9 +265,9 @@ def _give_files(folder: Path, arguments: argparse.Namespace) -> int:
         if not place.is_dir():
             raise ConfigError(f"there is no job {name!r} of {owner} in {folder}")
         given = jobs.give(jobs.open(place), arguments.owner)
-        print(f"{given.terms.name}: now of {given.terms.owner}")
+        print(f"{given.terms.name}: transferred to {given.terms.owner}")
     except UNREADABLE as error:
-        raise ConfigError(f"the job {arguments.name!r} cannot be given away: {error}") from None
+        raise ConfigError(f"the job {arguments.name!r} cannot be transferred: {error}") from None
     finally:
         jobs.close()
     return 0

@@ -7,7 +7,6 @@ keyword argument of `submit` that the function might take.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
@@ -232,17 +231,17 @@ class Caller(TakesOptions["ClientWithOptions"]):
             iterable: the arguments of each task: tuples or lists.
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
-            return_exceptions: whether the exception of a task that fails is its result, and the others go on. With the
-                option `max_failures` it is, up to that number.
-            job: a name. If this program ends before the map does, the same call goes on where it was: what has ended is
-                kept by the scheduler (docs/howto/long-jobs.md).
-            on_change: what to do if there is a job of this name with another function or other rows: "raise", which is
-                the default; "restart", which forgets what it has; or "keep", which keeps the results of the rows that
-                have not changed, and runs all others. Only with `job`.
+            return_exceptions: whether to return the exception of a failed task as its result and run the others. The
+                option `max_failures` does so, too, up to its limit.
+            job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
+                same call in another program continues it (docs/howto/long-jobs.md).
+            on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
+                default, raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the
+                results of unchanged rows and runs all others. Only with `job`.
 
         Raises:
-            JobConflictError: if there is a job of this name with other work.
-            JobError: if the scheduler cannot keep it.
+            JobConflictError: if the job of this name has other work.
+            JobError: if the scheduler cannot keep the job.
             TooManyFailuresError: if more tasks have failed than the option `max_failures` allows.
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
             ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
@@ -261,10 +260,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
             core.check_map(timeout)
-            begun = time.monotonic()
             bar = making.progress_bar(iterable) if progress else None
-            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
-            return making.results(kept, options.max_failures, return_exceptions, _left(timeout, begun), bar)
+            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
+            return making.results(kept, options.max_failures, return_exceptions, bar)
         most = options.max_failures
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions, most)
 
@@ -282,24 +280,25 @@ class Caller(TakesOptions["ClientWithOptions"]):
         on_change: OnChange = "raise",
         **unknown: Any,
     ) -> Job:
-        """Have `fn(*item)` run for each item, whoever stays: the scheduler keeps the job (docs/howto/long-jobs.md).
+        """Run `fn(*item)` for each item as a detached job, which the scheduler keeps (docs/howto/long-jobs.md).
 
-        It returns when all is on disk. The same call again finds the same job.
+        Returns when all rows are on the scheduler's disk. The same call again returns a handle of the same job.
 
         Args:
             fn: the function.
             iterable: the arguments of each row: tuples or lists.
-            name: of the job.
-            job: the same, under the name that it has for `map`: give one of both.
-            keep_for: how long it is kept after its last change: seconds, or a text such as "12h" or "30d".
-            on_change: what to do if there is a job of this name with another function or other rows: "raise";
-                "restart", which forgets what it has; or "keep", which keeps the results of the rows that have not
-                changed, and runs all others.
+            name: the name of the job.
+            job: another spelling of `name`, as for `map`: give one of the two.
+            keep_for: the time since its last change after which the job is removed: seconds, or a text such as "12h"
+                or "30d".
+            on_change: the treatment of an existing job of this name with another function or other rows. "raise"
+                raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the results of
+                unchanged rows and runs all others.
 
         Raises:
-            JobConflictError: if there is a job of this name with other work.
-            JobError: if the scheduler cannot keep it.
-            ConfigError: if an argument cannot work; it is a `ValueError`.
+            JobConflictError: if the job of this name has other work.
+            JobError: if the scheduler cannot keep the job.
+            ConfigError: if an argument is out of range or not a valid name; it is a `ValueError`.
             TypeError, SerializeObjectError: as `map`.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
@@ -313,12 +312,12 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return making.start(core, making.Wish(fn, iterable, options, found, on_change), keep_for)
 
     def job(self, name: str) -> Job:
-        """Return the job of this name, whoever has started it for the same owner.
+        """Return a handle of the job of this name, started by any client of the same owner.
 
         Raises:
-            JobError: if there is none.
-            TypeError: if the name is no `str`.
-            ConfigError: if it cannot be a name; it is a `ValueError`.
+            JobError: if there is no job of this name.
+            TypeError: if the name is not a `str`.
+            ConfigError: if the name is not valid; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
@@ -328,10 +327,10 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return making.find(self._caller[1], name)
 
     def jobs(self) -> list[Job]:
-        """Return all jobs of this owner.
+        """Return a handle of each job of this owner.
 
         Raises:
-            JobError: if the scheduler keeps none.
+            JobError: if the scheduler keeps no jobs.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
@@ -389,9 +388,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             timeout: seconds for the whole of it.
             return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
             window: the most tasks that are open or were not read; 16,384 at most.
-            job: a name, as that of `map`: what has ended before comes first. `window` does not count then, and all
-                items are read at once.
-            on_change: as that of `map`.
+            job: the name of a job, as for `map`: results that the scheduler has are yielded first. Then all items are
+                read at once, and `window` has no effect.
+            on_change: as for `map`.
 
         Raises:
             ConfigError: if `timeout` or `window` is not a number in range; it is a `ValueError`.
@@ -405,9 +404,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
             core.check_map(timeout)
-            begun = time.monotonic()
-            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions)
-            return making.results_as_they_come(kept, options.max_failures, return_exceptions, _left(timeout, begun))
+            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
+            return making.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures
         return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window, most)
 
@@ -477,8 +475,3 @@ class ClientWithOptions(Caller):
         """Like `Client.submit`, but all keyword arguments belong to `fn`."""
         core = self._core
         return core.submit(self._client, fn, args, kwargs, core.terms(for_one(self.task_options)))
-
-
-def _left(timeout: float | None, begun: float) -> float | None:
-    """Return how many seconds are left of a time-out that began at this moment of the monotonic clock."""
-    return None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))

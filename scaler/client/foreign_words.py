@@ -64,8 +64,8 @@ OF_ASYNC_FUTURES = {**_OF_BOTH_FUTURES, "get": "await future", "wait": "await as
 _KEYWORDS = {
     **dict.fromkeys(("batch_size", "chunksize"), "leave it out, since small tasks travel together by themselves"),
     **dict.fromkeys(("job", "job_name", "jobs"), "write job=, an argument of map, map_unordered and start"),
-    "keep_for": "it is an argument of start; a job of map is kept for 30 days after its last change",
-    "on_change": "it is an argument of map, map_unordered and start, beside job=",
+    "keep_for": "it is an argument of start; the job of a map is kept for 30 days after its last change",
+    "on_change": "it is an argument of map, map_unordered and start, together with job=",
     **dict.fromkeys(("num_gpus", "resources"), 'write client.options(capabilities={"gpu": 1})'),
 }
 _SIMILAR = 0.75

@@ -162,7 +162,7 @@ def missing_result() -> BaseException:
 
 
 def not_sent(error: Exception) -> BaseException:
-    """Return the error of a call that cannot be written as a message."""
+    """Return the error of a call that cannot be encoded as a message."""
     kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
     made = kind(f"this call cannot be sent to the scheduler: {type(error).__name__}: {error}")
     made.__cause__ = error

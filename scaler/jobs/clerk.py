@@ -1,10 +1,10 @@
-"""Clerk: the one thread that writes and reads the records of jobs.
+"""Clerk: the single thread that writes and reads job records.
 
-    actors --orders--> clerk's thread: begin, all orders that wait, commit --answers--> actors
+    actors --orders--> clerk's thread: begin, all queued orders, commit --answers--> actors
 
-What waits when it is free is one group: one transaction for each job, and one wait for the disk. An order is answered
-when its group is on disk. If the disk is full, or pages are damaged, the log of the job is emptied, or its results are
-salvaged, and what the group has for it is obeyed once more. Must never: answer before that, or touch an actor.
+Created by the scheduler, called by its actors. Orders queued while the thread is busy form one group: one transaction
+per job and one wait for the disk. An order is answered only after its group is on disk. If the disk is full or pages
+are damaged, the clerk truncates the log of the job or salvages its results, and runs the orders for this job again.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Any, TypeAlias
 from scaler.jobs.record import JobRecord
 
 Order: TypeAlias = Callable[[], Any]
-"""Changes or reads records, in the clerk's thread."""
+"""A function that changes or reads records, run in the clerk's thread."""
 Answer: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Takes what an order has returned or raised, in the clerk's thread."""
+"""A callback for the return value or exception of an order, run in the clerk's thread."""
 
 Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
 Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
 
 GROUP_MOST = 512
-"""So many orders wait for one commit at most."""
+"""Limit of orders per commit."""
 
 
 class Clerk:
-    """Obeys orders in their sequence.
+    """A queue of orders, and the thread that runs them in sequence.
 
     Args:
-        has_thread: whether it has a thread of its own; else it works when `work` is called.
+        has_thread: whether to start a thread; without one, orders run when `work` is called.
     """
 
     def __init__(self, has_thread: bool = True) -> None:
@@ -46,12 +46,12 @@ class Clerk:
             self._thread.start()
 
     def order(self, record: JobRecord | None, order: Order, answer: Answer) -> None:
-        """Have an order obeyed. `record`: the one that it changes; what it changes is one group with others."""
+        """Queue an order. `record`: the record it changes; None: it runs outside of any group."""
         self._orders.append((record, order, answer))
         self._wake.set()
 
     def end(self) -> None:
-        """Obey all orders, and end."""
+        """Run all queued orders, and end the thread."""
         self._is_ending = True
         self._wake.set()
         if self._thread is not None:
@@ -65,10 +65,10 @@ class Clerk:
             self.work()
 
     def work(self) -> None:
-        """Obey all orders that wait."""
+        """Run all queued orders."""
         orders = self._orders
         while orders:
-            group = [orders.popleft()]  # one without a record stands alone: it may close a record
+            group = [orders.popleft()]  # an order without a record runs alone: it may close a record
             while group[0][0] is not None and orders and orders[0][0] is not None and len(group) < GROUP_MOST:
                 group.append(orders.popleft())
             self._obey(group)
@@ -87,7 +87,7 @@ class Clerk:
             answer(None if reason is not None else known[2], reason)
 
     def _try(self, group: list[Waiting]) -> tuple[list[Obeyed], dict[JobRecord, BaseException]]:
-        """Obey orders, and have what they change on disk. Return what to answer, and the records that are not."""
+        """Run orders and commit their changes. Return the answers, and the error of each record that failed."""
         answers: list[Obeyed] = []
         broken: dict[JobRecord, BaseException] = {}
         begun: list[JobRecord] = []
@@ -99,11 +99,14 @@ class Clerk:
                         record.begin()
                         begun.append(record)
                     value = order()
-                except (sqlite3.Error, OSError) as failed:  # of the disk: nothing of the group of this job is kept
+                except (
+                    sqlite3.Error,
+                    OSError,
+                ) as failed:  # the disk failed: the whole group of this job is rolled back
                     error = failed
                     if record is not None:
                         broken[record] = failed
-                except Exception as failed:  # noqa: BLE001 - the order is wrong, and nobody else's fault
+                except Exception as failed:  # noqa: BLE001 - the order is wrong, and fails alone
                     error = failed
             answers.append((record, answer, value, error))
         self._commit(begun, broken)
@@ -121,17 +124,17 @@ class Clerk:
                 try:
                     record.roll_back()
                 except (sqlite3.Error, OSError):
-                    continue  # the next group says it again
+                    continue  # `begin` of the next group fails again
 
 
 def _is_full(error: BaseException) -> bool:
-    """Return whether the disk had no room."""
+    """Return whether the disk or the quota was full."""
     is_known = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     return is_known or (isinstance(error, sqlite3.OperationalError) and "full" in str(error))
 
 
 def _mend(record: JobRecord, error: BaseException) -> bool:
-    """Do what helps against an error of the disk. Return whether that succeeded."""
+    """Try to recover a record from a disk error. Return whether that succeeded."""
     try:
         if _is_full(error):
             record.checkpoint()

@@ -1,21 +1,21 @@
-"""How many rows or tasks may fail before all of them stop: the rule of `max_failures`, and its sentence.
+"""Failures: the rule of `max_failures`, and its error text.
 
-Used by the maps of both clients and by the scheduler, which must judge alike.
+Used by the maps of both clients and by the scheduler, so that all three decide alike.
 """
 
 from __future__ import annotations
 
 LEAST_ENDED = 100
-"""A fraction counts from so many finished ones on, and when all have finished."""
+"""Finished rows or tasks from which a fraction is judged; at the end it is always judged."""
 
 
 def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = False) -> bool:
-    """Return whether too many have failed.
+    """Return whether too many rows or tasks have failed.
 
     Args:
-        max_failures: how many may: a number, or, below 1, a fraction of those that have finished; None: all.
-        ended: how many have finished, the failed ones among them.
-        is_end: whether no others follow.
+        max_failures: how many may fail: a number, or, below 1, a fraction of the finished ones; None: no limit.
+        ended: how many have finished, including failed ones.
+        is_end: whether all have finished.
     """
     if max_failures is None:
         return False
@@ -25,6 +25,6 @@ def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = 
 
 
 def too_many(max_failures: float, failed: int, ended: int, what: str) -> str:
-    """Return why all of them stop. `what`: `rows` or `tasks`."""
+    """Return the error text for too many failures. `what`: `rows` or `tasks`."""
     most = f"{max_failures:g}" if 0 < max_failures < 1 else f"{int(max_failures):,}"
     return f"{failed:,} of {ended:,} finished {what} failed; max_failures is {most}"

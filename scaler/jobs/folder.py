@@ -1,7 +1,7 @@
-"""JobFolder: where a scheduler keeps its jobs: a folder of its user alone, with a folder for each owner and job.
+"""JobFolder: the private folder in which a scheduler keeps its jobs, with a subfolder for each owner and job.
 
-Opened by the scheduler, which holds it alone or shares it, and by `scaler_jobs --file`, which changes nothing. Must
-never: delete what it cannot read.
+Opened by the scheduler, which locks it exclusively or shared, and by `scaler_jobs --file`, of which only `give`
+changes it. Unreadable jobs are never deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from scaler.config import ConfigError
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
-from scaler.jobs.schema import RecordError
+from scaler.jobs.tables.schema import RecordError
 from scaler.keys.private_files import check_private_folder, make_private_folder
 
 logger = logging.getLogger(__name__)
@@ -31,34 +31,34 @@ logger = logging.getLogger(__name__)
 LOCK = "lock"
 
 IN_USE_SECONDS = 3.0
-"""How long one waits for a job that another program has open: one that was just killed may have it for a moment."""
+"""How long `open` waits for the lock of a job: a program that was just killed holds it for a moment longer."""
 
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
      "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
 )  # fmt: skip
-"""Kinds of file systems that other machines use, too. There locks and the order of writes are not what SQLite needs."""
+"""Network file systems: their locks and order of writes are too weak for SQLite."""
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
-"""Kinds of file systems that end with the machine."""
+"""File systems in memory, lost when the machine restarts."""
 
 MOUNTS = Path("/proc/self/mounts")
-"""A line for each file system: what, where (a space is `\\040`), kind and more."""
+"""A line for each file system: device, mount point (a space is `\\040`), type and more."""
 
 UNREADABLE = (RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, struct.error)
-"""What a damaged record raises: anything may be in it in the place of anything else."""
+"""Exceptions that a damaged record can raise: any value in it may have been replaced by any other."""
 
 
 class JobFolder:
     """The jobs of one folder.
 
     Args:
-        path: of the folder; it is made if it is not there.
-        is_shared: whether other schedulers use it at the same time, each job by one of them.
+        path: the folder, created if missing.
+        is_shared: whether other schedulers use the folder at the same time; each job is open in one of them.
 
     Raises:
-        ConfigError: if it cannot be made or written, others can enter it, it is on a network file system, or another
-            scheduler has it.
+        ConfigError: if the folder cannot be created or written, is accessible to other users, is on a network file
+            system, or is locked by another scheduler.
     """
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
@@ -70,7 +70,7 @@ class JobFolder:
             self._enter()
 
     def _enter(self) -> None:
-        """Make the folder, or check it, and lock it. One that is shared is entered when the first job is made."""
+        """Create or check the folder, and lock it. A shared folder is entered when its first job is made or opened."""
         if self._lock is not None:
             return
         try:
@@ -85,33 +85,33 @@ class JobFolder:
             reason = f"jobs cannot be kept in {self.path}: {error.strerror}"
             raise ConfigError(f"{reason}; name a folder on a disk of this machine that you may write to") from None
         if self._lock is None:
-            raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or take another folder")
+            raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or choose another folder")
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
-            shutil.rmtree(part, ignore_errors=True)  # a job that was being made or removed
+            shutil.rmtree(part, ignore_errors=True)  # left over from an interrupted `create` or `remove`
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release all locks."""
         for descriptor in (*self._locks.values(), self._lock):
             if descriptor is not None:
                 os.close(descriptor)
         self._locks, self._lock = {}, None
 
     def place_of(self, owner: str, name: str) -> Path:
-        """Return where a job is. Raises `ConfigError` if that is no name."""
+        """Return the folder of a job. Raises `ConfigError` for an invalid name."""
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms) -> JobRecord:
-        """Make a new job, or open the one that another program has made meanwhile: it has other terms, then.
+        """Create a job, or open the job that another program has created meanwhile, with its own terms.
 
         Raises:
-            ConfigError: if it cannot have that name, or another program has it open.
-            OSError: if there is no room for it.
+            ConfigError: if the name is invalid, or another program has the job open.
+            OSError: if the disk has no room for the job.
         """
         self._enter()
         place = self.place_of(terms.owner, terms.name)
         self._make_folder_of_owner(place)
         part = JobRecord.make(place, terms)
-        lock = _locked(part / LOCK, fcntl.LOCK_EX) if self._is_shared else None  # before others can see it
+        lock = _locked(part / LOCK, fcntl.LOCK_EX) if self._is_shared else None  # before other programs can see it
         try:
             part.rename(place)
             sync_folder(place.parent)
@@ -127,7 +127,7 @@ class JobFolder:
         return self.open(place)
 
     def other_owner(self, owner: str, name: str) -> str | None:
-        """Return who else has a job of this name in a shared folder, where the owner has none."""
+        """Return another owner of a job of this name in a shared folder, if this owner has no such job."""
         place = self.place_of(owner, name)
         if not self._is_shared or place.is_dir():
             return None
@@ -144,8 +144,8 @@ class JobFolder:
         """Open a job.
 
         Raises:
-            ConfigError: if another scheduler has it.
-            RecordError, sqlite3.Error, OSError: if it cannot be read.
+            ConfigError: if another scheduler has the job open.
+            RecordError, sqlite3.Error, OSError: if the job cannot be read.
         """
         self._enter()
         self._take(place)
@@ -156,32 +156,33 @@ class JobFolder:
             raise
 
     def shut(self, record: JobRecord) -> None:
-        """Close a job. Any number of times."""
+        """Close a job; a closed one is left as it is."""
         record.close()
         self._give_back(record.folder)
 
     def remove(self, record: JobRecord) -> None:
-        """Forget a job. It is gone for good when this returns."""
-        record.close()
+        """Delete a job durably. If that fails, the record stays open."""
         part = record.folder.with_name(f"{PART}{os.urandom(8).hex()}")
         record.folder.rename(part)
         sync_folder(part.parent)
+        record.close()
         shutil.rmtree(part, ignore_errors=True)
         self._give_back(record.folder)
 
     def give(self, record: JobRecord, owner: str) -> Summary:
-        """Have a job belong to somebody else from now on: it is whose folder it is in. It is closed.
+        """Transfer a job to another owner by moving it to the folder of that owner. If that fails, it stays open.
 
         Raises:
-            ConfigError: if that is no owner, or has a job of that name.
-            OSError: if it cannot be moved.
+            ConfigError: if the owner is invalid, or has a job of that name.
+            OSError: if the job cannot be moved.
         """
         place = self.path / check_job_name(owner) / record.folder.name
         if place.exists():
             raise ConfigError(f"{owner} has a job {record.terms.name!r} already")
         self._make_folder_of_owner(place)
-        record.close()
+        record.checkpoint()
         record.folder.rename(place)
+        record.close()
         for each in (place, record.folder):
             sync_folder(each.parent)
         self._give_back(record.folder)
@@ -203,15 +204,15 @@ class JobFolder:
 
 
 def job_places(folder: Path) -> list[Path]:
-    """Return where the jobs of a folder are, those that cannot be read, too."""
+    """Return the folders of all jobs, including unreadable ones."""
     return sorted(place for place in folder.glob("*/*/") if place.is_dir() and not place.name.startswith(PART))
 
 
 def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
-    """Read all jobs of a folder in a line each, without a lock; of a damaged one, why it cannot be read.
+    """Yield the summary of each job in a folder, or the error that makes it unreadable. No lock is taken.
 
     Raises:
-        ConfigError: if it is no folder of jobs.
+        ConfigError: if `folder` is not a folder of jobs.
     """
     check_private_folder(folder, "folder of jobs")
     for place in job_places(folder):
@@ -222,7 +223,7 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
 
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
-    """Open a record. Its owner is the one in whose folder it is: who has made it may have lost it."""
+    """Open a record, owned by the owner of its folder: the job may have been transferred since it was made."""
     record = JobRecord.open(place, writing=writing)
     record.belong_to(unquote(place.parent.name))
     return record
@@ -237,29 +238,29 @@ def _summary_of(place: Path) -> Summary:
 
 
 def is_over_age(summary: Summary) -> bool:
-    """Return whether a job may be forgotten. One whose rows are not all here does not go on by itself."""
+    """Return whether a job has expired. A job that can still run without a client never expires."""
     is_running = summary.state == OPEN and summary.is_sealed and not summary.terms.is_attended
     return not is_running and summary.changed + summary.terms.keep_seconds < time.time()
 
 
 def _locked(file: Path, kind: int) -> int | None:
-    """Lock a file, which is made if it is not there. Return its descriptor, or None if others have it."""
+    """Lock a file, created if missing. Return its descriptor, or None if another process has it locked."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)  # whatever the umask
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), file.stat()):
             return descriptor
-    except (BlockingIOError, FileNotFoundError):  # others have it, or it was removed with its job meanwhile
+    except (BlockingIOError, FileNotFoundError):  # locked elsewhere, or removed with its job meanwhile
         pass
     os.close(descriptor)
     return None
 
 
 def _mounts() -> dict[str, str]:
-    """Return the kind of the file system at each place where one is mounted."""
+    """Return the type of the file system at each mount point."""
     if not MOUNTS.exists():  # not Linux
-        import psutil  # noqa: PLC0415 - it takes a tenth of the start of a scheduler
+        import psutil  # noqa: PLC0415 - its import takes a tenth of the startup of a scheduler
 
         return {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
     rows = (line.split() for line in MOUNTS.read_text(errors="surrogateescape").splitlines())
@@ -267,7 +268,7 @@ def _mounts() -> dict[str, str]:
 
 
 def _check_local(path: Path) -> None:
-    """Raise `ConfigError` if a folder is on a file system of other machines."""
+    """Raise `ConfigError` if a folder is on a network file system; warn if it is in memory."""
     mounts = _mounts()
     real = path.resolve()
     for each in (real, *real.parents):
@@ -275,9 +276,9 @@ def _check_local(path: Path) -> None:
         if kind in NETWORK:
             raise ConfigError(
                 f"{path} is on a network file system ({kind}), where locks and the order of writes cannot be "
-                "relied on: take a folder on a disk of this machine"
+                "relied on: choose a folder on a disk of this machine"
             )
         if kind in IN_MEMORY:
-            logger.warning("%s is in memory: a restart of this machine loses all jobs; take a folder on a disk", path)
+            logger.warning("%s is in memory: a restart of this machine loses all jobs; choose a folder on a disk", path)
         if kind is not None:
             return

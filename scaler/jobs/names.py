@@ -1,4 +1,4 @@
-"""Where the jobs of a user are, and what they may be called; without what reads them: so a client starts sooner."""
+"""Names of jobs, and the default folder of local clusters. Used by clients, so it imports nothing that reads jobs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scaler.config import ConfigError
 from scaler.texts import shown
 
 NAME_BYTES_MOST = 120
-"""The most bytes of the name of a job or an owner as a file name."""
+"""Limit of bytes of the name of a job or an owner as a file name."""
 
 
 def usual_job_folder() -> str:
-    """Return where the local clusters of this user keep their jobs, if nothing else is said."""
+    """Return the folder in which local clusters of this user keep their jobs by default."""
     states = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return str(Path(states) / "scaler" / "jobs")
 
@@ -23,13 +23,13 @@ def check_job_name(name: object) -> str:
     """Return the name of a job as a file name.
 
     Raises:
-        TypeError: if it is no `str`.
-        ConfigError: if it is empty, too long, or has characters that cannot be shown.
+        TypeError: if the name is not a `str`.
+        ConfigError: if the name is empty, too long, or has unprintable characters.
     """
     if not isinstance(name, str):
         raise TypeError(f"the name of a job must be a str, not {shown(name)}")
     if not name or not name.isprintable():
-        raise ConfigError(f"{shown(name)} is no name of a job: it must have characters, and all of them printable ones")
+        raise ConfigError(f"{shown(name)} is not a valid name of a job: use one or more printable characters")
     file_name = quote(name, safe=" +=,@").replace(".", "%2E", 1) if name[0] == "." else quote(name, safe=" +=,@")
     if len(file_name) > NAME_BYTES_MOST:
         raise ConfigError(
@@ -41,8 +41,6 @@ def check_job_name(name: object) -> str:
 
 
 def check_known_name(name: object) -> None:
-    """Refuse what cannot be the name of a job that is there; an admin may write it as `OWNER/NAME`. Raises as
-    `check_job_name`.
-    """
+    """Check the name of an existing job, which an admin may write as `OWNER/NAME`. Raises: as `check_job_name`."""
     own = name.partition("/")[2] if isinstance(name, str) else ""
     check_job_name(own or name)

@@ -1,8 +1,8 @@
-"""Record: one job on disk: its terms, the arguments of its rows in ranges, and the result of each row that has ended.
+"""Record: one job on disk: its terms, the arguments of its rows in ranges, and the results of ended rows.
 
-Written to by one thread, in groups: `begin`, changes, `commit`. What `commit` has returned from survives a power cut.
-Read by that thread, and by `scaler_jobs --file`. What is damaged is remembered in the group that finds it. Must never:
-unpickle, or delete what it cannot read.
+Written by the clerk's thread in groups: `begin`, changes, `commit`. After `commit` returns, the group survives a power
+cut. Read by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it; damaged files
+and pages are kept.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scaler.jobs import schema, versions
-from scaler.jobs.checksums import Damage, DamagedError
-from scaler.jobs.facts import Facts
-from scaler.jobs.objects import FUNCTION, Objects
-from scaler.jobs.ranges import NOT_COMPARED, NewRange, Ranges, RowsDiffer
-from scaler.jobs.results import FAILURES_SHOWN, Results
-from scaler.jobs.schema import RecordError
+from scaler.jobs.tables import schema, versions
+from scaler.jobs.tables.checksums import Damage, DamagedError
+from scaler.jobs.tables.facts import Facts
+from scaler.jobs.tables.objects import FUNCTION, Objects
+from scaler.jobs.tables.ranges import NOT_COMPARED, NewRange, Ranges, RowsDiffer
+from scaler.jobs.tables.reopened import Reopened
+from scaler.jobs.tables.results import FAILURES_SHOWN, Results
+from scaler.jobs.tables.schema import RecordError
+from scaler.jobs.tables.versions import Versions
 from scaler.jobs.terms import (
     CANCELED,
     DAMAGED,
@@ -44,7 +46,6 @@ from scaler.jobs.terms import (
 )
 from scaler.jobs.value_files import ValueFiles
 from scaler.jobs.values import Arguments, Row
-from scaler.jobs.versions import Versions
 from scaler.jobs.witness import Witness
 
 __all__ = [
@@ -54,13 +55,15 @@ __all__ = [
 ]  # fmt: skip
 
 DATABASE, VALUES = "job.sqlite", "values"
-"""What is in the folder of a job, beside the witness."""
+"""Names of the database and of the folder of value files in the folder of a job."""
 
 PART = ".part-"
-"""So the names of folders begin that are being made or removed."""
+"""Prefix of folders that are being created or removed."""
+
+ONCE = ", and has the option at_most_once"
 
 REQUESTS = 16
-"""So many requests that have changed the record are remembered."""
+"""Number of remembered requests, the latest that changed the record."""
 
 
 class JobRecord:
@@ -69,7 +72,7 @@ class JobRecord:
     def __init__(self, folder: Path, connection: sqlite3.Connection, writing: bool) -> None:
         self.folder = folder
         self._connection = connection
-        self._witness = Witness(folder)  # before the database is read, which another process may write meanwhile
+        self._witness = Witness(folder)  # read before the database, which another process may write meanwhile
         self._files = ValueFiles(folder / VALUES)
         self._place = os.stat(folder / DATABASE)  # noqa: PTH116 - as in `commit`
         self._changes_before = self._failed_before = 0
@@ -79,16 +82,17 @@ class JobRecord:
         self._ranges = Ranges(connection, self._files, self._damage)
         self._results = Results(connection, self._files, self._ranges, writing)
         self._objects = Objects(connection, self._files, self._damage)
+        self._reopened = Reopened(connection)
         self._read_facts()
         self._examine(writing)
         self.first_failures = self._read_first_failures()
-        """of the rows that had failed when it was opened"""
+        """the first rows that had failed when the record was opened"""
 
     @classmethod
     def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
-        """Make the record of a new job in a folder that is not there yet. It is on disk when this returns.
+        """Create the record of a new job durably in a new folder.
 
-        It is made under another name first: a folder of a job holds a whole one.
+        It is made under another name and renamed, so that the folder of a job always holds a complete record.
         """
         part = cls.make(folder, terms)
         try:
@@ -101,7 +105,7 @@ class JobRecord:
 
     @classmethod
     def make(cls, folder: Path, terms: JobTerms) -> Path:
-        """Make the record of a new job beside the folder that it is to have. Return where it is."""
+        """Make the record of a new job in a temporary folder beside its final one. Return the temporary folder."""
         part = folder.with_name(f"{PART}{os.urandom(8).hex()}")
         try:
             cls._make(part, terms)
@@ -127,12 +131,12 @@ class JobRecord:
 
     @classmethod
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
-        """Open a record that is there. Rows whose files are missing or cut fail, in it, too, if it is to be written.
+        """Open an existing record. If it is opened for writing, rows with missing or truncated files become failed.
 
         Raises:
-            RecordError: if it is none, is not whole, or is of a later version.
-            sqlite3.Error: if it is damaged.
-            OSError: if it cannot be read.
+            RecordError: if the folder holds no complete record of this version.
+            sqlite3.Error: if the database is damaged.
+            OSError: if the record cannot be read.
         """
         file = folder / DATABASE
         if not file.is_file():
@@ -145,7 +149,7 @@ class JobRecord:
             raise
 
     def close(self) -> None:
-        """Close the files. What was not committed is not kept."""
+        """Close the files, and drop uncommitted changes."""
         self._connection.close()
         self._files.close()
         self._witness.close()
@@ -155,24 +159,24 @@ class JobRecord:
     def _read_facts(self) -> None:
         get = self._facts.get
         self.state, self.is_sealed = get("state", STOPPED), bool(get("is_sealed", 0))
-        self.reason = get("reason", "what was noted of its state is damaged; retry() has it go on")
+        self.reason = get("reason", "its stored state is damaged; retry() resumes it")
         self.changed = float(get("changed", 0.0))
         self.lost: str = get("lost", "")
-        """what is missing that was acknowledged, as a sentence, until `forget_lost`"""
+        """a sentence about acknowledged changes that are missing, until `forget_lost`"""
         marked = get("marked", b"")
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
 
     def _examine(self, writing: bool) -> None:
-        """See by names, sizes and numbers alone what is missing of what was written, and remember it."""
+        """Find missing data by names, sizes and counts alone, and record it."""
         if writing:
             self.begin()
         reasons = self._why_lost()
         for first in [each.first for each in self.ranges.values() if each.n_open not in (0, each.n_rows)]:
             if not self._results.is_counted(first):
-                reasons.append(f"the results of the rows from {first} on are not as many as were counted")
+                reasons.append(f"the results of the range from row {first} on do not match their count")
                 self._results.count_anew(first) if writing else None
         self._results.fail_without_files()
-        self._results.became_failed.clear()  # who opens a record has not counted its rows yet
+        self._results.became_failed.clear()  # these are part of the counts that the caller reads after opening
         named = (*self._objects.files(), *self._ranges.files())
         self._damage.note(name for name, sizes in named if self._files.why_damaged(name, sizes))
         if reasons:
@@ -182,33 +186,33 @@ class JobRecord:
             self.commit()
 
     def _why_lost(self) -> list[str]:
-        """Return what was acknowledged and is not in the database: nothing, if all is well."""
+        """Return sentences about acknowledged changes that are missing from the database."""
         seen, known = self._witness.commits(self.record_id), self._facts.get("commits", 0)
         damaged = self._facts.damaged
         if damaged:
             self._facts.mend(state=self.state, reason=self.reason)
-            return [f"what was noted of its state is damaged ({', '.join(damaged)})"]
+            return [f"its stored state is damaged ({', '.join(damaged)})"]
         if seen <= known:
             return []
         sentence = (
             f"the last {seen - known} groups of changes are missing, although they were acknowledged: the log of the "
-            f"database ({DATABASE}-wal) was lost or damaged, and rows whose results it had run again"
+            f"database ({DATABASE}-wal) was lost or damaged; rows whose results were only in the log run again"
         )
         return [sentence]
 
     # Changes
 
     def begin(self) -> None:
-        """Begin a group of changes."""
+        """Start a group of changes."""
         self._connection.execute("BEGIN IMMEDIATE")
         self._changes_before = self._connection.total_changes
         self._failed_before = len(self._results.became_failed)
 
     def commit(self) -> None:
-        """Have all changes since `begin` on disk.
+        """Write all changes since `begin` to disk.
 
         Raises:
-            sqlite3.Error, OSError: if that failed, or the folder is gone; `roll_back` is next.
+            sqlite3.Error, OSError: if writing fails, or the folder is gone; the caller must call `roll_back`.
         """
         self._files.sync()
         self._check_place()
@@ -222,7 +226,7 @@ class JobRecord:
             self._witness.write(self.record_id, n_commits)
 
     def _check_place(self) -> None:
-        """Raise `OSError` if the folder is not where it was: what is written there is gone."""
+        """Raise `OSError` if the folder was removed or moved: changes written there would be lost."""
         try:
             now = os.stat(f"{self.folder}/{DATABASE}")  # noqa: PTH116 - called for each group
         except FileNotFoundError:
@@ -231,26 +235,25 @@ class JobRecord:
             raise OSError(f"the folder of the job is gone: {self.folder} was removed or moved while the job was open")
 
     def roll_back(self) -> None:
-        """Forget all changes since `begin`."""
+        """Drop all changes since `begin`."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._files.settle(is_kept=False)
         del self._results.became_failed[self._failed_before :]
-        for each in (self._facts, self._versions, self._damage, self._ranges):
+        for each in (self._facts, self._versions, self._damage, self._ranges, self._reopened):
             each.read()
         self._read_facts()
         self.first_failures = self._read_first_failures()
 
     def checkpoint(self) -> None:
-        """Move what the log has to its place, and give its room back. Outside of a group."""
+        """Move the write-ahead log into the database, and truncate it. Only outside of a group."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
-        """Have the rows fail whose results lie in damaged pages, so that the others can be read and written. Return
-        whether there are any.
+        """Fail the rows with results in damaged pages, so that the others are usable. Return whether there are any.
 
         Raises:
-            sqlite3.Error, OSError: if that failed; the record is as it was.
+            sqlite3.Error, OSError: if salvage fails; the record is unchanged.
         """
         unreadable = self._results.unreadable()
         if not unreadable:
@@ -265,28 +268,33 @@ class JobRecord:
         return True
 
     def add_object(self, new: Object) -> None:
-        """Keep a function or a value of rows; a damaged one is written anew.
+        """Store a function or a value of rows, replacing a damaged one.
 
-        The first function that comes is that of all rows, whoever has sent it, unless the one that is named is there.
+        If the function named by the terms is missing or damaged, an added function takes its place, whoever sent it.
         """
         named = self.terms.function_id
         ids = self._objects.ids()
         self._objects.add(new)
         if new.kind == FUNCTION and named not in ids and named != new.object_id:
-            self._objects.drop(named)  # if it is there, it is damaged
+            self._objects.drop(named)  # drops at most a damaged function
             self._versions.set_function(new.object_id)
 
+    @property
+    def reopened(self) -> set[int]:
+        """The rows that run again after they had ended."""
+        return self._reopened.rows
+
     def add_version(self, terms: JobTerms) -> None:
-        """Go on with other terms. Their function is the first one that is added from now on, unless it is there."""
+        """Add a version. If its function is not stored yet, the next added function becomes its function."""
         self._versions.add(terms)
-        self._note_change()
+        self._note_change(is_other_work=True)
 
     def add_range(self, first: int, count: int, digest: bytes, row_digests: bytes, block: Any) -> int:
-        """Keep the arguments of the next rows. Return how many of them were not known.
+        """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows are others, or no further ones may come.
-            ValueError: if they are not the next rows.
+            RowsDiffer: if known rows have different arguments, or the job is sealed and has fewer rows.
+            ValueError: if the rows do not follow the known ones.
         """
         n_new = self._ranges.add(NewRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
         if n_new:
@@ -296,78 +304,113 @@ class JobRecord:
     def replace_range(
         self, first: int, digest: bytes, row_digests: bytes, block: Any, keep_uncompared: bool, at_most_once: bool
     ) -> list[int]:
-        """Keep other arguments for the rows of a range. Return the rows that had ended and run again.
+        """Replace the arguments of the rows of a range. Return the ended rows that run again.
 
         Args:
-            keep_uncompared: whether rows that cannot be compared count as the same.
-            at_most_once: whether rows that may have begun never run again: those of them that had ended have failed.
+            keep_uncompared: whether rows that cannot be compared count as unchanged.
+            at_most_once: whether a changed row that may have begun is an error: it must not run again.
 
         Raises:
-            ValueError: if there is no such range.
+            RowsDiffer: if a changed row may have begun and must not run again. Nothing is changed then.
+            ValueError: if no range begins at `first`.
         """
         if first not in self.ranges:
             raise ValueError(f"the job has no range from row {first} on")
         new = NewRange(first, self.ranges[first].n_rows, digest, row_digests, block)
-        changed = self._ranges.replace(new, keep_uncompared=keep_uncompared)
         ended = self._results.ended_rows(first)
+        free = self._results.with_status(first, NO_WORKER) if at_most_once else set()
+
+        def check(changed: list[int]) -> None:
+            begun = [row for row in changed if row not in free and (ended[row - first] or row in self.marked)]
+            if at_most_once and begun:
+                raise RowsDiffer(begun[0], f"row {begun[0]} has begun with other arguments{ONCE}")
+
+        changed = self._ranges.replace(new, check, keep_uncompared=keep_uncompared)
         again = [row for row in changed if ended[row - first]]
-        if at_most_once:
-            free = self._results.with_status(first, NO_WORKER)
-            sentence = "its arguments have changed since it began, and with the option at_most_once it never runs again"
-            self._results.fail(
-                {row: Result(row, DAMAGED, (f"row {row}: {sentence}".encode(),)) for row in again if row not in free}
-            )
-            again = [row for row in again if row in free]
         self._results.drop(again)
-        self._note_change()
+        self._reopened.add(again)
+        self._note_change(is_other_work=True)
         return again
 
-    def truncate(self, n_rows: int) -> None:
-        """Forget the rows from a number on, and how they have ended.
+    def _begun_rows(self) -> set[int]:
+        """Return the rows that may have begun: those that have ended at a worker, and those that are marked."""
+        begun = set(self.marked)
+        for first in self.ranges:
+            ended, free = self._results.ended_rows(first), self._results.with_status(first, NO_WORKER)
+            begun.update(row for row, state in enumerate(ended, first) if state and row not in free)
+        return begun
+
+    def truncate(self, n_rows: int, at_most_once: bool = False) -> None:
+        """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            DamagedError: if arguments that must be cut are damaged.
+            RowsDiffer: with `at_most_once`, if one of them may have begun: it could come back, and must not run again.
+            DamagedError: if the range that must be divided is damaged.
         """
+        if at_most_once:
+            begun = [row for row in self._begun_rows() if row >= n_rows]
+            if begun:
+                raise RowsDiffer(begun[0], f"row {begun[0]} has begun, and would be dropped{ONCE}")
         part = self._ranges.part_until(n_rows)
         self._results.drop(range(n_rows, self.rows))
         self._ranges.truncate(n_rows, part)
+        self._reopened.truncate(n_rows)
         self.mark((), [row for row in self.marked if row >= n_rows])
-        self._note_change()
+        self._note_change(is_other_work=True)
 
     def seal(self, n_rows: int) -> None:
-        """No further rows come. Raises `RowsDiffer` if the job has another number of them."""
+        """Refuse further rows from now on. Raises `RowsDiffer` if the job does not have `n_rows` rows."""
         if n_rows != self.rows:
             raise RowsDiffer(min(n_rows, self.rows), f"the job has {self.rows} rows, and not {n_rows}")
         self.is_sealed = True
         self._facts.set("is_sealed", 1)
 
     def unseal(self) -> None:
-        """Further rows may come."""
+        """Accept further rows again."""
         self.is_sealed = False
         self._facts.set("is_sealed", 0)
 
     def mark(self, rows: Iterable[int], not_begun: Iterable[int] = ()) -> None:
-        """Note that these rows may begin from now on, and others have not. A row that ends is marked no longer."""
+        """Mark rows of an at-most-once job as possibly started, and unmark others. Ended rows are unmarked."""
         self.marked.update(rows)
         self.marked.difference_update(not_begun)
         self._facts.set("marked", struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked)))
 
     def add_results(self, results: Sequence[Result]) -> int:
-        """Keep how rows have ended. Return how many of these had not ended before."""
+        """Store results; rows that have ended keep theirs. Return how many were added."""
         n_added = self._results.add(results, self.terms.version)
         if n_added:
             self._note_change()
         if self.marked:
             self.mark((), (row for each in results for row in range(each.row, each.row + each.n_rows)))
+        if self._reopened.rows:
+            for each in results:
+                self._reopened.end(each.row, each.n_rows)
         return n_added
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
-        """Forget how failed rows have ended, so that they run again. Return them.
+        """Reopen failed rows, so that they run again. Return these rows.
 
         Args:
-            status: only those that have ended so.
+            status: if given, only rows with this `TaskStatus`.
         """
-        return self._results.reopen_failed(status)
+        rows = self._results.reopen_failed(status)
+        self._reopened.add(rows)
+        return rows
+
+    def reopen_rows(self, rows: Iterable[int]) -> list[int]:
+        """Reopen the failed ones among given rows, so that they run again. Return these rows."""
+        reopened = self._results.reopen_failed(None, {*rows})
+        self._reopened.add(reopened)
+        return reopened
+
+    def drop_results(self) -> None:
+        """Drop all results and all marks."""
+        self._results.drop_all()
+        self.marked = set()
+        self._facts.set("marked", b"")
+        self._reopened.truncate(0)
+        self._note_change(is_other_work=True)
 
     def move(self, state: str, reason: str = "") -> None:
         """Change the state of the job."""
@@ -376,16 +419,32 @@ class JobRecord:
         self._facts.set("reason", reason)
         self._note_change()
 
-    def _note_change(self) -> None:
+    def _note_change(self, *, is_other_work: bool = False) -> None:
         self.changed = time.time()
         self._facts.set("changed", self.changed)
+        if is_other_work:
+            self._facts.set("revision", self.revision + 1)
+
+    @property
+    def revision(self) -> int:
+        """The number of changes of the terms or of known rows: a client shows which revision it has compared."""
+        return int(self._facts.get("revision", 0))
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether a call other than the one that began this version relies on its rows: they must not change again."""
+        return 0 < self.terms.version == int(self._facts.get("compared", 0))
+
+    def note_compared(self) -> None:
+        """Record that a call other than the one that began this version relies on its rows."""
+        self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:
-        """Remember a request that has changed the record, to know it if it is asked again."""
+        """Record a request that changed the record, to recognize its resend."""
         self._facts.set("requests", json.dumps([*self._requests(), token.hex()][-REQUESTS:]))
 
     def has_done(self, token: bytes) -> bool:
-        """Return whether a request is one of the last that have changed the record."""
+        """Return whether a request is among the latest that changed the record."""
         return token.hex() in self._requests()
 
     def _requests(self) -> list[str]:
@@ -393,12 +452,12 @@ class JobRecord:
         return found
 
     def forget_lost(self) -> None:
-        """Name no longer what is missing: it has been dealt with."""
+        """Clear the sentence about missing changes, after it was handled."""
         self.lost = ""
         self._facts.set("lost", "")
 
     def take_damaged(self) -> list[Result]:
-        """Return the rows that had ended well and have become failed ones since the last call, for who counts them."""
+        """Return and clear the failures of rows that were done and were found damaged since the last call."""
         taken, self._results.became_failed = self._results.became_failed, []
         return taken
 
@@ -406,26 +465,26 @@ class JobRecord:
 
     @property
     def record_id(self) -> bytes:
-        """Names this record for ever."""
+        """The id of this record, which never changes."""
         return self._versions.all[0].prefix
 
     @property
     def terms(self) -> JobTerms:
-        """Those of the latest version."""
+        """The terms of the latest version."""
         return self._versions.latest
 
     @property
     def versions(self) -> list[JobTerms]:
-        """All terms that the job has had, those of now last."""
+        """The terms of all versions, the latest last."""
         return self._versions.all
 
     def belong_to(self, owner: str) -> None:
-        """Name another owner in all terms than the one who has made it."""
+        """Replace the owner in the terms of all versions, in memory only."""
         self._versions.belong_to(owner)
 
     @property
     def ranges(self) -> dict[int, Range]:
-        """All ranges, by their first rows."""
+        """All ranges, by first row."""
         return self._ranges.by_first
 
     @property
@@ -442,15 +501,15 @@ class JobRecord:
 
     @property
     def damaged(self) -> set[str]:
-        """The names of the arguments and functions that are damaged, until they are written anew."""
+        """The names of damaged ranges and objects, until they are rewritten."""
         return self._damage.names
 
     def objects(self) -> list[Object]:
         """Return the functions and values of the job. Raises `DamagedError`."""
-        return self._objects.read()
+        return self._objects.read(self.terms.function_id)
 
     def object_ids(self) -> set[bytes]:
-        """Return which functions and values are there, without damaged ones."""
+        """Return the ids of all undamaged functions and values."""
         return self._objects.ids()
 
     def rows_of(self, first: int) -> Arguments:
@@ -458,29 +517,27 @@ class JobRecord:
         return self._ranges.arguments(first)
 
     def row_digests(self, first: int) -> bytes:
-        """Return the digests of the rows of a range, 8 bytes each; of damaged ones: `NOT_COMPARED`."""
+        """Return the digests of the rows of a range, 8 bytes each; `NOT_COMPARED` if they are damaged."""
         return self._ranges.digests(first)
 
     def ended_rows(self, first: int) -> bytearray:
-        """Return for each row of a range whether it has ended, and how."""
+        """Return a byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
         return self._results.ended_rows(first)
 
     def counts_by_version(self) -> dict[int, int]:
-        """Return how many rows have ended with each version."""
+        """Return the number of ended rows of each version."""
         if len(self._versions.all) == 1:
             return {0: self.done + self.failed}
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[Result]:
-        """Return how rows from `first` on have ended, those that have; at least one of them, and no more than so many
-        rows, nor many more bytes. A row whose result is damaged or missing has failed.
+        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, at
+        least one if there is any. A damaged or missing result is a failure.
         """
         return self._results.read(first, count, most_bytes)
 
     def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[Result], int]:
-        """Return how these rows have ended, those that have, neighbours together; the first ones if they are too many
-        bytes. And how many of them were looked at.
-        """
+        """Return the results of given rows, up to about `most_bytes`, and the number of examined rows."""
         found: list[Result] = []
         n_read = at = 0
         while at < len(rows) and n_read < most_bytes:
@@ -494,7 +551,7 @@ class JobRecord:
         return found, at
 
     def failures(self, first: int = 0, most: int = 1000) -> list[Result]:
-        """Return the failed rows from `first` on."""
+        """Return the first `most` failed rows from `first` on."""
         return self._results.failures(first, 2**62, most)
 
     def arguments_of(self, row: int) -> Row:
@@ -503,7 +560,7 @@ class JobRecord:
         return self.rows_of(first).one(row - first)
 
     def _read_first_failures(self) -> list[Result]:
-        """Return some of the rows that have failed: the first ones. No range without any is looked into."""
+        """Return the first failed rows. Ranges without failures are skipped."""
         found: list[Result] = []
         for each in self.ranges.values() if self.failed else ():
             if each.failed and len(found) < FAILURES_SHOWN:
@@ -512,12 +569,12 @@ class JobRecord:
 
     @property
     def duration_us(self) -> int:
-        """How long the runs took by which rows have ended."""
+        """Total duration of the runs that ended rows."""
         return sum(each.duration_us for each in self.ranges.values())
 
     @property
     def size_bytes(self) -> int:
-        """What it takes on disk."""
+        """Size of the job on disk."""
         database = sum(
             os.stat(file).st_size if os.path.exists(file) else 0  # noqa: PTH110, PTH116 - called for each group
             for file in (f"{self.folder}/{DATABASE}", f"{self.folder}/{DATABASE}-wal")
@@ -525,15 +582,15 @@ class JobRecord:
         return database + self._files.total_bytes
 
     def summary(self) -> Summary:
-        """Return the job in a line."""
+        """Return a summary of the job."""
         counts = (self.rows, self.done, self.failed, self.size_bytes, self.changed)
         return Summary(self.terms, self.state, self.reason, self.is_sealed, *counts, self.first_failures)
 
     def problems(self) -> list[str]:
-        """Return a sentence for each thing that is not as it should be. All values are read, and nothing is changed.
+        """Read all values, change nothing, and return a sentence for each problem.
 
         Raises:
-            sqlite3.Error: if the database cannot be read to its end.
+            sqlite3.Error: if the database cannot be read completely.
         """
         found = [f"the database: {row[0]}" for row in self._connection.execute("PRAGMA integrity_check(20)")]
         found = [each for each in found if each != "the database: ok"]
@@ -549,7 +606,7 @@ class JobRecord:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk."""
+    """Sync the entries of a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,7 @@
-"""Terms: what a job is, and how it stands, in values that travel: from clients, to screens and into the record."""
+"""Terms: the immutable values that describe a job, its rows and its state.
+
+Used by the record, by the scheduler, which sends them to clients and monitors, and by `scaler_jobs`.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +15,48 @@ OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
 """The states of a job. `STOPPED`: too many rows have failed."""
 
 ENDED_WELL, FAILED = 1, 2
-"""What `ended_rows` says of a row; 0: it has not ended."""
+"""Values of `ended_rows` for a row; 0: the row has not ended."""
 
 NO_WORKER, DAMAGED = 5, 7
-"""Two of `TaskStatus`: no worker has had the row; its result is not there any more."""
+"""Two of `TaskStatus`: the row never reached a worker; its result is lost."""
 
 
 @dataclass(frozen=True)
 class JobTerms:
-    """What does not change about a job, or about one version of it."""
+    """The immutable properties of one version of a job."""
 
     name: str
     owner: str
-    """whose it is: only they find it"""
+    """the owner, who alone can find the job, apart from admins"""
     prefix: bytes
-    """the ids of its tasks begin with it"""
+    """the first bytes of the ids of its tasks"""
     function_id: bytes
-    """of the program that has made it, until the first function object is there: that is its function"""
+    """the function object; until the first one is stored, the id that the submitting program named"""
     function: str
-    """its name, for people"""
+    """the name of the function, for display"""
     program: str = ""
-    """which program has started it, for people"""
+    """the program that started the job, for display"""
     python: str = ""
-    """with which minor version of Python its values are written"""
+    """the minor version of Python that wrote its values"""
     fingerprint: dict[str, str] = field(default_factory=dict)
-    """what the function is made of, by part, as hashes: the same ones are the same function"""
+    """a hash of each part of the function; equal hashes mean the same function"""
     options: bytes = b""
     priority: int = 0
     task_name: str = ""
     is_attended: bool = False
-    """whether it goes on only while a client is attached"""
+    """whether the job runs only while a client is attached"""
     max_failures: float | None = None
-    """how many rows may fail, as a number or, below 1, as a part of those that have ended; None: any number"""
+    """how many rows may fail: a number, or, below 1, a fraction of the ended ones; None: no limit"""
     keep_seconds: float = 0.0
-    """how long it is kept after its last change"""
+    """how long the job is kept after its last change"""
     created: float = 0.0
     """seconds since 1970"""
     version: int = 0
-    """its number among the versions of the job"""
+    """the number of the version"""
+    token: str = ""
+    """a random id of the call that began the version"""
+    work: int = 0
+    """the number of the latest version that changed the function or the rows"""
 
 
 class Object(NamedTuple):
@@ -62,16 +69,16 @@ class Object(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Rows that have come together."""
+    """Consecutive rows that were stored together."""
 
     first: int
     n_rows: int
     digest: bytes
-    """a hash of their arguments, if those can be compared; else empty"""
+    """a hash of the arguments of all rows; empty if some cannot be compared"""
     done: int = 0
     failed: int = 0
     duration_us: int = 0
-    """how long the runs took by which its rows have ended"""
+    """total duration of the runs that ended its rows"""
 
     @property
     def n_open(self) -> int:
@@ -79,51 +86,53 @@ class Range(NamedTuple):
 
 
 class Result(NamedTuple):
-    """How a row has ended, or how several neighbours have, if all of them have ended well."""
+    """The outcome of one row, or of consecutive rows that all succeeded."""
 
     row: int
-    """the first one"""
+    """the first row"""
     status: int
-    """a `TaskStatus`; 0: well"""
+    """a `TaskStatus`; 0: success"""
     frames: Frames
-    """of several rows: one frame, in which theirs are packed"""
+    """the value; for several rows, one frame with their packed values"""
     n_rows: int = 1
     duration_us: int = 0
-    """how long the run took"""
+    """the duration of the run"""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A job in a line."""
+    """A summary of a job."""
 
     terms: JobTerms
     state: str
     reason: str
-    """why it has stopped, or pauses, for people"""
+    """why the job stopped or is paused, for display"""
     is_sealed: bool
-    """whether all its rows are known"""
+    """whether all rows were submitted"""
     rows: int
     done: int
     failed: int
     size_bytes: int
     changed: float
-    """when it has changed last, in seconds since 1970"""
+    """the time of the last change, in seconds since 1970"""
     failures: Sequence[Result] = ()
-    """the first rows that have failed"""
+    """the first failed rows"""
     said: int = 0
-    """how many rows the scheduler has said to tasks, and have not ended"""
+    """how many rows are submitted as tasks and have not ended"""
+    record_id: bytes = b""
 
     def info(self) -> dict[str, Any]:
-        """Return it as clients are told of it."""
+        """Return the summary in the form that is sent to clients."""
         terms = self.terms
         return {
             "name": terms.name, "owner": terms.owner, "function": terms.function, "program": terms.program,
             "attended": terms.is_attended, "created": terms.created, "state": self.state, "reason": self.reason,
             "sealed": self.is_sealed, "rows": self.rows, "done": self.done, "failed": self.failed, "said": self.said,
-            "bytes": self.size_bytes, "changed": self.changed,
+            "bytes": self.size_bytes, "changed": self.changed, "record": self.record_id.hex(),
+            "max_failures": terms.max_failures, "work": terms.work,
         }  # fmt: skip
 
 
 def n_bytes(results: Sequence[Result]) -> int:
-    """Return how many bytes the values of results have."""
+    """Return the total size of the values of results."""
     return sum(len(frame) for result in results for frame in result.frames)

@@ -1,7 +1,7 @@
-"""Value files: values of a job that are too large for its database, each in a file.
+"""Value files: the values of a job that are too large for its database, one file each.
 
-Used by the record. A file is whole and on disk, its name too, before the row that names it is written, and is there as
-long as a row on disk names it. Must never: delete what cannot be read.
+Used by the record. A file and its directory entry are on disk before the transaction that names it commits, and the
+file is removed after the transaction that drops its name. Damaged files are kept.
 """
 
 from __future__ import annotations
@@ -13,38 +13,42 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scaler.jobs.checksums import DamagedError
+from scaler.jobs.tables.checksums import DamagedError
 from scaler.jobs.values import Frames, pack_sizes, take, unpack_sizes
 
 _GONE = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.ENXIO})
-"""Errors that say that a file is gone or cannot be read any more, and not, say, that too many are open."""
+"""Errors of lost or unreadable files, as opposed to temporary ones such as too many open files."""
+
+ASIDE = "aside-"
+"""Prefix of directories and links that had the name of a value."""
 
 IN_DATABASE_BYTES = 64 * 1024
-"""Values up to this size are in the database."""
+"""Size up to which values are stored in the database."""
 
 
 class ValueFiles:
     """The large values of one job.
 
     Args:
-        folder: for them alone; it is there.
+        folder: an existing folder that holds only these files.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with os.scandir(folder) as entries:
-            self.sizes = {entry.name: entry.stat().st_size for entry in entries}
-        """of all files, by name"""
+            files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+            self.sizes = {entry.name: entry.stat().st_size for entry in files}
+        """sizes of all regular files, by name; others are damage"""
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._left: set[str] = set()
-        """files that no row names after the next commit, and that rows on disk name until then"""
+        """files that the next commit releases; until then rows on disk still name them"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return sizes and value for the database; a value that is too large for it goes to a file.
+        """Return sizes and value for the database; a value that is too large for it is written to a file.
 
-        While a row on disk names the file, its next value is in the database, whatever its size.
+        While a row on disk still names the file, the new value goes to the database, whatever its size.
         """
         sizes = pack_sizes(frames)
         size = sum(unpack_sizes(sizes))
@@ -57,8 +61,8 @@ class ValueFiles:
         return sizes, None
 
     def _write(self, name: str, frames: Iterable[Any]) -> None:
-        """Write a value. The file is on disk when this returns, its name after `sync`."""
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
+        """Write a value and sync the file; `sync` makes its directory entry durable."""
+        descriptor = self._opened(name)
         try:
             os.fchmod(descriptor, 0o600)
             for frame in frames:
@@ -69,8 +73,20 @@ class ValueFiles:
         finally:
             os.close(descriptor)
 
+    def _opened(self, name: str) -> int:
+        """Open a file for writing. What has its name and is no file is moved aside."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(name, flags, 0o600, dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EISDIR):
+                raise
+        aside = f"{ASIDE}{os.urandom(4).hex()}-{name}"
+        os.rename(name, aside, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        return os.open(name, flags, 0o600, dir_fd=self._descriptor)
+
     def sync(self) -> None:
-        """Have the names of all files on disk."""
+        """Sync the directory entries of all files."""
         if self._must_sync:
             os.fsync(self._descriptor)
             self._must_sync = False
@@ -79,8 +95,8 @@ class ValueFiles:
         """Return the frames of a value.
 
         Raises:
-            DamagedError: if it is not there, or has another length.
-            OSError: if it cannot be read now.
+            DamagedError: if the value is missing, or has another length.
+            OSError: if the value cannot be read at the moment.
         """
         try:
             whole = (self.folder / name).read_bytes() if value is None else value
@@ -95,23 +111,23 @@ class ValueFiles:
                 raise
             why = error.strerror or str(error)
         except (TypeError, struct.error):
-            why = "its place in the database is damaged"
+            why = "its database entry is damaged"
         raise DamagedError(why)
 
     def why_damaged(self, name: str, sizes: bytes) -> str:
-        """Return what is wrong with a file by its size alone; nothing: it has the right one."""
+        """Return why a file has the wrong size or is missing; empty if its size is right."""
         expected = sum(unpack_sizes(sizes)) if len(sizes) % 8 == 0 else -1
         if self.sizes.get(name) == expected:
             return ""
-        has = self.sizes.get(name, "no file, so none")
+        has = self.sizes.get(name, "no file")
         return f"it should have {expected} bytes, and has {has}"
 
     def leave(self, names: Iterable[str]) -> None:
-        """Remove files after the next commit: no row names them any more."""
+        """Remove files after the next commit, which drops their names from the database."""
         self._left.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """Remove what was left, if the changes are on disk; else rows name it still."""
+        """Remove released files if the changes are on disk; otherwise keep them."""
         for name in self._left if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)
@@ -121,7 +137,7 @@ class ValueFiles:
         self._left.clear()
 
     def close(self) -> None:
-        """Close the folder. Any number of times."""
+        """Close the folder; repeated calls have no effect."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,6 +1,6 @@
-"""Values: frames of users as bytes, as they lie in a record and as the arguments of rows travel.
+"""Values: how frames and arguments of rows are packed into bytes, on disk and in messages.
 
-Must never: look into a frame.
+Used by the record, by the scheduler and by clients. The content of frames is opaque.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 Frames: TypeAlias = Sequence[Any]
-"""Buffers that belong together, as they travel."""
+"""The buffers of one value, as sent in a message."""
 
 _ROW = struct.Struct("<III")
 
@@ -27,23 +27,23 @@ class Row(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has nothing but its payload."""
+        """Whether the row consists of its payload only."""
         return not (self.object_ids or self.frames)
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
-    """Return blocks as they lie in a record, and as rows travel together: the length of each, then all bytes."""
+    """Pack blocks: the length of each, followed by all bytes."""
     return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
 
 
 class Packed:
-    """Blocks that were packed, of which some are cut out.
+    """A view of packed blocks.
 
     Args:
-        lengths: of the blocks, if they do not lie before these.
+        lengths: the lengths of the blocks, if `packed` does not begin with them.
 
     Raises:
-        ValueError: if these are not so many blocks.
+        ValueError: if `packed` does not hold `count` blocks.
     """
 
     def __init__(self, packed: Any, count: int, lengths: Any = None) -> None:
@@ -55,18 +55,18 @@ class Packed:
         self._lengths, self._blocks = memoryview(lengths), view
         self._ends = list(accumulate(struct.unpack(f"<{count}I", lengths), initial=0))
         if self._ends[-1] != len(view):
-            raise ValueError(f"{count} blocks have {len(view)} bytes and say {self._ends[-1]}")
+            raise ValueError(f"{count} blocks have {len(view)} bytes, and their lengths add up to {self._ends[-1]}")
 
     def one(self, at: int) -> bytes:
         """Return one block."""
         return bytes(self._blocks[self._ends[at] : self._ends[at + 1]])
 
     def cut(self, at: int, end: int) -> bytes:
-        """Return some of the blocks, packed."""
+        """Return the blocks from `at` to `end`, packed."""
         return b"".join((self._lengths[4 * at : 4 * end], self._blocks[self._ends[at] : self._ends[end]]))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many blocks from this one on have no more bytes: at least one, unless there is none."""
+        """Return how many blocks from `at` on fit into `most_bytes`: at least one, unless `at` is the end."""
         n_fitting = bisect_right(self._ends, self._ends[at] + most_bytes) - 1 - at
         return min(most, max(1, n_fitting), len(self._ends) - 1 - at)
 
@@ -75,7 +75,7 @@ _PLAIN, _SPECIAL = b"\0", b"\1"
 
 
 def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
-    """Return the arguments of rows as one block. `bytes`: a row that has nothing but its payload."""
+    """Pack the arguments of rows into one block. `bytes`: a row that consists of its payload only."""
     plain = [
         each if isinstance(each, bytes) else each.payload for each in rows if isinstance(each, bytes) or each.is_plain
     ]
@@ -91,7 +91,7 @@ def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
 
 
 def _pack_plain(lengths: bytes, blocks: Any) -> bytes:
-    few = zlib.compress(lengths, 1)  # most rows are about as long as their neighbours
+    few = zlib.compress(lengths, 1)  # neighbouring rows have similar lengths
     return b"".join((_PLAIN, struct.pack("<I", len(few)), few, blocks))
 
 
@@ -108,10 +108,10 @@ class Arguments:
     """The arguments of the rows of a range.
 
     Args:
-        block: from `pack_rows`.
+        block: the result of `pack_rows`.
 
     Raises:
-        ValueError: if it is no block of so many rows.
+        ValueError: if `block` does not hold `count` rows.
     """
 
     def __init__(self, block: Any, count: int) -> None:
@@ -122,20 +122,20 @@ class Arguments:
         self._rows = [] if is_plain else _unpack_special(view, count)
 
     def one(self, at: int) -> Row:
-        """Return those of one row."""
+        """Return the arguments of one row."""
         return self._rows[at] if self._packed is None else Row(self._packed.one(at))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many rows from this one on may travel together: those that bring nothing but few bytes."""
+        """Return how many rows from `at` on fit into one task; 1 if rows have objects or frames."""
         return 1 if self._packed is None else self._packed.fitting(at, most, most_bytes)
 
     def cut(self, at: int, end: int) -> bytes:
-        """Return those of rows that travel together."""
+        """Return the packed arguments of rows that `fitting` allows in one task."""
         assert self._packed is not None
         return self._packed.cut(at, end)
 
     def part(self, at: int, end: int) -> bytes:
-        """Return those of some rows, as a block."""
+        """Return the arguments of rows as a new block."""
         if self._packed is None:
             return pack_rows(self._rows[at:end])
         cut = self._packed.cut(at, end)
@@ -159,23 +159,23 @@ def _unpack_special(view: memoryview, count: int) -> list[Row]:
         rows.append(Row(bytes(view[at : at + n_payload]), bytes(view[at + n_payload :][:n_ids]), frames))
         at += n_payload + n_ids + sum(sizes)
     if at != len(view):
-        raise ValueError(f"not a block of {count} rows: it has {len(view)} bytes and says {at}")
+        raise ValueError(f"not a block of {count} rows: it has {len(view)} bytes, and its lengths add up to {at}")
     return rows
 
 
 def pack_sizes(frames: Frames) -> bytes:
-    """Return the sizes of frames as bytes."""
+    """Pack the sizes of frames."""
     sizes = [memoryview(frame).nbytes for frame in frames]
     return struct.pack(f"<{len(sizes)}Q", *sizes)
 
 
 def unpack_sizes(sizes: bytes) -> tuple[int, ...]:
-    """Return what `pack_sizes` was given the frames of."""
+    """Unpack the sizes packed by `pack_sizes`."""
     return struct.unpack(f"<{len(sizes) // 8}Q", sizes)
 
 
 def take(view: memoryview, at: int, sizes: Iterable[int]) -> Iterable[bytes]:
-    """Cut frames of these sizes out of a view, from a position on."""
+    """Cut consecutive frames of given sizes out of a view, from a position on."""
     for size in sizes:
         yield bytes(view[at : at + size])
         at += size

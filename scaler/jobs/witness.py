@@ -1,8 +1,8 @@
-"""Witness: a file beside the database of a job that says how often it was written.
+"""Witness: a file beside the database of a job with the number of its commits, to detect lost commits.
 
-A database whose log was lost, or is damaged, is whole and merely older. The witness is written after each commit and
-not synced: after a power cut it may be older than the database, or rubbish, and says nothing then. If it is newer,
-changes are missing that were acknowledged. Must never: keep a change from being acknowledged.
+Used by the record. A database that has lost its write-ahead log looks intact, but older. The witness is written after
+each commit and not synced: after a power cut it may be older than the database, or garbage, and is then ignored. A
+witness newer than the database proves that acknowledged changes are missing. A failed write is ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Witness:
     """The witness of one record.
 
     Args:
-        folder: of the job.
+        folder: the folder of the job.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,14 +35,14 @@ class Witness:
             self._found = b""
 
     def commits(self, record_id: bytes) -> int:
-        """Return how often this record had been written when the witness was read; 0 if that is not known."""
+        """Return the number of commits of this record that the witness had at its opening; 0 if unknown."""
         if len(self._found) != _LAYOUT.size:
             return 0
         n_commits = int(_LAYOUT.unpack(self._found)[1])
         return n_commits if self._found == _packed(record_id, n_commits) else 0
 
     def write(self, record_id: bytes, n_commits: int) -> None:
-        """Note how often the record was written. What cannot be written stays older."""
+        """Write the number of commits. Errors are ignored: the witness stays older."""
         with contextlib.suppress(OSError):
             if self._descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,7 +51,7 @@ class Witness:
             os.pwrite(self._descriptor, _packed(record_id, n_commits), 0)
 
     def close(self) -> None:
-        """Close the file. Any number of times."""
+        """Close the file; repeated calls have no effect."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

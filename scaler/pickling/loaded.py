@@ -138,9 +138,18 @@ def file_of(name: str) -> str:
     """Return the source file of a loaded module; empty if it has none, or is one of Python or Scaler."""
     module: Any = sys.modules.get(name)
     file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
-    if not isinstance(file, str) or not file.endswith(".py") or name.partition(".")[0] in _OTHERS:
-        return ""
-    return "" if file.startswith(_FOLDERS) and not _is_installed(file) else file
+    return file if isinstance(file, str) and _is_source(name, file) else ""
+
+
+def is_own(name: str, file: str) -> bool:
+    """Return whether a module that need not be loaded is of the user's program and has a source."""
+    return _is_source(name, file) and not _is_installed(file)
+
+
+def _is_source(name: str, file: str) -> bool:
+    if not file.endswith(".py") or name.partition(".")[0] in _OTHERS:
+        return False
+    return not file.startswith(_FOLDERS) or _is_installed(file)
 
 
 @functools.lru_cache(8192)

@@ -1,6 +1,6 @@
-"""KeptJobs: the folder of jobs of a scheduler process, and the thread that writes there.
+"""KeptJobs: the job folder of a scheduler process, and the clerk that writes to it.
 
-Made, and closed at the end, by the scheduler process. Must never: keep a scheduler from ending.
+Created and closed by the scheduler process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class KeptJobs:
-    """What a scheduler needs to keep jobs.
+    """The job folder of one scheduler, and its clerk.
 
     Raises:
-        ConfigError: if the folder cannot be made or written, others can enter it, it is on a network file system, or
-            another scheduler has it.
+        ConfigError: if the folder cannot be created or written, is accessible to other users, is on a network file
+            system, or is locked by another scheduler.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -35,14 +35,14 @@ class KeptJobs:
         self._clerk: Clerk | None = None
 
     def shelf(self, post: Callable[[ActorRef, Any], None]) -> JobShelf:
-        """Return it for actors. `post` sends them a message from any thread."""
+        """Start the clerk, and return the shelf of jobs for actors. `post` sends an actor a message from any thread."""
         self._clerk = Clerk()
         logger.info("scheduler: jobs are kept in %s", self._folder.path)
         most, is_shared = self._config.keep_bytes, self._config.keep_shared
         return JobShelf(self._folder, self._clerk, post, _user(), most, is_shared)
 
     def close(self) -> None:
-        """Have all on disk, and let others have the folder."""
+        """Write all pending changes to disk, and unlock the folder."""
         if self._clerk is not None:
             self._clerk.end()
         self._folder.close()

@@ -24,7 +24,7 @@ import numpy as np
 import psutil
 
 from scaler import Client, Scheduler
-from scaler.client.jobs.row_digests import RowDigests
+from scaler.client.jobs.comparing.row_digests import RowDigests
 from scaler.client.jobs.row_ranges import ROWS
 from scaler.cluster.cluster import Cluster
 

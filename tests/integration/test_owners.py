@@ -308,7 +308,7 @@ def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
     with Client(alices) as alice, pytest.raises(JobError, match=r"there is no job 'bob/powers' of alice here"):
         alice.job("bob/powers")
     code, text = jobs(site, "give", "bob/waits", "alice")
-    assert (code, "the job goes on: cancel it" in text) == (1, True)
+    assert (code, "the job runs: cancel it" in text) == (1, True)
     for arguments in (["cancel", "bob/waits"], ["give", "bob/waits", "alice"], *[["give", "bob/powers", "alice"]] * 2):
         assert jobs(site, *arguments) == (0, "")
     assert "there is no job 'bob/powers'" in jobs(site, "show", "bob/powers")[1]

@@ -10,9 +10,13 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scaler.jobs.record import Result
+from scaler.ids import ID_BYTES, random_id
+from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row, pack_sizes
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
+
+PREFIX_BYTES = 8
+"""Size of the prefix that the ids of all tasks of one version of a job share."""
 
 RESULT_HEAD = struct.Struct("<QIBI")
 """Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these
@@ -27,6 +31,26 @@ def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
 def refused(request: JobRequest, reason: str, status: JobStatus = JobStatus.REFUSED) -> JobResponse:
     """Return a refusal, with its reason as a sentence."""
     return JobResponse(request.number, status, 0, 0, b"", reason[:1000])
+
+
+def known(request: JobRequest, frames: Sequence[Any] = ()) -> JobResponse:
+    """Return an answer that consists of frames alone, or an acknowledgement."""
+    return JobResponse(request.number, JobStatus.KNOWN, request.first, 0, b"{}", "", tuple(frames))
+
+
+def waits(request: JobRequest, reason: str) -> JobResponse:
+    """Return why the answer to a request has to wait."""
+    return JobResponse(request.number, JobStatus.WAITS, 0, 0, b"", reason[:1000])
+
+
+def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
+    """Return that a row differs from the one that is kept."""
+    return JobResponse(request.number, JobStatus.CONFLICT, row, 0, b"", reason[:1000])
+
+
+def changed(request: JobRequest, reason: str) -> JobResponse:
+    """Return that the job has another revision than the one that the client has compared."""
+    return JobResponse(request.number, JobStatus.CHANGED, 0, 0, b"", reason[:1000])
 
 
 def results_of(request: JobRequest, results: Sequence[Result], first: int) -> JobResponse:
@@ -59,3 +83,22 @@ def said_max_failures(request: JobRequest, known: float | None) -> float | None:
         return None if said is None else float(said)
     except (ValueError, TypeError, KeyError):
         return known
+
+
+def terms_of(request: JobRequest, owner: str) -> JobTerms:
+    """Return the terms of a new job.
+
+    Raises:
+        ValueError, TypeError, KeyError: if they are no terms.
+    """
+    said = json.loads(request.body)
+    fingerprint = {str(part): str(digest) for part, digest in said["fingerprint"].items()}
+    function_id, most = bytes.fromhex(said["function_id"]), said["max_failures"]
+    if len(function_id) != ID_BYTES:
+        raise ValueError("the id of its function is none")
+    return JobTerms(
+        request.name, owner, random_id()[:PREFIX_BYTES], function_id, str(said["function"]), str(said["program"]),
+        str(said["python"]), fingerprint, bytes.fromhex(said["options"]), int(said["priority"]),
+        str(said["task_name"]), bool(said["attended"]), None if most is None else float(most),
+        float(said["keep_seconds"]), float(said["created"]), token=str(said["token"]),
+    )  # fmt: skip

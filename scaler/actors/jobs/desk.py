@@ -1,111 +1,196 @@
-"""Desk: answers what clients ask of one job, and does what they wish.
+"""Desk: answers requests about one job.
 
-Owned by the job, which hands on what the job keeper brings. What cannot be answered yet waits here, in `Reading`. Must
-never: tell anybody of a change before it is on disk.
+Owned by the job, which passes on what the job keeper delivers. A request that cannot be answered yet waits in
+`Reading`. Each change is one order for the clerk; memory and the answer follow when it is on disk. Must never:
+acknowledge a change before it is on disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from scaler.actors.jobs.answers import info_of, refused, said_max_failures
-from scaler.actors.jobs.reading import ATTEND, Reading, Steps
+from scaler.actors.jobs.answers import (
+    PREFIX_BYTES,
+    changed,
+    conflict,
+    info_of,
+    known,
+    refused,
+    said_max_failures,
+    terms_of,
+    waits,
+)
+from scaler.actors.jobs.reading import ATTEND, NOT_READ, Reading, Steps
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.peers.outbox import Outbox
-from scaler.jobs.record import CANCELED, DONE, JobRecord, JobTerms, Object, Summary
+from scaler.jobs.record import (
+    CANCELED,
+    DONE,
+    ENDED_WELL,
+    OPEN,
+    STOPPED,
+    JobRecord,
+    JobTerms,
+    Object,
+    Result,
+    RowsDiffer,
+    Summary,
+)
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import JobResponse, JobVerb
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb, JobWish
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
 
-RETRIES = 2
-"""In the amount of `OPEN`: failed rows are to run again."""
+CALL_BYTES = 8
+"""Size of the token of a call, which precedes the digest in the body of `ROWS`."""
+
+REFUSED_MOST = 1024
+"""Number of refused calls that are remembered; ranges in flight of older ones have arrived long ago."""
 
 NOT_KEPT = "it cannot be kept"
+NOT_SUBMITTED = "its program ended before it had submitted all rows: run that program again, or forget the job"
+NO_PROGRAM = "no program waits for it: a job of map runs only while its program does; run that program again"
+CHANGED = "another program has changed the job in the meantime"
+RUNNING = "its rows may be running"
+ANEW = 'forget the job, or run its program again with on_change="restart"'
+FORGOTTEN = "it was forgotten"
+
+
+class RevisionError(Exception):
+    """The job has another revision than the one that a client has compared."""
 
 
 class Doer(Protocol):
-    """The job, as far as it does what clients wish."""
+    """The job, as far as it does what clients ask for."""
 
     def order(
-        self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, is_last: bool = False
+        self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Have an order obeyed by the clerk, and go on with its answer. `is_last`: it closes the record."""
+        """Have the clerk obey an order, and continue with its answer. `alone`: outside of a transaction."""
 
     def go_on_soon(self) -> None:
-        """Say further rows, and have results written."""
+        """Submit further rows, and have results written."""
 
     def look(self) -> None:
-        """Something about it is another one now: perhaps it must pause, or has ended."""
+        """Check whether the job must pause, or has ended."""
 
-    def move(self, state: str, reason: str = "") -> None:
-        """The state is another one from now on."""
+    def enter(self, state: str, reason: str) -> None:
+        """Adopt the state that is on disk."""
 
-    def open_again(self, rows: list[int]) -> None:
-        """These rows have failed, and are to run again."""
+    def reopen(self, rows: list[int], n_done: int = 0) -> None:
+        """Run these rows, which had ended. `n_done`: how many of them had ended well."""
 
     def is_settling(self) -> bool:
-        """Return whether rows that were said before it ended may still fail."""
+        """Return whether rows submitted before the job ended may still fail."""
+
+    def has_unwritten(self) -> bool:
+        """Return whether rows have ended whose results are not on disk."""
+
+    def has_begun(self) -> bool:
+        """Return whether a worker has had a row under this scheduler."""
 
     def store(self, objects: list[Object]) -> None:
-        """Functions and values of its rows are here."""
+        """Give functions and values of rows to the object store."""
 
     def end_tasks(self, *, waiting: bool = False) -> None:
-        """Cancel all rows that were said, or those of them that have not begun."""
+        """Cancel all rows that were submitted, or those of them that have not begun."""
 
     def stop_now(self) -> None:
         """End the actor."""
 
 
+class Program(NamedTuple):
+    """A client at work on a job: it makes or continues it, or waits for its results."""
+
+    label: str
+    """how it calls itself, for people"""
+    needs_run: bool = False
+    """whether it has compared its rows, and the job may run"""
+    n_calls: int = 0
+    """how many calls of it have opened the job"""
+
+
 class Desk:
-    """What clients ask of one job.
+    """The requests about one job.
 
     Args:
-        job: does what they wish.
+        job: carries out what they ask for.
         record: only the clerk touches it.
     """
 
     def __init__(self, job: Doer, record: JobRecord, standing: Standing, shelf: JobShelf, outbox: Outbox) -> None:
         self._job, self._record, self._standing, self._shelf, self._outbox = job, record, standing, shelf, outbox
-        self._readers: dict[ActorRef, None] = {}
-        """sessions of clients without which it does not go on: an ordered set"""
-        self.reading = Reading(record, standing.rows, self._tell)
+        self._programs: dict[ActorRef, Program] = {}
+        """by the sessions of their clients"""
+        self.reading = Reading(record, standing.rows, self._tell, self._park)
+        self._refused_calls: set[bytes] = set()
+        """tokens of calls whose rows were refused as different; used by the clerk alone"""
+        self._deferred: list[JobAsked] = []
+        """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self.is_closing = False
-        """whether its record is being closed, to be removed or given away"""
+        """whether the record is being closed or replaced; requests are deferred and nothing else is written"""
         self._verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
-            JobVerb.OPEN: self._attach,
+            JobVerb.OPEN: self._open,
             JobVerb.ROWS: self._take_rows,
+            JobVerb.REPLACE: self._replace_rows,
             JobVerb.OBJECT: self._take_object,
             JobVerb.SEAL: self._seal,
+            JobVerb.TRUNCATE: self._truncate,
             JobVerb.READ: self._read,
             JobVerb.READ_NEW: lambda asked: self.reading.read_new(asked, is_open=standing.is_open),
             JobVerb.SHOW: self._show,
             JobVerb.FAILURES: self.reading.read_failures,
+            JobVerb.DIGESTS: self.reading.read_digests,
+            JobVerb.ARGUMENTS: self.reading.read_arguments,
             JobVerb.RETRY: self._retry,
             JobVerb.CANCEL: self._cancel,
             JobVerb.FORGET: self._forget,
+            JobVerb.ATTEND: self._attend,
             JobVerb.LEAVE: self._leave,
             JobVerb.GIVE: self._give,
         }
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job may go on: a client needs it, or none need be there."""
-        return not self._standing.terms.is_attended or bool(self._readers)
+        """Whether the job may run: it needs a program while it is attended, or not all of its rows are here."""
+        needs_program = self._standing.terms.is_attended or not self._standing.is_sealed
+        return not needs_program or any(each.needs_run for each in self._programs.values())
+
+    def why_idle(self) -> str:
+        """Return why an open job does not run, as a sentence; empty if it does."""
+        standing = self._standing
+        if not standing.is_open or standing.is_fresh or self._programs:
+            return standing.trouble
+        return standing.trouble or ("" if self.is_wanted else NOT_SUBMITTED if not standing.is_sealed else NO_PROGRAM)
 
     def ask(self, asked: JobAsked) -> None:
         """Answer now, or later."""
-        if not self.is_closing:  # else the job keeper asks it again
-            steps = self._verbs[asked.request.verb](asked)
-            if steps is not None:
-                self._go_on(asked, steps)
+        if self.is_closing:
+            self._deferred.append(asked)
+            return
+        request = asked.request
+        record_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
+        if record_id and record_id != self._record.record_id:
+            is_gone = request.verb == JobVerb.FORGET
+            reason = f"that job {request.name!r} was forgotten, and another one has its name now"
+            self._tell(asked, known(request) if is_gone else refused(request, reason, JobStatus.NOT_FOUND))
+            return
+        terms = self._standing.terms
+        if work and int.from_bytes(work, "little") != terms.work:
+            reason = f"{terms.program or 'another program'} has changed the job {request.name!r}: look it up again"
+            self._tell(asked, conflict(request, 0, reason))
+            return
+        steps = self._verbs[request.verb](asked)
+        if steps is not None:
+            self._go_on(asked, steps)
 
     def _go_on(self, asked: JobAsked, steps: Steps, value: Any = None) -> None:
-        """Go on until the next order of the clerk, or to the end."""
+        """Continue until the next order for the clerk, or to the end."""
         try:
             order, failing = steps.send(value)
         except StopIteration:
@@ -114,15 +199,15 @@ class Desk:
         def then(value: Any, error: BaseException | None) -> None:
             if error is None:
                 self._go_on(asked, steps, value)
-            else:
-                steps.close()
-                self._tell(asked, refused(asked.request, f"{failing}: {error}"))
-                self._job.go_on_soon()
+                return
+            steps.close()
+            self._tell(asked, _failed(asked.request, error, failing))
+            self._job.go_on_soon()
 
         self._job.order(order, then)
 
     def answer_parked(self) -> None:
-        """More is known: look again at what waits."""
+        """Look again at the requests that wait, because more is known."""
         for asked in self.reading.take_parked():
             self.ask(asked)
 
@@ -130,46 +215,121 @@ class Desk:
         self._shelf.unanswered.pop((asked.session, asked.request.number), None)
         self._outbox.put(asked.peer, response)
 
-    def _attach(self, asked: JobAsked) -> Steps:
-        """Somebody has opened it: with all ranges, so that its rows can be compared."""
-        wish = asked.request.amount
-        if wish & RETRIES and self._job.is_settling():
+    def _park(self, asked: JobAsked) -> None:
+        """Keep a request until it can be answered, and tell its client why the job is idle, if it is."""
+        why = self.why_idle()
+        if not self._standing.is_sealed and why == NOT_SUBMITTED:
+            self._tell(asked, refused(asked.request, why))
+            return
+        self.reading.parked.append(asked)
+        if why:
+            self._outbox.put(asked.peer, waits(asked.request, why))
+
+    # Programs
+
+    def _note_program(self, asked: JobAsked, *, needs_run: bool) -> None:
+        label, ran, n_calls = self._programs.get(asked.session) or Program(asked.program)
+        is_call = asked.request.verb == JobVerb.OPEN and not asked.request.amount
+        self._programs[asked.session] = Program(label, ran or needs_run, n_calls + is_call)
+        if needs_run and not ran:
+            self._job.go_on_soon()
+
+    def _others(self, asked: JobAsked) -> str:
+        """Return the labels of the other programs at work on the job, separated by commas."""
+        return ", ".join(each.label or "?" for key, each in self._programs.items() if key is not asked.session)
+
+    def _is_alone(self, asked: JobAsked) -> bool:
+        """Return whether one call of this client alone is at work on the job."""
+        mine = self._programs.get(asked.session)
+        return not self._others(asked) and (mine is None or mine.n_calls <= 1)
+
+    def _open(self, asked: JobAsked) -> Steps:
+        wish, standing = asked.request.amount, self._standing
+        if wish & JobWish.NEW_VERSION:
+            self._begin_version(asked)
+            return
+        if wish & JobWish.RUN and self._why_never_again():
+            self._tell(asked, refused(asked.request, self._why_never_again()))
+            return
+        if wish & JobWish.RETRY and self._job.is_settling():
             self._park_or_refuse(asked)
             return
-        rows: list[int] = []
-        if wish:
-            self._standing.max_failures = said_max_failures(asked.request, self._standing.max_failures)
-            self._attend(asked)
-        if wish & RETRIES and self._standing.rows.failed:
-            rows = yield self._reopen_failed, "its failed rows cannot be opened"
-        if wish:
-            self._job.open_again(rows)
+        self._note_program(asked, needs_run=False)
         record = self._record
-        ranges, objects = yield lambda: (list(record.ranges.values()), record.object_ids()), "the job cannot be read"
-        info = self._info()
-        info["ranges"] = [[each.first, each.n_rows, each.digest.hex()] for each in ranges]
-        info["objects"] = [each.hex() for each in objects]
-        self._tell(asked, info_of(asked.request, info))
+        if wish & JobWish.RUN:
+            standing.max_failures = said_max_failures(asked.request, standing.max_failures)
+
+            def run() -> tuple[list[int], str, str]:
+                self._check_revision(asked.request.first)
+                if not record.is_sealed and terms_of(asked.request, "").token != record.terms.token:
+                    record.note_compared()
+                return self._run_again(wish & JobWish.RETRY)
+
+            reopened = yield run, "its failed rows cannot be opened"
+            self._note_program(asked, needs_run=True)
+            self._has_reopened(*reopened)
+
+        def read() -> dict[str, Any]:
+            ranges = [[each.first, each.n_rows, each.digest.hex(), each.n_open] for each in record.ranges.values()]
+            objects, damaged = [each.hex() for each in record.object_ids()], sorted(record.damaged)
+            return {"ranges": ranges, "objects": objects, "damaged": damaged, "revision": record.revision}
+
+        more = yield read, "the job cannot be read"
+        self._tell(asked, info_of(asked.request, {**self._info(), **more}))
+
+    def _check_revision(self, revision: int) -> None:
+        """Raise `RowsDiffer` unless rows and terms are those that a client has compared. Called by the clerk."""
+        if self._record.revision != revision:
+            raise RevisionError(CHANGED)
+
+    def _check_not_compared(self) -> None:
+        """Raise `RevisionError` if another call has compared its rows with this version. Called by the clerk."""
+        if self._record.is_compared:
+            raise RevisionError(CHANGED)
+
+    def _why_never_again(self) -> str:
+        """Return why no row may run: the disk has lost which at-most-once rows have begun. Empty if they may."""
+        lost = self._record.lost if self._standing.is_at_most_once else ""
+        return f"{lost}; rows may have begun, and have the option at_most_once: {ANEW}" if lost else ""
+
+    def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
+        """Reopen failed rows, and a job that was cancelled or has stopped. Called by the clerk."""
+        record = self._record
+        if record.lost:
+            record.forget_lost()  # its program has been told
+        rows = self._reopen_failed() if failed_too and record.failed else []
+        has_open = rows or not record.is_sealed or record.done + record.failed < record.rows
+        if record.state in (CANCELED, STOPPED) or (record.state == DONE and has_open):
+            record.move(OPEN)
+        return rows, record.state, record.reason
 
     def _reopen_failed(self) -> list[int]:
-        """Called by the clerk. Of rows that may run once, only those run again that no worker has had."""
+        """Reopen failed rows; with `at_most_once` only those that never reached a worker. Called by the clerk."""
         return self._record.reopen_failed(TaskStatus.NO_WORKER if self._standing.is_at_most_once else None)
+
+    def _has_reopened(self, rows: list[int], state: str, reason: str) -> None:
+        self._job.reopen(rows)
+        self._job.enter(state, reason)
+        self._job.look()
+        self._job.go_on_soon()
+
+    def _attend(self, asked: JobAsked) -> None:
+        self._note_program(asked, needs_run=bool(asked.request.amount))
+        self._tell(asked, info_of(asked.request, self._info()))
 
     def _park_or_refuse(self, asked: JobAsked) -> None:
         if self._standing.trouble:
             self._tell(asked, refused(asked.request, self._standing.trouble))
         else:
-            self.reading.park(asked)
-
-    def _attend(self, asked: JobAsked) -> None:
-        if self._standing.terms.is_attended and asked.session not in self._readers:
-            self._readers[asked.session] = None
-            self._job.go_on_soon()
+            self._park(asked)
 
     def _info(self) -> dict[str, Any]:
         reading = self.reading
+        programs = [each.label for each in self._programs.values()]
         return {
-            **self._standing.info(), "log": reading.log_id, "logged": reading.n_noted, "readers": len(self._readers),
+            **self._standing.info(), "reason": self._standing.reason or self.why_idle(), "log": reading.log_id,
+            "logged": reading.n_noted, "readers": len(programs), "programs": programs, "lost": self._record.lost,
+            "record": self._record.record_id.hex(), "version": self._standing.terms.version,
         }  # fmt: skip
 
     def _tell_kept(self, asked: JobAsked) -> None:
@@ -177,19 +337,75 @@ class Desk:
         self.answer_parked()
         self._job.go_on_soon()
 
+    # Rows and what they need
+
     def _take_rows(self, asked: JobAsked) -> Steps:
         request, record = asked.request, self._record
-        why = self._shelf.why_full() or ("" if len(request.frames) == 1 else "its rows did not come whole")
+        why = self._shelf.why_full() or ("" if len(request.frames) == 2 else "its rows did not come whole")
         if why:
             self._tell(asked, refused(request, why))
             return
-        rows = request.first, request.amount, request.body, bytes(8 * request.amount), request.frames[0]
-        n_new, size_bytes = yield lambda: (record.add_range(*rows), record.size_bytes), NOT_KEPT
+        self._note_program(asked, needs_run=True)
+        digests, block = request.frames
+        call, digest = request.body[:CALL_BYTES], request.body[CALL_BYTES:]
+        refused_calls = self._refused_calls
+
+        def add() -> tuple[int, int, int]:
+            if call in refused_calls:
+                raise RowsDiffer(request.first, "rows before these differ")
+            try:
+                n_rows = record.rows
+                return (
+                    n_rows,
+                    record.add_range(request.first, request.amount, digest, bytes(digests), block),
+                    record.size_bytes,
+                )
+            except RowsDiffer:
+                if len(refused_calls) >= REFUSED_MOST:
+                    refused_calls.clear()
+                refused_calls.add(call)
+                raise
+
+        before, n_new, size_bytes = yield add, NOT_KEPT
         if n_new:
-            self._standing.rows.add(request.first + request.amount - n_new, n_new)
+            self._standing.rows.add(before, n_new)
         self._standing.size_bytes = size_bytes
         self._job.look()
         self._tell_kept(asked)
+
+    def _replace_rows(self, asked: JobAsked) -> Steps:
+        """Replace the arguments of known rows. Refused while rows run: their results would count for the new ones."""
+        request, record = asked.request, self._record
+        if self._job.is_settling():
+            self._park_or_refuse(asked)
+            return
+        if self.is_running or len(request.frames) != 2:
+            self._tell(asked, conflict(request, request.first, RUNNING))
+            return
+        digests, block = request.frames
+        token, digest = request.body[:CALL_BYTES], request.body[CALL_BYTES:]
+        once = self._standing.is_at_most_once
+
+        def replace_rows() -> tuple[list[int], int, int]:
+            if record.has_done(token):
+                return [], 0, record.revision
+            self._check_revision(request.amount)
+            self._check_not_compared()
+            record.note_request(token)
+            ended = record.ended_rows(request.first)
+            rows = request.first, digest, bytes(digests), block
+            dropped = record.replace_range(*rows, keep_uncompared=True, at_most_once=once)
+            return dropped, sum(ended[row - request.first] == ENDED_WELL for row in dropped), record.revision
+
+        dropped, n_done, revision = yield replace_rows, NOT_KEPT
+        self._job.reopen(dropped, n_done)
+        self._tell(asked, info_of(request, {**self._info(), "revision": revision}))
+        self._job.go_on_soon()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether rows may be at workers."""
+        return self._standing.is_open and self.is_wanted
 
     def _take_object(self, asked: JobAsked) -> Steps:
         request = asked.request
@@ -204,63 +420,171 @@ class Desk:
         self._tell_kept(asked)
 
     def _seal(self, asked: JobAsked) -> Steps:
-        yield lambda: self._record.seal(self._record.rows), NOT_KEPT
+        record, n_rows = self._record, asked.request.first
+        yield lambda: record.seal(n_rows), NOT_KEPT
         self._standing.is_sealed = True
         self._job.look()
         self._tell_kept(asked)
 
+    def _truncate(self, asked: JobAsked) -> Steps:
+        if self.is_running:
+            self._tell(asked, conflict(asked.request, asked.request.first, RUNNING))
+            return
+        record, request = self._record, asked.request
+
+        def truncate() -> int:
+            if not record.has_done(request.body):
+                self._check_revision(request.amount)
+                self._check_not_compared()
+                record.note_request(request.body)
+                record.truncate(request.first, self._standing.is_at_most_once)
+            return record.revision
+
+        revision = yield truncate, NOT_KEPT
+        self._restart(asked, revision)
+
+    def _restart(self, asked: JobAsked, revision: int) -> None:
+        """End this actor; the next one opens the record and rebuilds its tables."""
+        self.is_closing = True
+        self._shelf.fresh.add(self._record.folder)
+        self._tell(asked, info_of(asked.request, {**self._info(), "revision": revision}))
+        self._job.stop_now()
+
+    def _why_no_version(self, asked: JobAsked) -> str:
+        """Return why a new version cannot begin now, as a sentence; empty if it can."""
+        others, standing = self._others(asked), self._standing
+        if others:
+            return f"{others} works on it at the moment: wait for its end, or stop it"
+        runs_alone = standing.is_open and standing.is_sealed and not standing.terms.is_attended
+        has_begun = standing.rows.done or standing.rows.failed or (runs_alone and self._job.has_begun())
+        return "its rows have begun" if asked.request.amount & JobWish.IF_NONE_ENDED and has_begun else ""
+
+    def _begin_version(self, asked: JobAsked) -> None:
+        """Begin a new version of the job. Its actor is the one that opens the record next."""
+        request, record, standing = asked.request, self._record, self._standing
+        wish, why = request.amount, self._why_no_version(asked)
+        if why:
+            self._tell(asked, refused(request, why))
+            return
+        try:
+            work = standing.terms.work if wish & JobWish.SAME_WORK else standing.terms.version + 1
+            terms = replace(terms_of(request, standing.terms.owner), work=work)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            self._tell(asked, refused(request, f"its terms cannot be read: {error!r}"))
+            return
+        if terms.token and terms.token == standing.terms.token:  # it has begun, and the answer was lost
+            self._tell(asked, info_of(request, {**self._info(), "revision": record.revision}))
+            return
+        self.is_closing = True
+        once = standing.is_at_most_once and not wish & JobWish.DROP
+        sentence = b"it had begun when another version of the job came, and has the option at_most_once"
+
+        def change() -> int:
+            self._check_revision(request.first)
+            if once and record.marked:
+                record.add_results([Result(row, TaskStatus.CANCELED, (sentence,)) for row in sorted(record.marked)])
+            if wish & JobWish.DROP:
+                record.drop_results()
+                record.forget_lost()
+            record.add_version(terms)
+            record.unseal()
+            return record.revision
+
+        def then(revision: int | None, error: BaseException | None) -> None:
+            if revision is not None:
+                self._restart(asked, revision)
+                return
+            self._stay_open(asked, _failed(request, error or ValueError(), NOT_KEPT))
+
+        self._job.order(change, then)
+
+    # Reading
+
     def _read(self, asked: JobAsked) -> Steps:
         if asked.request.body == ATTEND:
-            self._attend(asked)
-        # No row beyond these ends before somebody does something.
+            self._note_program(asked, needs_run=True)
+        # No row beyond these ends in the present state.
         standing = self._standing
         end = 0 if not standing.is_open else standing.rows.rows if standing.is_sealed else None
         return self.reading.read(asked, end)
 
-    def _show(self, asked: JobAsked) -> None:
+    def _show(self, asked: JobAsked) -> Steps:
         if asked.request.amount and self._standing.is_open:
-            self.reading.park(asked)
-        else:
-            self._tell(asked, info_of(asked.request, self._info()))
+            self._park(asked)
+            return
+        info, record = self._info(), self._record
+        if len(record.versions) > 1:
+            ended = yield record.counts_by_version, NOT_READ
+            info["versions"] = [[each.version, ended.get(each.version, 0), each.program, each.created]
+                                for each in record.versions]  # fmt: skip
+        self._tell(asked, info_of(asked.request, info))
+
+    # Changes of its state
 
     def _retry(self, asked: JobAsked) -> Steps:
         if self._job.is_settling():
             self._park_or_refuse(asked)
             return
-        rows = yield self._reopen_failed, NOT_KEPT
+        record, token = self._record, asked.request.body
+        damaged = ", ".join(sorted(record.damaged))
+        why = f"{damaged} on disk is damaged: run its program again with the same rows, which writes it anew"
+        why = self._why_never_again() or (why if damaged else "")
+        if why:
+            self._tell(asked, refused(asked.request, why))
+            return
+
+        def retry() -> tuple[list[int], str, str]:
+            if token and record.has_done(token):
+                return [], record.state, record.reason
+            if token:
+                record.note_request(token)
+            return self._run_again(1)
+
+        rows, state, reason = yield retry, NOT_KEPT
         failed = self._standing.rows.failed
-        if failed and self._standing.state == DONE and not rows:
+        if failed and state == DONE and not rows:
             why = f"the {failed} rows that have failed are not run again: they may have begun"
             self._tell(asked, refused(asked.request, f"{why}, and have the option at_most_once"))
             return
-        self._job.open_again(rows)
+        if self._standing.is_sealed:  # a program that only retries submits no rows
+            self._note_program(asked, needs_run=True)
+        self._has_reopened(rows, state, reason)
         self._tell_kept(asked)
 
     def _cancel(self, asked: JobAsked) -> Steps:
-        if self._standing.is_open:
-            self._job.move(CANCELED, "by its user")
-        yield lambda: None, NOT_KEPT
+        record = self._record
+
+        def cancel() -> tuple[str, str]:
+            if record.state == OPEN:
+                record.move(CANCELED, "by its user")
+            return record.state, record.reason
+
+        state = yield cancel, NOT_KEPT
+        self._job.enter(*state)
         self._tell_kept(asked)
 
     def _forget(self, asked: JobAsked) -> None:
-        self._standing.state = CANCELED
-        self._job.end_tasks()
-        self.answer_parked()
-        folder, record = self._shelf.folder, self._record
+        folder, record, rows = self._shelf.folder, self._record, self._standing.rows
+        has_ended = rows.done or rows.failed or self._job.has_unwritten()
+        if asked.request.amount and (has_ended or self._standing.is_sealed or not self._is_alone(asked)):
+            self._tell(asked, refused(asked.request, "rows have ended, or another call works on it"))
+            return
 
         def is_gone(_nothing: None) -> None:
             self._shelf.seen.pop(record.folder, None)
+            for parked in self.reading.take_parked():
+                self._tell(parked, refused(parked.request, FORGOTTEN, JobStatus.NOT_FOUND))
 
         self._close(asked, lambda: folder.remove(record), is_gone)
 
     def _give(self, asked: JobAsked) -> None:
-        """It belongs to somebody else, who opens it anew."""
+        """Transfer the job to another owner, who opens it anew."""
         folder, record, owner = self._shelf.folder, self._record, asked.request.body.decode(errors="replace")
         if owner == self._standing.terms.owner:  # it was given before, and the answer was lost
             self._tell(asked, info_of(asked.request, self._info()))
             return
         if self._standing.is_open:
-            self._tell(asked, refused(asked.request, "the job goes on: cancel it, give it, and have it go on (retry)"))
+            self._tell(asked, refused(asked.request, "the job runs: cancel it, transfer it, and run it on with retry"))
             return
 
         def is_given(given: Summary) -> None:
@@ -271,29 +595,48 @@ class Desk:
         self._close(asked, lambda: folder.give(record, owner), is_given)
 
     def _close(self, asked: JobAsked, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
-        """Have the record closed, after all that was ordered before. Nothing else is written or answered."""
+        """Have the record moved or removed after all earlier orders; the job continues if that fails."""
         self.is_closing = True
 
         def then(value: T, error: BaseException | None) -> None:
-            if error is None:
-                is_done(value)
-            self._tell(asked, refused(asked.request, str(error)) if error else info_of(asked.request, self._info()))
+            if error is not None:
+                self._stay_open(asked, refused(asked.request, str(error)))
+                return
+            is_done(value)
+            self._tell(asked, info_of(asked.request, self._info()))
             self._job.stop_now()
 
-        self._job.order(order, then, is_last=True)
+        self._job.order(order, then, alone=True)
+
+    def _stay_open(self, asked: JobAsked, answer: JobResponse) -> None:
+        """Refuse a request to close or change the record, which has failed, and continue."""
+        self.is_closing = False
+        self._tell(asked, answer)
+        deferred, self._deferred = self._deferred, []
+        for each in deferred:
+            self.ask(each)
+        self._job.go_on_soon()
 
     def _leave(self, asked: JobAsked) -> None:
         for left in self.reading.take_attending(asked.session):
-            self._tell(left, refused(left.request, "its client needs the job no more"))
+            self._tell(left, refused(left.request, "its client no longer needs the job"))
         self._detach(asked.session)
         self._tell(asked, info_of(asked.request, self._info()))
 
     def leave(self, session: ActorRef) -> None:
-        """A client is gone."""
+        """Forget a client that is gone."""
         self.reading.leave(session)
         self._detach(session)
 
     def _detach(self, session: ActorRef) -> None:
-        if self._readers.pop(session, self) is None and not self._readers:
-            # Nobody is attached: what runs goes on to its end, and what only waits does not begin.
+        if self._programs.pop(session, None) is not None and self._standing.is_open and not self.is_wanted:
+            # What runs goes on to its end, and what only waits does not begin.
             self._job.end_tasks(waiting=True)
+            self.answer_parked()
+
+
+def _failed(request: JobRequest, error: BaseException, failing: str) -> JobResponse:
+    """Return the answer to a request whose order has failed. `failing`: what has failed, for people."""
+    if isinstance(error, RowsDiffer):
+        return conflict(request, error.row, str(error))
+    return changed(request, str(error)) if isinstance(error, RevisionError) else refused(request, f"{failing}: {error}")

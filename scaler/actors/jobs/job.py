@@ -1,11 +1,11 @@
-"""Job: the actor of one job: it says open rows to tasks, has results written, and tells who asks.
+"""Job: the actor of one job: it submits open rows as tasks, has results written, and answers its clients.
 
 Written to by the job keeper (what clients ask, and that one has left), its tasks, the object store (large results) and
 the clerk; sends to these and, through the outbox, to clients. No connection owns it. It lives as a client session does
-among tasks: each row is a task of its own, whose id is the prefix of the job and the number of the row, so a new
-scheduler says the same rows again, and agents' runs of them are adopted.
+among tasks: each row is a task of its own, whose id is the prefix of the version of the job and the number of the row,
+so a new scheduler submits the same rows, and agents' runs of them are adopted. Runs of an earlier version never are.
 
-Must never: tell anybody of a row before its result is on disk.
+Memory follows the disk: a result or a state is adopted, and announced, when the clerk has it on disk.
 """
 
 from __future__ import annotations
@@ -31,15 +31,8 @@ from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.ids import ClientId, TaskId, random_id
-from scaler.jobs.record import (
-    CANCELED,
-    DONE,
-    OPEN,
-    STOPPED,
-    JobRecord,
-    Object,
-    Result,
-)
+from scaler.jobs.record import DONE, OPEN, STOPPED, JobRecord, Object, Result
+from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Arguments
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import TaskResult
@@ -62,8 +55,16 @@ FIRST_ROWS, FIRST_PER_WORKER = 64, 8
 WRITE_SECONDS = 0.05
 """So long results wait after others are on disk: to have few on disk costs as much as to have many."""
 
+GROUP_BYTES = 1024 * 1024
+"""Size at which a group of results is full; `--keep-bytes` may be exceeded by one group."""
+
 TRY_AGAIN_SECONDS = 2.0
 """How long it waits after the disk has failed."""
+
+PROGRAM_SECONDS = 10.0
+"""Time for programs to reconnect after a start of the scheduler, before a job without one is reported as idle."""
+
+WRITE_ANEW = "Run its program again with the same rows, which writes them anew"
 
 REST_SECONDS = 60.0
 """How long a job that is not open stays in memory, with its file, when nobody asks for it."""
@@ -89,7 +90,8 @@ class JobActor(Actor):
         """for `at_most_once`: rows that are about to begin, and wait for their marks"""
         self._results: list[Result] = []
         """of rows that have ended, and that the clerk does not have"""
-        self._is_writing = self._is_loading = self._is_going_on = self._has_turn = False
+        self._is_writing = self._is_loading = self._is_going_on = self._has_turn = self._is_moving = False
+        self._is_reading_objects = False
         self._told_trouble = ""
         """what the log has of why nothing can be written"""
         self._orders = self._asked_until_now = 0
@@ -106,12 +108,12 @@ class JobActor(Actor):
         owner, label = services.directory.owners.of(terms.owner), f"job {terms.name}"
         account = services.directory.accounts.open(client_id, owner, label=label)
         # The agents of a local cluster end with its scheduler.
-        is_asked = not (self._standing.is_new or self._shelf.is_shared)
+        is_asked = not (self._standing.is_new or self._standing.is_new_version or self._shelf.is_shared)
         adoption = services.adoption if is_asked else None
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
         self._context.notes_begins = self._standing.is_at_most_once = options.at_most_once
         self._tasks = OpenTasks[int](owner)
-        self._said = SaidRows(self.spawn, self._context, self._tasks, options.said_again(), set(self._record.marked))
+        self._said = SaidRows(self.spawn, self._context, self._tasks, options.said_again(), self._record)
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
         self._desk = Desk(self, self._record, self._standing, self._shelf, services.outbox)
@@ -120,8 +122,23 @@ class JobActor(Actor):
             self.schedule(patience, Due(self._stop_asking))
         self.look()  # its last scheduler may have died between its last result and its end
         self._load_objects()
+        self._report_lost()
         self.go_on_soon()
+        self.schedule(PROGRAM_SECONDS, Due(self._no_longer_fresh))
         self.schedule(REST_SECONDS, Due(self._rest))
+
+    def _report_lost(self) -> None:
+        """Report acknowledged changes that the disk has lost, and stop the job if it has the option `at_most_once`."""
+        lost = self._record.lost
+        if lost:
+            logger.error("the job %s: %s", self._standing.terms.name, lost)
+            if self._standing.is_at_most_once and self._standing.is_open:
+                self.move(STOPPED, f"{lost}; its rows may have begun, and have the option at_most_once")
+
+    def _no_longer_fresh(self) -> None:
+        """End the grace period for programs to reconnect; waiting clients hear why the job is idle."""
+        self._standing.is_fresh = False
+        self._desk.answer_parked()
 
     def _most_together(self) -> int:
         config, owner = self._services.config, self._context.owner
@@ -129,7 +146,8 @@ class JobActor(Actor):
         return 1 if is_bounded else min(config.rows_per_task, config.per_worker_queue_size, ROWS_MOST)
 
     def _load_objects(self) -> None:
-        if not self._has_objects and self._standing.is_open:
+        if not self._has_objects and self._standing.is_open and not self._is_reading_objects:
+            self._is_reading_objects = True
             self.order(self._record.objects, self._objects_are_here)
 
     def _stop_asking(self) -> None:
@@ -137,11 +155,53 @@ class JobActor(Actor):
         self._context.adoption = None
 
     def order(
-        self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, is_last: bool = False
+        self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Have an order obeyed by the clerk, and go on with its answer. `is_last`: it closes the record."""
+        """Have the clerk obey an order, and continue with its answer. `alone`: outside of a transaction."""
         self._orders += 1
-        self._shelf.order(self.actor_ref, None if is_last else self._record, order, then)
+        record = self._record
+
+        def obey() -> tuple[Any, list[Result]]:
+            return order(), record.take_damaged()
+
+        def go_on(found: tuple[Any, list[Result]] | None, error: BaseException | None) -> None:
+            value, damaged = found or (None, [])
+            if damaged:
+                self._lose(damaged)
+            then(value, error)
+
+        self._shelf.order(self.actor_ref, None if alone else record, obey, go_on)
+
+    def _lose(self, damaged: list[Result]) -> None:
+        """Count rows with damaged results as failed, or run them again at once while a map needs them."""
+        standing, rows = self._standing, [each.row for each in damaged]
+        what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
+        logger.error("the job %s: %s", standing.terms.name, what)
+        if standing.terms.is_attended and not standing.is_at_most_once and self._desk.is_wanted:
+            self._desk.reading.to_run_again.update(rows)
+            self.order(lambda: self._reopen(rows), partial(self._has_reopened, damaged))
+        else:
+            standing.lose(damaged)
+        self._show_on_screens()
+
+    def _reopen(self, rows: list[int]) -> tuple[str, str]:
+        """Called by the clerk."""
+        record = self._record
+        if record.reopen_rows(rows) and record.state == DONE:
+            record.move(OPEN)
+        return record.state, record.reason
+
+    def _has_reopened(self, damaged: list[Result], state: tuple[str, str] | None, error: BaseException | None) -> None:
+        rows = [each.row for each in damaged]
+        self._desk.reading.to_run_again.difference_update(rows)
+        if state is not None:
+            self.reopen(rows, len(rows))
+            self.enter(*state)
+        else:
+            self._standing.lose(damaged)
+            logger.error("the job %s: rows cannot run again: %s", self._standing.terms.name, error)
+        self._desk.answer_parked()
+        self.go_on_soon()
 
     @handles(Obeyed)
     def _obeyed(self, news: Obeyed) -> None:
@@ -162,8 +222,12 @@ class JobActor(Actor):
             self.stop_now()
 
     def _objects_are_here(self, objects: list[Object] | None, error: BaseException | None) -> None:
+        self._is_reading_objects = False
+        if objects is None and not isinstance(error, (RecordError, ValueError)):
+            self._is_in_trouble(f"its functions cannot be read: {error}")
+            return
         if objects is None:
-            self.move(STOPPED, f"its functions cannot be read: {error}")
+            self.move(STOPPED, f"its functions cannot be read: {error}. {WRITE_ANEW}")
             return
         if not self._standing.is_open:
             return
@@ -268,8 +332,11 @@ class JobActor(Actor):
 
     def _loaded(self, first: int, arguments: Arguments | None, error: BaseException | None) -> None:
         self._is_loading = False
+        if arguments is None and not isinstance(error, (RecordError, ValueError)):
+            self._is_in_trouble(f"the arguments of the rows from {first} on cannot be read: {error}")
+            return
         if arguments is None:
-            self.move(STOPPED, f"the arguments of the rows from {first} on cannot be read: {error}")
+            self.move(STOPPED, f"the arguments of the rows from {first} on cannot be read: {error}. {WRITE_ANEW}")
             return
         self._rows.load(first, arguments)
         self.go_on_soon()
@@ -294,7 +361,8 @@ class JobActor(Actor):
     def _ended_with_frames(self, done: TaskDone) -> None:
         if row_of(done.result.task_id) not in self._tasks:
             return
-        frames, reason = self._large.take(done.result.task_id, done.frames, done.function_id)
+        result = done.result
+        frames, reason = self._large.take(result.task_id, done.frames, done.function_id, result.duration_us)
         if reason:
             self._keep(done.result.task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
         elif frames is not None:
@@ -304,9 +372,9 @@ class JobActor(Actor):
     def _large_is_here(self, response: ObjectResponse) -> None:
         """The bytes of a large result have come from its agent, or are lost."""
         task_id = TaskId(response.object_id)
-        frames = self._large.come(response)
+        frames, duration_us = self._large.come(response)
         if frames is not None:
-            self._keep(task_id, TaskStatus.SUCCESS, frames)
+            self._keep(task_id, TaskStatus.SUCCESS, frames, duration_us)
         else:
             self._make_again(task_id)
 
@@ -351,7 +419,11 @@ class JobActor(Actor):
         if not self._results or self._standing.trouble or self._is_writing or self._desk.is_closing:
             return
         self._is_writing = True
-        results, self._results = self._results, []
+        n_bytes, end = 0, 0
+        while end < len(self._results) and n_bytes < GROUP_BYTES:
+            n_bytes += sum(map(len, self._results[end].frames))
+            end += 1
+        results, self._results = self._results[:end], self._results[end:]
 
         def write() -> tuple[int, float, int]:
             self._record.add_results(results)
@@ -392,50 +464,90 @@ class JobActor(Actor):
         if not self._standing.trouble:
             self.schedule(TRY_AGAIN_SECONDS, Due(self._try_again))
         self._standing.trouble = self._told_trouble = reason
+        self._show_on_screens()
         self._desk.answer_parked()
 
     def _try_again(self) -> None:
-        self._standing.trouble = ""
-        if self._shelf.why_full():
-            self._is_in_trouble(self._shelf.why_full())
+        """Continue if there is room, without what the log of the record takes."""
+        self.order(self._make_room, self._has_made_room, alone=True)
+
+    def _make_room(self) -> int:
+        """Called by the clerk."""
+        self._record.checkpoint()
+        return self._record.size_bytes
+
+    def _has_made_room(self, size_bytes: int | None, error: BaseException | None) -> None:
+        standing = self._standing
+        standing.size_bytes = standing.size_bytes if size_bytes is None else size_bytes
+        standing.trouble = ""
+        self._show_on_screens()
+        why = self._shelf.why_full() or (f"it cannot be written: {error}" if error is not None else "")
+        if why and standing.is_open:
+            self._is_in_trouble(why)
             return
+        self.look()
+        self._load_objects()
+        self._desk.answer_parked()
         self.go_on_soon()
 
     def _show_on_screens(self) -> None:
         self._shelf.seen[self._record.folder] = self._standing.summary()
 
     def look(self) -> None:
-        """Something about it is another one now: perhaps it must pause, or has ended."""
-        standing, why_full, why_stop = self._standing, self._shelf.why_full(), self._standing.why_stop()
+        """Check whether the job must pause, or has ended."""
+        standing, why_stop = self._standing, self._standing.why_stop()
         self._show_on_screens()
-        if why_full and standing.is_open and standing.rows.n_open:
-            self._is_in_trouble(why_full)
+        if self._shelf.why_full() and standing.is_open and standing.rows.n_open and not standing.trouble:
+            standing.trouble = self._shelf.why_full()  # nothing is written until it is known what the log takes
+            self._try_again()
+        failed, record = standing.rows.failed, self._record
         if why_stop:
-            self.move(STOPPED, why_stop)
-        if standing.is_open and standing.is_sealed and not standing.rows.n_open:
-            self.move(DONE)
+            self.move(STOPPED, why_stop, lambda: record.failed >= failed)
+        elif standing.is_open and standing.is_sealed and not standing.rows.n_open:
+            self.move(DONE, "", lambda: record.is_sealed and record.done + record.failed == record.rows)
 
     # Its end
 
-    def move(self, state: str, reason: str = "") -> None:
-        """The state is another one from now on. It is told when it is on disk."""
-        self._standing.state, self._standing.reason = state, reason
+    def move(self, state: str, reason: str, is_so: Callable[[], bool] = lambda: True) -> None:
+        """Change the state on disk, then in memory. What cannot be written is tried again.
+
+        Args:
+            is_so: called by the clerk: whether the reason still holds, after all orders before this one.
+        """
+        if self._is_moving or self._desk.is_closing:
+            return
+        self._is_moving, record = True, self._record
+
+        def order() -> tuple[str, str]:
+            if record.state == OPEN and is_so():
+                record.move(state, reason)
+            return record.state, record.reason
+
+        self.order(order, self._moved)
+
+    def _moved(self, state: tuple[str, str] | None, error: BaseException | None) -> None:
+        self._is_moving = False
+        if state is None:
+            self._is_in_trouble(f"its state cannot be written: {error}")
+            return
+        self.enter(*state)
+        self._desk.answer_parked()
+        self.go_on_soon()
+
+    def enter(self, state: str, reason: str) -> None:
+        """Adopt the state that is on disk."""
+        standing = self._standing
+        is_change, standing.state, standing.reason = state != standing.state, state, reason
         self._show_on_screens()
+        if not is_change:
+            return
         if state == OPEN:
             self._load_objects()
-        else:
-            self._tasks.tell(CancelTask())
-            self._has_objects = False
-            self._services.object_store.send(OwnerLeft(self._client_id))
-        self.order(lambda: self._record.move(state, reason), self._moved)
-
-    def _moved(self, _nothing: None, error: BaseException | None) -> None:
-        if error is not None:
-            logger.error("the state of the job %s cannot be written: %s", self._standing.terms.name, error)
-        elif not self._standing.is_open:
-            name, state, why = self._standing.terms.name, self._standing.state, self._standing.reason
-            logger.info("the job %s: %s%s", name, state, why and f": {why}")
-        self._desk.answer_parked()
+            return
+        logger.info("the job %s: %s%s", standing.terms.name, state, reason and f": {reason}")
+        self._tasks.tell(CancelTask())
+        self._has_objects = False
+        self._services.object_store.send(OwnerLeft(self._client_id))
 
     # What clients ask
 
@@ -456,18 +568,22 @@ class JobActor(Actor):
         """Functions and values of its rows are here."""
         store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
 
+    def has_unwritten(self) -> bool:
+        """Return whether rows have ended whose results are not on disk."""
+        return bool(self._results or self._is_writing)
+
+    def has_begun(self) -> bool:
+        """Return whether a worker has had a row under this scheduler."""
+        return self._context.has_begun
+
     def is_settling(self) -> bool:
-        """Return whether rows that were said before it ended may still fail: these would not run again."""
+        """Return whether rows submitted before the job ended may still fail: these would not run again."""
         return not self._standing.is_open and bool(self._tasks or self._results or self._is_writing)
 
-    def open_again(self, rows: list[int]) -> None:
-        """These rows have failed, and the job goes on, if it may."""
-        self._standing.reopen(rows)
+    def reopen(self, rows: list[int], n_done: int = 0) -> None:
+        """Run these rows, which had ended. `n_done`: how many of them had ended well."""
+        self._standing.reopen(rows, n_done)
         self._said.afresh.update(rows)
-        if rows or self._standing.state in (CANCELED, STOPPED):
-            self.move(OPEN)
-        self.look()
-        self.go_on_soon()
 
     # From inside the scheduler
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from scaler.actors.jobs.answers import refused
+from scaler.actors.jobs.answers import known, refused, terms_of
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.shelf import JobShelf
@@ -23,11 +23,10 @@ from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, 
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
-from scaler.ids import ID_BYTES, random_id
 from scaler.jobs.folder import UNREADABLE, is_over_age, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +137,8 @@ class JobKeeper(Actor):
             self._opening[place].append(asked)
         elif request.verb == JobVerb.OPEN and request.body:
             self._make(place, asked)
+        elif request.verb == JobVerb.FORGET and request.record:  # it was forgotten before, if the answer was lost
+            self._tell(asked, known(request))
         else:
             sentence = f"there is no job {request.name!r} of {asked.owner} here: it was forgotten, or has another name"
             self._tell(asked, refused(request, sentence, JobStatus.NOT_FOUND))
@@ -161,8 +162,11 @@ class JobKeeper(Actor):
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             self._tell(asked, refused(asked.request, f"its terms cannot be read: {error!r}"))
             return
-        if self._shelf.why_full():
-            self._tell(asked, refused(asked.request, self._shelf.why_full()))
+        folder = self._shelf.folder
+        other = folder.other_owner(asked.owner, asked.request.name) if self._shelf.is_shared else None
+        why = self._shelf.why_full() or (other and _of_another(folder.path, other, asked))
+        if why:
+            self._tell(asked, refused(asked.request, why))
             return
         self._open(place, partial(_create, self._shelf, terms), is_new=True)
         self._opening[place].append(asked)
@@ -211,42 +215,37 @@ class JobKeeper(Actor):
         self._job_ended(JobEnded(failed.child))
 
 
-def terms_of(request: JobRequest, owner: str) -> JobTerms:
-    """Return the terms of a new job.
-
-    Raises:
-        ValueError, TypeError, KeyError: if they are no terms.
-    """
-    said = json.loads(request.body)
-    fingerprint = {str(part): str(digest) for part, digest in said["fingerprint"].items()}
-    function_id, most = bytes.fromhex(said["function_id"]), said["max_failures"]
-    if len(function_id) != ID_BYTES:
-        raise ValueError("the id of its function is none")
-    return JobTerms(
-        request.name, owner, random_id()[:PREFIX_BYTES], function_id, str(said["function"]), str(said["program"]),
-        str(said["python"]), fingerprint, bytes.fromhex(said["options"]), int(said["priority"]),
-        str(said["task_name"]), bool(said["attended"]), None if most is None else float(most),
-        float(said["keep_seconds"]), float(said["created"]),
-    )  # fmt: skip
+def _of_another(folder: Path, other: str, asked: JobAsked) -> str:
+    """Return that a job in the folder of a local cluster has another owner, and what to do about it."""
+    name = asked.request.name
+    return (
+        f"the job {name!r} in {folder} belongs to {other}, and you are {asked.owner}: take another name, or take it "
+        f"over with scaler_jobs --file {folder} give {other}/{name} {asked.owner}"
+    )
 
 
 # In the clerk's thread
 
 
 def _open(shelf: JobShelf, place: Path) -> Opened:
+    is_new_version = place in shelf.fresh
+    shelf.fresh.discard(place)
     record = shelf.folder.open(place)
-    return record, Standing(record, OpenRows(record.ranges.values(), _ended_in_part(record)), is_new=False)
+    return record, Standing(record, rows_of_record(record), False, is_new_version)
 
 
-def _ended_in_part(record: JobRecord) -> dict[int, bytearray]:
+def rows_of_record(record: JobRecord) -> OpenRows:
+    """Return which rows of a record have ended."""
     in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
-    return {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
+    return OpenRows(
+        record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
+    )
 
 
 def _create(shelf: JobShelf, terms: JobTerms) -> Opened:
     record = shelf.folder.create(terms)
-    is_new = record.record_id == terms.prefix  # else another program has made it meanwhile
-    return record, Standing(record, OpenRows(record.ranges.values(), _ended_in_part(record)), is_new=is_new)
+    is_new = record.record_id == terms.prefix  # else another program has made it in the meantime
+    return record, Standing(record, rows_of_record(record), is_new)
 
 
 def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:

@@ -102,13 +102,14 @@ class OpenRows:
         self.n_said -= n_rows
         self.begin_again()
 
-    def reopen(self, rows: Iterable[int]) -> None:
-        """These rows have failed, and are to run again."""
+    def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
+        """Note that these rows, which had ended, run again. `n_done`: how many of them had ended well."""
         for row in rows:
             at = self._at(row)
             self._states_at(at)[row - self._firsts[at]] = _OPEN[0]
             self._open[at] += 1
-            self.failed -= 1
+        self.done -= n_done
+        self.failed -= len(rows) - n_done
         self.begin_again()
 
     def begin_again(self) -> None:

@@ -1,7 +1,6 @@
-"""Reading: how rows have ended, for the clients that ask; what is not known yet waits here.
+"""Reading: answers to clients that read a job; requests that cannot be answered yet wait here.
 
-Used by the job. Results are read from the record, so nobody is told of one that is not on disk. Must never: change
-anything.
+Used by the job. Results are read from the record, so only what is on disk is announced. Must never: change anything.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ from array import array
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
-from scaler.actors.jobs.answers import failures_of, refused, results_of
+from scaler.actors.jobs.answers import failures_of, known, refused, results_of
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.messages.jobs import JobAsked
 from scaler.ids import random_id
 from scaler.jobs.record import JobRecord, Result
+from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import JobResponse
@@ -25,8 +25,7 @@ READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""The body of `READ`: the client needs the job to go on; or: whichever of the next rows have ended."""
-
+"""The body of `READ`: the client needs the job to run; or: those of the next rows that have ended, at once."""
 
 NOT_READ = "results cannot be read"
 
@@ -39,7 +38,8 @@ class Reading:
 
     Args:
         rows: which of them have ended.
-        tell: answers a question.
+        tell: answers a request.
+        park: keeps a request until more is known, or refuses it.
     """
 
     def __init__(
@@ -47,47 +47,46 @@ class Reading:
         record: JobRecord,
         rows: OpenRows,
         tell: Callable[[JobAsked, JobResponse], None],
+        park: Callable[[JobAsked], None],
     ) -> None:
-        self._record, self._rows, self._tell = record, rows, tell
+        self._record, self._rows, self._tell, self._park = record, rows, tell, park
         self.parked: list[JobAsked] = []
-        """questions that are answered when more is known"""
+        """requests that are answered when more is known"""
+        self.to_run_again: set[int] = set()
+        """rows that run again because their results on disk are damaged; results read before are not returned"""
         self._log = array("Q")
-        """rows in the order in which they came to be on disk"""
+        """rows in the order in which their results reached the disk"""
         self.log_id = random_id().hex()
 
     def note(self, rows: Iterable[int]) -> None:
-        """Rows are on disk."""
+        """Note that results of these rows are on disk."""
         self._log.extend(rows)
 
     @property
     def n_noted(self) -> int:
-        """How many rows have come to be on disk since this scheduler has the job."""
+        """How many results have reached the disk since this scheduler has the job."""
         return len(self._log)
 
-    def park(self, asked: JobAsked) -> None:
-        """Keep a question until more is known."""
-        self.parked.append(asked)
-
     def take_parked(self) -> list[JobAsked]:
-        """Return all questions that wait: they are asked again."""
+        """Return all requests that wait: they are looked at again."""
         parked, self.parked = self.parked, []
         return parked
 
     def take_attending(self, session: ActorRef) -> list[JobAsked]:
-        """Return the questions of a client that wait and have the job go on when they are asked again."""
+        """Return the waiting requests of a client that have the job run when they are looked at again."""
         taken = [asked for asked in self.parked if asked.session is session and asked.request.body == ATTEND]
         self.parked = [asked for asked in self.parked if asked not in taken]
         return taken
 
     def leave(self, session: ActorRef) -> None:
-        """Nobody reads the answers of a client that is gone."""
+        """Drop the requests of a client that is gone."""
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
     def read(self, asked: JobAsked, end: int | None) -> Steps:
         """Answer with the next rows, when the first of them has ended.
 
         Args:
-            end: no row from this one on ends any more; None: all may.
+            end: no row from this one on will end in the present state; None: all may.
         """
         request = asked.request
         first, is_scan = request.first, request.body == SCAN
@@ -96,17 +95,23 @@ class Reading:
         else:
             count = self._rows.ended_from(first, min(request.amount, READ_ROWS))
             if not count and (end is None or first < end):
-                self.park(asked)
+                self._park(asked)
                 return
 
         most_bytes = 2**62 if is_scan else READ_BYTES
         results = yield lambda: self._record.results(first, count, most_bytes) if count else [], NOT_READ
+        results = self._valid(results)
         if not is_scan:
             results = _without_gaps(results, first)
             if count and not results:  # the first row was to run again before it was read
-                self.park(asked)
+                self._park(asked)
                 return
         self._tell(asked, results_of(request, results, first + count if is_scan else first))
+
+    def _valid(self, results: list[Result]) -> list[Result]:
+        """Return results without those of rows that run again because what is on disk is damaged."""
+        again = self.to_run_again
+        return [each for each in results if each.row not in again] if again else results
 
     def read_new(self, asked: JobAsked, *, is_open: bool) -> Steps:
         """Answer with rows in the order in which they came to be on disk."""
@@ -116,11 +121,11 @@ class Reading:
             return
         rows = self._log[request.first : request.first + min(request.amount, READ_ROWS)]
         if not rows and is_open:
-            self.park(asked)
+            self._park(asked)
             return
 
         results, n_rows = yield lambda: self._record.results_of(rows, READ_BYTES), NOT_READ
-        self._tell(asked, results_of(request, results, request.first + n_rows))
+        self._tell(asked, results_of(request, self._valid(results), request.first + n_rows))
 
     def read_failures(self, asked: JobAsked) -> Steps:
         """Answer with rows that have failed, and their arguments."""
@@ -128,10 +133,30 @@ class Reading:
 
         def read() -> list[tuple[Result, Row]]:
             failed = record.failures(request.first, min(request.amount, FAILURES_MOST))
-            return [(each, record.arguments_of(each.row)) for each in failed]
+            return [(each, _arguments_of(record, each.row)) for each in failed]
 
         found = yield read, "failures cannot be read"
         self._tell(asked, failures_of(request, found))
+
+    def read_digests(self, asked: JobAsked) -> Steps:
+        """Answer with the digests of the rows of a range, and a byte for each that says whether it has ended."""
+        record, first = self._record, asked.request.first
+        found = yield lambda: (record.row_digests(first), bytes(record.ended_rows(first))), "digests cannot be read"
+        self._tell(asked, known(asked.request, found))
+
+    def read_arguments(self, asked: JobAsked) -> Steps:
+        """Answer with the arguments of one row: its block, the ids of its objects, and frames."""
+        record, row = self._record, asked.request.first
+        found = yield lambda: record.arguments_of(row), "arguments cannot be read"
+        self._tell(asked, known(asked.request, (found.payload, found.object_ids, *found.frames)))
+
+
+def _arguments_of(record: JobRecord, row: int) -> Row:
+    """Return the arguments of a row; nothing if they are damaged on disk."""
+    try:
+        return record.arguments_of(row)
+    except RecordError:
+        return Row(b"")
 
 
 def _without_gaps(results: list[Result], first: int) -> list[Result]:

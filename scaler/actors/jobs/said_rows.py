@@ -13,7 +13,7 @@ from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ObjectId, TaskId
-from scaler.jobs.record import JobTerms, Result
+from scaler.jobs.record import JobRecord, JobTerms, Result
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
@@ -33,7 +33,7 @@ class SaidRows:
         context: of all of them.
         tasks: those that have not ended, by row; a range by its first one.
         options_again: those of a row that was said before, and must not begin a second time.
-        marks: rows that are marked on disk, because they may have begun, for `at_most_once`.
+        record: of the job, as it was opened.
     """
 
     def __init__(
@@ -42,14 +42,15 @@ class SaidRows:
         context: ClientContext,
         tasks: OpenTasks[int],
         options_again: bytes,
-        marks: set[int],
+        record: JobRecord,
     ) -> None:
         self._spawn, self._context, self._tasks, self._options_again = spawn, context, tasks, options_again
-        self.marks = marks
+        self.marks = set(record.marked)
+        """rows that may have begun, for `at_most_once`"""
         context.open_rows = self._split
         self._context_afresh = copy(context)
         self._context_afresh.adoption = None
-        self.afresh: set[int] = set()
+        self.afresh = set(record.reopened)
         """rows that have failed and are to run again: what agents may have of them is how they have failed"""
 
     def say(self, terms: JobTerms, rows: NextRows) -> None:

@@ -45,6 +45,8 @@ class JobShelf:
         self._most_bytes = most_bytes
         self.seen: SeenJobs = {}
         """all jobs, as far as is known: those that are open, and, unless the folder is shared, the others"""
+        self.fresh: set[Path] = set()
+        """jobs whose next actor need not ask agents for runs, because a new version has begun"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, JobAsked]] = {}
         """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
 

@@ -20,14 +20,19 @@ class Standing:
     Args:
         record: of the job, as it was opened.
         rows: which of them have ended.
-        is_new: whether no scheduler has said any of them before.
+        is_new: whether no scheduler has submitted any of them before.
+        is_new_version: whether this scheduler has just changed what the job is.
     """
 
     is_at_most_once = False
     """whether none of its rows may begin twice"""
 
-    def __init__(self, record: JobRecord, rows: OpenRows, is_new: bool) -> None:
-        self.rows, self.terms, self.is_new = rows, record.terms, is_new
+    is_fresh = True
+    """whether its programs may still be reconnecting after a start of the scheduler"""
+
+    def __init__(self, record: JobRecord, rows: OpenRows, is_new: bool, is_new_version: bool = False) -> None:
+        self.rows, self.terms, self.is_new, self.is_new_version = rows, record.terms, is_new, is_new_version
+        self.record_id = record.record_id
         self.state, self.reason, self.is_sealed = record.state, record.reason, record.is_sealed
         self.size_bytes, self.changed, self.duration_us = record.size_bytes, record.changed, record.duration_us
         self.failures = list(record.first_failures)
@@ -50,11 +55,17 @@ class Standing:
                 self.failures.append(result)
             yield new
 
-    def reopen(self, rows: Sequence[int]) -> None:
-        """These rows have failed, and are to run again."""
+    def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
+        """Note that these rows, which had ended, run again. `n_done`: how many of them had ended well."""
         again = set(rows)
         self.failures = [each for each in self.failures if each.row not in again]
-        self.rows.reopen(rows)
+        self.rows.reopen(rows, n_done)
+
+    def lose(self, damaged: Sequence[Result]) -> None:
+        """Note that the results of these rows, which had ended well, cannot be read: they have failed."""
+        self.rows.done -= len(damaged)
+        self.rows.failed += len(damaged)
+        self.failures = [*self.failures, *damaged][:FAILURES_SHOWN]
 
     def why_stop(self) -> str:
         """Return that too many rows have failed, if that is so and it is open."""
@@ -69,10 +80,11 @@ class Standing:
         rows = self.rows
         return Summary(
             self.terms, self.state, self.reason or self.trouble, self.is_sealed, rows.rows, rows.done, rows.failed,
-            self.size_bytes, self.changed, tuple(self.failures), rows.n_said,
+            self.size_bytes, self.changed, tuple(self.failures), rows.n_said, self.record_id,
         )  # fmt: skip
 
     def info(self) -> dict[str, Any]:
         """Return it for clients."""
-        more = {"python": self.terms.python, "fingerprint": self.terms.fingerprint, "seconds": self.duration_us / 1e6}
-        return {**self.summary().info(), **more}
+        terms = self.terms
+        more = {"options": terms.options.hex(), "token": terms.token, "seconds": self.duration_us / 1e6}
+        return {**self.summary().info(), **more, "python": terms.python, "fingerprint": terms.fingerprint}

@@ -44,34 +44,35 @@ class LargeResults:
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store
         self._reader: Any = Reader(actor, client_id)
-        self._awaited: set[ObjectId] = set()
+        self._awaited: dict[ObjectId, int] = {}
+        """with the microseconds of their runs"""
 
-    def take(self, task_id: TaskId, frames: Frames, function_id: ObjectId) -> tuple[Frames | None, str]:
+    def take(
+        self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
+    ) -> tuple[Frames | None, str]:
         """Return the frames of a result if they are here, and why there are none if they are lost. Others come."""
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:
             return frames, ""
         object_id = ObjectId(task_id)
-        self._awaited.add(object_id)
+        self._awaited[object_id] = duration_us
         whose = (self._actor, self._owner, function_id)
         self._store.send(StoreObject(object_id, self._client_id, "", frames, True, False, b"", *whose))
         self._store.send(FetchObject(object_id, self._reader, None, by_value=True, whole=True))
         return None, ""
 
-    def come(self, response: ObjectResponse) -> Frames | None:
-        """Return the frames of a result that has come; None if it is lost."""
+    def come(self, response: ObjectResponse) -> tuple[Frames | None, int]:
+        """Return the frames of a result that has come, and the microseconds of its run; None if it is lost."""
         if response.object_id not in self._awaited:
-            return None
-        self._awaited.discard(response.object_id)
+            return None, 0
+        duration_us = self._awaited.pop(response.object_id)
         self._store.send(DeleteObject(response.object_id, self._client_id))
-        return response.frames if response.found == FOUND and response.frames else None
+        return response.frames if response.found == FOUND and response.frames else None, duration_us
 
     def lose(self, object_id: ObjectId) -> bool:
-        """A result went with its host. Return whether it was awaited."""
-        was_awaited = object_id in self._awaited
-        self._awaited.discard(object_id)
-        return was_awaited
+        """Return whether a result was awaited that went with its host."""
+        return self._awaited.pop(object_id, None) is not None
 
 
 def store_objects(objects: Iterable[Object], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef) -> None:

@@ -20,6 +20,8 @@ class JobAsked:
     request: JobRequest
     owner: str
     """whose jobs it may see"""
+    program: str = ""
+    """how the client calls itself, for people"""
 
 
 @message

@@ -392,7 +392,7 @@ class ClientSession(Session):
         jobs, owner = self._services.jobs, self._peer.owner.name or self._services.owner
         for request in batch:
             if jobs is not None:
-                jobs.send(JobAsked(self.actor_ref, self._peer, request, owner))
+                jobs.send(JobAsked(self.actor_ref, self._peer, request, owner, self._identity.label))
             else:
                 reason = "this scheduler keeps no jobs: start it with --keep FOLDER"
                 self._put(JobResponse(request.number, JobStatus.REFUSED, reason=reason))

@@ -31,9 +31,9 @@ class ClientContext:
     """
 
     __slots__ = (
-        "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "label",
-        "next_attempt", "notes_begins", "object_store", "open_rows", "owner", "read_options", "services", "session",
-        "since",
+        "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "has_begun",
+        "label", "next_attempt", "notes_begins", "object_store", "open_rows", "owner", "read_options", "services",
+        "session", "since",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,8 @@ class ClientContext:
         """opens a task for each row of a range, in place of the one that the range has"""
         self.notes_begins = False
         """whether the session notes of each of the tasks that it may begin, and their orders are held until it has"""
+        self.has_begun = False
+        """whether a worker has had one of the tasks"""
         self.since = 0.0
         """when the scheduler heard of that graph"""
 

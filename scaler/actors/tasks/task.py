@@ -150,6 +150,7 @@ class TaskActor(Actor):
             assigned.worker.send(CancelRun(self._spec.task_id, attempt))
             return
         self._worker = assigned.worker
+        self._context.has_begun = True
         if self._offer is not None:  # it may have started there
             self._drop_offer()
         self._move(states.ASSIGNED, None, assigned.worker)
@@ -313,6 +314,7 @@ class TaskActor(Actor):
             return
         self._offer = None
         self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
+        self._context.has_begun = True
         self._move(states.ADOPTED, None, adopted.worker)
 
     @handles(NotHeld)

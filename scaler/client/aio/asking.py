@@ -48,10 +48,10 @@ async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Fut
 
 
 async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
-    """Return what a task has written, or how far it is.
+    """Return the answer about the output or the progress of a task.
 
     Raises:
-        ConfigError: if the time-out is none.
+        ConfigError: if `timeout` is not a number of seconds.
         TimeoutError: if the scheduler did not answer in time.
     """
     check_timeout(timeout)

@@ -181,9 +181,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             items: the arguments of each task, tuples or lists; an ordinary or an asynchronous iterable.
             return_exceptions: whether the exception of a task that fails is its result, and the others go on.
             window: the most tasks that are open or were not read; 16,384 at most.
-            job: a name, as that of `Client.map`: if this program ends before, the same call goes on where it was.
-                `items` must be an ordinary iterable, and `window` does not count.
-            on_change: as that of `Client.map`.
+            job: the name of a job, as for `Client.map`: the same call in another program continues the map. `items`
+                must be an ordinary iterable, and `window` has no effect.
+            on_change: as for `Client.map`.
 
         Raises:
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
@@ -209,7 +209,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     async def _attend(self, fn: Callable[..., Any], items: Items, name: str, on_change: str, tolerant: bool) -> Job:
         _, core, options = self._caller
         if not isinstance(items, Iterable):
-            raise TypeError("the rows of a job must be an ordinary iterable, because all of them are kept first")
+            raise TypeError("the rows of a job must be an ordinary iterable, because all are stored before it runs")
         return await in_thread(making.attend, core, making.Wish(fn, items, options, name, on_change), tolerant)
 
     async def start(
@@ -223,7 +223,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         on_change: OnChange = "raise",
         **unknown: Any,
     ) -> AsyncJob:
-        """Have `fn(*item)` run for each item, whoever stays, as `Client.start` does."""
+        """Run `fn(*item)` for each item as a detached job, as `Client.start` does."""
         if unknown:
             raise not_of_map("start", unknown)
         found = job_of_start(job, name)
@@ -232,7 +232,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return AsyncJob(await in_thread(making.start, core, wish, keep_for))
 
     async def job(self, name: str) -> AsyncJob:
-        """Return the job of this name, as `Client.job` does."""
+        """Return a handle of the job of this name, as `Client.job` does."""
         check_known_name(name)
         return AsyncJob(await in_thread(making.find, self._caller[1], name))
 
@@ -328,7 +328,7 @@ class AsyncClientWithOptions(AsyncCaller):
 
 
 def _outcome(future: AsyncFuture[Any], tolerance: Tolerance, n_ended: int, index: int) -> Any:
-    """Return a result, or an error that is tolerated."""
+    """Return the result of a future, or its error if `tolerance` permits it."""
     error = future.exception()
     if error is None:
         tolerance.judge(n_ended)

@@ -1,7 +1,7 @@
-"""AsyncJob: work that the scheduler keeps, for whoever comes back to it, awaited.
+"""AsyncJob: the awaitable counterpart of `Job`.
 
-Made by `AsyncClient.start` and `AsyncClient.job`. Each question waits in a thread of the loop's executor.
-Must never: hold up the loop.
+Returned by `AsyncClient.start`, `AsyncClient.job` and `AsyncClient.jobs`. Each request waits in a thread of the loop's
+executor, so the loop is never blocked.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scaler.client.jobs.job import FailedRow, Job, JobProgress
 T = TypeVar("T")
 
 AT_ONCE = 256
-"""So many results come from the thread at a time, if they are there."""
+"""The most results fetched from the thread at a time."""
 
 
 class AsyncJob:
-    """Work that the scheduler keeps under a name. Its calls are those of `Job`, awaited.
+    """A handle of work that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
 
     Attributes:
-        name: of the job.
+        name: the name of the job.
     """
 
     def __init__(self, job: Job) -> None:
@@ -34,45 +34,45 @@ class AsyncJob:
         return repr(self._job).replace("<Job", "<AsyncJob", 1)
 
     async def progress(self) -> JobProgress:
-        """Return how far it is."""
+        """Return the state of the job and its numbers of rows."""
         return await in_thread(self._job.progress)
 
     async def wait(self, timeout: float | None = None) -> JobProgress:
-        """Wait until it has ended, and return how. Raises `TimeoutError` if it took longer; the job goes on."""
+        """Wait until the job has ended, and return its progress. Raises `TimeoutError` after `timeout` seconds."""
         return await in_thread(self._job.wait, timeout)
 
     def results(self, start: int = 0, return_exceptions: bool = False) -> AsyncIterator[Any]:
-        """Go through the results in the order of the rows, as `Job.results` does."""
+        """Iterate over the results in the order of the rows, as `Job.results` does."""
         return through(self._job.results(start, return_exceptions))
 
     def as_completed(self, return_exceptions: bool = False) -> AsyncIterator[tuple[int, Any]]:
-        """Go through rows and results in the order in which they come, as `Job.as_completed` does."""
+        """Iterate over (row number, result) in the order of completion, as `Job.as_completed` does."""
         return through(self._job.as_completed(return_exceptions))
 
     async def failures(self) -> list[FailedRow]:
-        """Return the rows that have failed."""
+        """Return the failed rows, as `Job.failures` does."""
         return await in_thread(self._job.failures)
 
     async def retry(self) -> None:
-        """Run the rows again that have failed, and go on if it was cancelled or has stopped."""
+        """Run failed rows again, and resume the job if it was cancelled or stopped, as `Job.retry` does."""
         await in_thread(self._job.retry)
 
     async def cancel(self) -> None:
-        """End it; what has ended is kept."""
+        """Cancel the job. Results of ended rows are kept."""
         await in_thread(self._job.cancel)
 
     async def forget(self) -> None:
-        """End it, and keep nothing."""
+        """Cancel the job and delete it with all its results."""
         await in_thread(self._job.forget)
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """Call something that waits."""
+    """Run a blocking call in a thread of the loop's executor."""
     return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)
 
 
 async def through(results: Iterator[T]) -> AsyncIterator[T]:
-    """Go through an iterator that waits. The first results come one by one, the others in groups."""
+    """Iterate over a blocking iterator in a thread, in groups that double from 1 to `AT_ONCE` items."""
     most = 1
     try:
         while group := await in_thread(list[T], islice(results, most)):

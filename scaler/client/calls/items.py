@@ -1,12 +1,13 @@
-"""Items: the arguments of each task of a map: checked before they are sent, and named when their task has failed.
+"""Items: the arguments of each task of a map, with their checks and their names in errors.
 
-Used by the maps of both clients. Must never: raise because of the `repr` of a user's value.
+Used by the maps of both clients. An exception in the `repr` of a user's value is never raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from reprlib import Repr
+from types import MappingProxyType
 from typing import Any
 
 from scaler.client.calls.options import OPTIONS
@@ -14,21 +15,21 @@ from scaler.client.foreign_words import of_keyword
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
-"""the errors of a call that cannot be made ready"""
+"""The exceptions of a call that cannot be serialised."""
 
 ARGUMENTS = {
     "map": ("progress", "return_exceptions", "timeout", "window", "on_change"),
     "map_unordered": ("return_exceptions", "timeout", "window", "on_change"),
     "start": ("name", "keep_for", "on_change"),
 }
-"""The keyword arguments of the calls that make many tasks, for one that is misspelt; `job` is a word that is known."""
+"""The keyword arguments of calls with many tasks, to suggest one for a misspelt name; `job` has a hint of its own."""
 
 _SHORT = Repr()
 _SHORT.maxother = _SHORT.maxstring = 40
 
 
 def check_item(index: int, item: object) -> None:
-    """Raise `TypeError` unless this can be the arguments of a task."""
+    """Raise `TypeError` unless an item is a tuple or a list of arguments."""
     if not isinstance(item, (tuple, list)):
         is_row = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
         raise TypeError(
@@ -38,19 +39,28 @@ def check_item(index: int, item: object) -> None:
 
 
 def name_of_item(function: str, index: int, items: object) -> str:
-    """Return what the task of an item is called in errors, with its arguments if the items can be looked up."""
+    """Return the name of an item's task in errors, with its arguments if `items` is a sequence."""
     shown = _shown(items[index]) if isinstance(items, Sequence) else ""
     return f"{function}{shown} (item {index} of the map)"
 
 
 def of_item(error: Exception, index: int) -> Exception:
-    """Return the error of a call that cannot be made ready, one of `UNFIT`, with the item that is to blame."""
+    """Return an `UNFIT` exception of a call, with the index of its item added to the message."""
     if isinstance(error, ObjectTooLargeError):
         return error.said_of(f"item {index} of the map: {error.value}")
     error_class = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
     better = error_class(f"item {index} of the map: {error}")
     better.__cause__ = error.__cause__
     return better
+
+
+def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return the arguments of a call as shortened text."""
+    try:
+        shown = [*map(_SHORT.repr, positional), *(f"{key}={_SHORT.repr(each)}" for key, each in keywords.items())]
+        return ", ".join(shown)
+    except Exception:  # noqa: BLE001 - the `repr` of a user's class
+        return "..."
 
 
 def _shown(item: Sequence[Any]) -> str:
@@ -61,12 +71,11 @@ def _shown(item: Sequence[Any]) -> str:
 
 
 def not_of_map(call: str, unknown: Iterable[str]) -> TypeError:
-    """Return the error of a map or job that was given several iterables, as the built-in map takes them, or keyword
-    arguments that it does not take.
+    """Return the error of a map or job call with several iterables, as for the built-in map, or with unknown keywords.
 
     Args:
         call: the name of the method.
-        unknown: the keyword arguments.
+        unknown: the names of the unknown keyword arguments.
     """
     for name in unknown:
         ours = of_keyword(name, ARGUMENTS[call], OPTIONS, call)

@@ -1,7 +1,4 @@
-"""Arguments of calls about jobs: which ones go together, and what to write instead of one that a call does not take.
-
-Used by both clients before anything else. Must never: ask the scheduler.
-"""
+"""Checks of the arguments of calls about jobs, made by both clients before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,15 +8,15 @@ from scaler.jobs.names import check_job_name
 from scaler.texts import shown
 
 OnChange: TypeAlias = Literal["raise", "restart", "keep"]
-"""What to do if there is a job of this name with another function or other rows."""
+"""The treatment of an existing job of the same name with another function or other rows."""
 
 
 def job_of_map(job: str | None, on_change: OnChange | None) -> OnChange:
-    """Return what a map is to do if its job has changed. Check the name of the job, if there is one.
+    """Check the `job` and `on_change` arguments of a map. Return `on_change`, "raise" by default.
 
     Raises:
-        TypeError: if it is no `str`, or none is named, and `on_change` is for jobs.
-        ConfigError: if it cannot be a name.
+        TypeError: if `job` is not a `str`, or `on_change` is given without `job`.
+        ConfigError: if `job` is not a valid name.
     """
     if job is not None:
         check_job_name(job)
@@ -31,11 +28,11 @@ def job_of_map(job: str | None, on_change: OnChange | None) -> OnChange:
 
 
 def job_of_start(job: str | None, name: str | None) -> str:
-    """Return the name of the job that `start` is to make: either of two arguments says it.
+    """Return the name of the job that `start` opens, given as `job` or as `name`.
 
     Raises:
-        TypeError: if both do, or neither, or it is no `str`.
-        ConfigError: if it cannot be a name.
+        TypeError: if both or neither are given, or the name is not a `str`.
+        ConfigError: if the name is not valid.
     """
     if job is not None and name is not None:
         both = f"job={shown(job)} and name={shown(name)}"

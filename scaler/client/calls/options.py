@@ -1,7 +1,7 @@
-"""TaskOptions: how tasks run, as a value that is checked when it is made and can be used any number of times.
+"""TaskOptions: an immutable, validated set of options for tasks, reusable for any number of calls.
 
-Made by the user and by the client; read when a call is made ready. A new option is a field here and a field of
-`RunOptions`, which travels. Must never: hold data of a single call.
+Created by the user and by the client; read when a call is serialised. A new option is a field here and a field of
+`RunOptions`, which is sent.
 """
 
 from __future__ import annotations
@@ -34,38 +34,37 @@ TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS = 0.001, 4_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class TaskOptions:
-    """How tasks run. None means the setting of the client.
+    """A set of options for tasks. None means the setting of the client.
 
     Args:
-        name: of the tasks, in messages, logs and the `repr` of their futures. The default is the name of the function.
-        priority: of your waiting tasks, those with a greater priority go first; from -32,768 to 32,767, 0 by default.
-            Nested tasks go before all tasks of less depth, and have the priority of their parent by default.
+        name: the name of the tasks in messages, logs and the `repr` of their futures; by default that of the function.
+        priority: an integer from -32,768 to 32,767, 0 by default; pending tasks of the same owner with a greater
+            priority run first. Nested tasks run before all tasks of less depth, and have the priority of their parent
+            by default.
         profiling: whether to measure time and memory of the tasks, for `ScalerFuture.profiling_info`.
-        retries: how often to run a task again that has raised, or has run for longer than its limit; 0 by default.
-        retry_on: the exceptions after which it is run again, with those that are derived from them; `Exception` by
-            default.
-        retry_delay: seconds before the first retry; the wait doubles with each further one, up to a minute. 0.1 by
-            default.
-        timeout: how long a task may run, in seconds; then it ends with `TimeoutError`. The default is the limit of its
-            worker, `task_timeout_seconds`; the shorter of both counts.
-        at_most_once: whether no task may be started a second time. A task that may have been started, and was lost with
-            its worker process, worker or scheduler, then fails with a `ScalerError` instead of running again.
-        capabilities: what the machine of the worker must have, and how much of it the task takes while it runs, such as
-            `{"gpu": 1, "memory": "8G"}`. An amount of 0 only has to be there. A `str` is a whole number with K, M, G
-            or T.
-        memory: how much memory the task takes: an amount of the capability `memory`, such as "8G". It runs where so
-            much is left of what the cluster of a machine was told to have.
-        no_worker_timeout: seconds after which a task that waits fails with `NoWorkerError` if no connected worker could
-            have taken it all the time, however busy. By default it waits.
-        max_failures: how many tasks of a map or job may fail before it is stopped with `TooManyFailuresError`; until
-            then their errors are results. An `int` is a number of rows, a `float` below 1 a fraction of those that have
-            finished, which counts once 100 have, and at the end. By default a `map` stops at the first failure, and a
-            job of `start` tries all. Only for `map`, `map_unordered` and `start`.
+        retries: the most times to run a task again that raised an exception or exceeded its timeout; 0 by default.
+        retry_on: the exception class, or a tuple of classes, after which a task is retried, including subclasses;
+            `Exception` by default.
+        retry_delay: seconds before the first retry, 0.1 by default; doubled for each further retry, up to 60.
+        timeout: the longest run of a task, in seconds; then it ends with `TimeoutError`. The limit of its worker,
+            `task_timeout_seconds`, applies too: the shorter one counts.
+        at_most_once: whether a task is never started twice. A task that may have started and was lost with its worker
+            process, worker or scheduler then fails with a `ScalerError` instead of running again.
+        capabilities: the amount of each capability that a task takes while it runs, such as
+            `{"gpu": 1, "memory": "8G"}`. It runs on machines with these amounts free; an amount of 0 only requires the
+            capability. A `str` is a whole number followed by K, M, G or T.
+        memory: the amount of the capability `memory` that a task takes, such as "8G". It runs on a machine where that
+            much of its configured amount is free.
+        no_worker_timeout: seconds after which a pending task fails with `NoWorkerError` if in that time no connected
+            worker, even an idle one, could have run it. By default it waits.
+        max_failures: the failures of a map or job after which it is stopped with `TooManyFailuresError`; until then
+            errors are returned as results. An `int` is a number of rows; a `float` below 1 is a fraction of the ended
+            rows, applied once 100 rows have ended, and at the end. By default a `map` stops at the first failure, and
+            a job of `start` runs all rows. Only for `map`, `map_unordered` and `start`.
 
     Raises:
         TypeError: if an option is of the wrong type.
-        ConfigError: if a number is out of range, or `at_most_once` and `retries` are both asked for; it is a
-            `ValueError`.
+        ConfigError: if a number is out of range, or both `at_most_once` and `retries` are given; it is a `ValueError`.
     """
 
     name: str | None = None
@@ -81,7 +80,7 @@ class TaskOptions:
     no_worker_timeout: float | None = None
     max_failures: float | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """the options that travel, as `RunOptions`"""
+    """the options to send, encoded as `RunOptions`"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -98,7 +97,7 @@ class TaskOptions:
             check_number("timeout", self.timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
         if self.retries and self.at_most_once:
             raise ConfigError(
-                "retries run a task a second time, and at_most_once forbids it: leave one of them out, or say "
+                "retries run a task a second time, and at_most_once forbids it: leave one of them out, or write "
                 "retries=0 or at_most_once=False"
             )
         if self.no_worker_timeout is not None:
@@ -128,11 +127,13 @@ class TaskOptions:
         classes: tuple[Any, ...] = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on or Exception,)
         for each in classes:
             if not (isinstance(each, type) and issubclass(each, BaseException)):
-                raise TypeError(f"retry_on must be an exception class or a tuple of some, not {self.retry_on!r}")
+                raise TypeError(
+                    f"retry_on must be an exception class or a tuple of such classes, not {self.retry_on!r}"
+                )
         return classes
 
     def over(self, others: TaskOptions) -> TaskOptions:
-        """Return these options, completed with those of `others`."""
+        """Return these options, with those of `others` where these are None."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return replace(others, **{name: value for name, value in given.items() if value is not None})
 
@@ -142,7 +143,7 @@ OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
 
 
 def checked(options: object) -> TaskOptions:
-    """Return what a user has given as a set of options.
+    """Return `options` if it is a `TaskOptions`.
 
     Raises:
         TypeError: if it is anything else.
@@ -155,10 +156,10 @@ def checked(options: object) -> TaskOptions:
 
 
 def for_one(options: TaskOptions) -> TaskOptions:
-    """Return options for a task alone, or for a graph.
+    """Return the options of a single task or a graph.
 
     Raises:
-        ConfigError: if one of them is for many.
+        ConfigError: if `max_failures` is given, which is an option of maps and jobs.
     """
     if options.max_failures is not None:
         raise ConfigError(
@@ -169,8 +170,8 @@ def for_one(options: TaskOptions) -> TaskOptions:
 
 
 def named_as(name: str) -> Callable[[C], C]:
-    """Return a decorator that names the methods of a class after the one that users write, as Python's own errors about
-    arguments do: `Client.options()`.
+    """Return a decorator that qualifies the methods of a class with `name`, so that Python's errors about arguments
+    name the class that users know: `Client.options()`.
     """
 
     def decorate(cls: C) -> C:
@@ -183,7 +184,7 @@ def named_as(name: str) -> Callable[[C], C]:
 
 
 def _names_what_was_meant(method: F) -> F:
-    """Have the error about an unknown option say which one was meant, and name the class of the client."""
+    """Make the error about an unknown option suggest a known one, and name the class of the client."""
 
     @wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -202,13 +203,13 @@ def _names_what_was_meant(method: F) -> F:
 
 
 class TakesOptions(ABC, Generic[WithOptions]):
-    """What makes a client with options of another one."""
+    """A base class of clients that return a client with other options."""
 
     __slots__ = ()
 
     @abstractmethod
     def _with_options(self, options: TaskOptions) -> WithOptions:
-        """Return a client with these options, completed with those that are known."""
+        """Return a client with these options, and those of this client where these are None."""
 
     def __dir__(self) -> list[str]:
         return without_foreign_words(type(self), super().__dir__())
@@ -232,26 +233,26 @@ class TakesOptions(ABC, Generic[WithOptions]):
         no_worker_timeout: float | None = None,
         max_failures: float | None = None,
     ) -> WithOptions:
-        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
-        change. Keywords override `options`, and `options` override what is here.
+        """Return a client with further options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does
+        not change. Keywords override `options`, and `options` override those of this client. See `TaskOptions`.
 
         Args:
             options: a set of options.
-            name: of the tasks, in messages and logs.
-            priority: of your waiting tasks, those with a greater priority go first.
+            name: the name of the tasks, in messages and logs.
+            priority: an integer; pending tasks of the same owner with a greater priority run first. 0 by default.
             profiling: whether to measure time and memory of the tasks.
-            retries: how often to run a task again that has raised, or has run for longer than its limit.
-            retry_on: the exceptions after which it is run again; `Exception` by default.
-            retry_delay: seconds before the first retry; the wait doubles with each further one. 0.1 by default.
-            timeout: how long a task may run, in seconds; then it ends with `TimeoutError`.
-            at_most_once: whether no task may be started a second time, also if it was lost.
-            capabilities: what the machine of the worker must have, and how much of it each task takes while it runs,
-                such as `{"gpu": 1}`.
-            memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
-            no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
-                taken it all the time; by default it waits.
-            max_failures: how many tasks of a map or job may fail before it is stopped: an `int` is a number of rows, a
-                `float` below 1 a fraction of those that have finished.
+            retries: the most times to run a task again that raised an exception or exceeded its timeout.
+            retry_on: the exceptions after which a task is retried; `Exception` by default.
+            retry_delay: seconds before the first retry, doubled for each further one; 0.1 by default.
+            timeout: the longest run of a task, in seconds; then it ends with `TimeoutError`.
+            at_most_once: whether a task is never started twice, even if it was lost.
+            capabilities: the amount of each capability of a machine that a task takes while it runs, such as
+                `{"gpu": 1}`.
+            memory: the amount of the capability `memory` that a task takes, such as "8G".
+            no_worker_timeout: seconds after which a pending task fails with `NoWorkerError` if in that time no
+                connected worker could have run it; by default it waits.
+            max_failures: the failures of a map or job after which it is stopped: an `int` is a number of rows, a
+                `float` below 1 a fraction of the ended rows.
 
         Raises:
             TypeError: if an option is of the wrong type.
@@ -273,14 +274,13 @@ def _check(option: str, value: object, cls: type) -> None:
 def _check_max_failures(value: object) -> None:
     if isinstance(value, float) and value >= 1:
         raise ConfigError(
-            f"max_failures cannot be {value!r}: an int is a number of rows, a float below 1 a fraction of those that "
-            "have finished"
+            f"max_failures cannot be {value!r}: an int is a number of rows, a float below 1 a fraction of ended rows"
         )
     check_number("max_failures", value, 0, FAILURES_MOST)
 
 
 def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str, int], ...]:
-    """Return capabilities as they travel."""
+    """Return capabilities as sorted (name, amount) pairs, including `memory`."""
     if capabilities is None:
         capabilities = {}
     if not isinstance(capabilities, Mapping):

@@ -1,6 +1,6 @@
-"""Tolerance: how many tasks of a map may fail before all of it does.
+"""Tolerance: the number of tasks of a map that may fail before the map fails.
 
-Used by the maps of both clients, in the thread that reads results. Must never: hide a failure.
+Used by the maps of both clients, in the thread that reads results.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __tracebackhide__ = has_ended_a_task
 
 
 class Tolerance:
-    """Counts the failures of one map.
+    """The counter of failed tasks of one map.
 
     Args:
-        return_exceptions: whether errors are results.
-        max_failures: how many may fail, see `exceeds`; then errors are results, too. None: none, or any number if
-            errors are results.
-        function: the name of its function.
+        return_exceptions: whether errors are returned as results.
+        max_failures: the number or fraction of tasks that may fail, see `exceeds`; if given, errors are returned as
+            results. None: with `return_exceptions` any number may fail, otherwise the first failure is raised.
+        function: the name of the map's function, for the error.
     """
 
     def __init__(self, return_exceptions: bool, max_failures: float | None = None, function: str = "") -> None:
@@ -33,12 +33,13 @@ class Tolerance:
         """Count a failure.
 
         Args:
-            n_ended: how many tasks have ended, this one among them.
-            index: of its item.
+            error: the exception of the task.
+            n_ended: the number of tasks that have ended, including this one.
+            index: the index of the item of the task.
 
         Raises:
-            TooManyFailuresError: if these are too many.
-            BaseException: the error, if none may fail.
+            TooManyFailuresError: if too many tasks have failed.
+            BaseException: `error`, if errors are not returned as results.
         """
         if not self.returns_exceptions:
             raise error
@@ -48,11 +49,11 @@ class Tolerance:
             self.judge(n_ended)
 
     def judge(self, n_ended: int, *, is_end: bool = False) -> None:
-        """Raise `TooManyFailuresError` if too many have failed.
+        """Raise `TooManyFailuresError` if too many tasks have failed.
 
         Args:
-            n_ended: how many tasks have ended.
-            is_end: whether these are all.
+            n_ended: the number of tasks that have ended.
+            is_end: whether all tasks have ended.
         """
         if self._first is None or self._most is None or not exceeds(self._most, self._failed, n_ended, is_end):
             return

@@ -156,7 +156,7 @@ def wait(link: Link, answer: Answer[T], timeout: float | None) -> T:
     """Wait for an answer in this thread.
 
     Raises:
-        ConfigError: if the time-out is none.
+        ConfigError: if `timeout` is not a number of seconds.
         TimeoutError: if the scheduler did not answer in time.
     """
     check_timeout(timeout)

@@ -1,4 +1,4 @@
-"""Jobs for users: making one, coming back to it, and what its rows are compared by.
+"""Jobs at the client: create a job, find it again, and compare its function and rows with those of an earlier call.
 
-Called by `Client`, in any thread of the user. What never belongs here: how a job is kept, which is the scheduler's.
+Called by `Client`, in any thread of the user. What never belongs here: the storage of jobs, which is the scheduler's.
 """

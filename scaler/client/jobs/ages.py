@@ -1,7 +1,4 @@
-"""Ages: how long something is kept, as users write it: `3600`, "90s", "12h", "30d".
-
-Used where a job is made.
-"""
+"""Ages: the durations for which a job is kept, as users write them: `3600`, "90s", "12h", "30d"."""
 
 from __future__ import annotations
 
@@ -16,8 +13,11 @@ _TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw]?)")
 def seconds_of(name: str, value: float | str) -> float:
     """Return an age in seconds.
 
+    Args:
+        name: the argument that the error names.
+
     Raises:
-        ConfigError: if it is none; `name` says of what.
+        ConfigError: if `value` is not an age.
     """
     if isinstance(value, str):
         found = _TEXT.fullmatch(value.strip())

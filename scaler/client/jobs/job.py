@@ -1,55 +1,57 @@
-"""Job: work that the scheduler keeps, for whoever comes back to it.
+"""Job: a handle of work that the scheduler keeps under a name.
 
-Made by `Client.start` and `Client.job`. It holds nothing but a name: any number of programs may have one of the same
-job. Must never: end a job because it is collected.
+Returned by `Client.start`, `Client.job` and `Client.jobs`. Any number of programs may hold handles of the same job.
+The job does not end when a handle is garbage-collected.
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
-from reprlib import Repr
+from operator import index
 from typing import Any
 
-from scaler.client.calls.items import name_of_item
+from scaler.client.calls.items import name_of_item, shown_arguments
 from scaler.client.jobs.questions import Info, RowEnd, ask, read_info, read_rows, wait
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result
+from scaler.config import check_timeout
 from scaler.errors import JobError, ScalerError, TooManyFailuresError
-from scaler.ids import TaskId
+from scaler.ids import TaskId, random_id
 from scaler.pickling.serialization import Serializer, read_arguments
 from scaler.wire.messages.client import JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 READ_ROWS = 4096
-"""The most results that are asked for at a time."""
+"""The most results in one request."""
 
 ATTEND, SCAN = b"a", b"s"
-"""The body of `READ`, see `JobVerb`."""
+"""Values of the body of a `READ` request, see `JobVerb`."""
 
-_SHORT = Repr()
-OPEN = "open"
+_READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
+
+OPEN, STOPPED = "open", "stopped"
 
 
 @dataclass(frozen=True)
 class JobProgress:
-    """How far a job is, as `Job.progress` returns it.
+    """The progress of a job, as `Job.progress` returns it.
 
     Attributes:
         state: `open`, `done`, `canceled` or `stopped`.
-        rows: how many it has so far.
-        done: how many of them have ended well.
-        failed: how many have failed.
-        is_complete: whether all its rows are known.
-        reason: why it has stopped, or waits.
-        size_bytes: what it takes on the disk of the scheduler.
-        seconds: how long the runs took by which its rows have ended, all together; without those of rows that were
-            tried again.
+        rows: the number of rows submitted so far.
+        done: the number of rows with a result.
+        failed: the number of rows that failed.
+        is_complete: whether all rows are submitted, and each is done or failed.
+        reason: why the job is stopped or waits; empty otherwise.
+        size_bytes: the size of the job on the scheduler's disk, in bytes.
+        seconds: the total run time of the ended rows, in seconds, without runs that were retried.
+        all_rows_known: whether the program has submitted all rows.
     """
 
     state: str
@@ -60,16 +62,17 @@ class JobProgress:
     reason: str
     size_bytes: int
     seconds: float
+    all_rows_known: bool
 
 
 @dataclass(frozen=True)
 class FailedRow:
-    """A row that has failed, as `Job.failures` returns it.
+    """A failed row, as `Job.failures` returns it.
 
     Attributes:
-        row: its number, from 0.
-        error: its exception.
-        arguments: those of its call, cut short.
+        row: the number of the row, from 0.
+        error: the exception of the row.
+        arguments: the arguments of the row as text, shortened.
     """
 
     row: int
@@ -78,130 +81,154 @@ class FailedRow:
 
 
 class Job:
-    """Work that the scheduler keeps under a name.
+    """A handle of work that the scheduler keeps under a name.
+
+    Each method raises `JobError` if the job no longer exists, `DisconnectedError` if the client is disconnected, and
+    `TimeoutError` if no scheduler answers for `timeout_seconds`.
 
     Attributes:
-        name: of the job.
+        name: the name of the job.
     """
 
     def __init__(self, name: str, link: Link, serializer: Serializer, info: Info) -> None:
         self.name = name
         self._link, self._serializer = link, serializer
         self._function = str(info["function"])
+        self._record = bytes.fromhex(info["record"])
+        self._work = self._record + int(info["work"]).to_bytes(4, "little")
+        """the ids of the record and the work that this handle reads: results of other work are refused"""
+        self._is_tolerant = bool(info["max_failures"])
+        """whether the option `max_failures` is set: then errors are returned as results"""
+        self.leave: Callable[[], None] = _nothing
+        """ends the use of the job by the call that opened it"""
+        self.deadline: float | None = None
+        """the deadline of that call, in seconds of the monotonic clock; None: no deadline"""
 
     def __repr__(self) -> str:
         return f"<Job {self.name!r} of {self._function}>"
 
     def progress(self) -> JobProgress:
-        """Return how far it is.
-
-        Raises:
-            JobError: if it is not there any more.
-            TimeoutError: if no scheduler answered for `timeout_seconds`.
-        """
+        """Return the state of the job and its numbers of rows."""
         return progress_of(self._info())
 
     def wait(self, timeout: float | None = None) -> JobProgress:
-        """Wait until it has ended, and return how.
+        """Wait until the job is done, cancelled or stopped. Return its progress.
 
         Args:
-            timeout: seconds; None: as long as it takes.
+            timeout: the longest wait, in seconds; None waits without a limit.
 
         Raises:
-            TimeoutError: if it took longer. The job goes on.
-            JobError: if it is not there any more.
+            TimeoutError: if the job has not ended by then. The job continues.
+            ConfigError: if `timeout` is not a number of seconds; it is a `ValueError`.
         """
+        check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         return progress_of(read_info(ask(self._link, self._ask(JobVerb.SHOW, amount=1), deadline)))
 
     def results(self, start: int = 0, return_exceptions: bool = False) -> Iterator[Any]:
-        """Go through the results in the order of the rows, each as soon as it is there and all before it are.
+        """Iterate over the results in the order of the rows. Waits for each row that has not ended.
 
         Args:
-            start: the first row.
-            return_exceptions: whether the exception of a row that failed is its result.
+            start: the number of the first row to return, from 0.
+            return_exceptions: whether to yield the exception of a failed row instead of raising it. Always so if the
+                job has the option `max_failures`.
 
         Raises:
-            BaseException: the exception of the first row that failed, unless `return_exceptions`.
-            TooManyFailuresError: if it stopped because too many rows have failed.
-            CancelledError: if it was cancelled before all rows have ended.
-            ValueError: if `start` is no number of a row.
+            BaseException: the exception of the first failed row, unless exceptions are yielded.
+            TooManyFailuresError: if the job stopped because too many rows failed.
+            CancelledError: if the job was cancelled before all rows ended.
+            TypeError: if `start` is not an `int`.
+            ValueError: if `start` is negative or too large.
         """
-        if not 0 <= start < 2**63:
+        try:
+            first = index(start)
+        except TypeError:
+            raise TypeError(f"start must be the number of a row, from 0 on, not {start!r}") from None
+        if not 0 <= first < 2**63:
             raise ValueError(f"start must be the number of a row, from 0 on, not {start!r}")
-        return (_chosen(value, error, return_exceptions) for _, value, error in self.read(start, b""))
+        tolerant = return_exceptions or self._is_tolerant
+        return (_chosen(value, error, tolerant) for _, value, error in self.read(first, b""))
 
     def as_completed(self, return_exceptions: bool = False) -> Iterator[tuple[int, Any]]:
-        """Go through rows and results in the order in which they come, those first that are there.
+        """Iterate over (row number, result) in the order of completion, beginning with the rows that have ended.
+
+        Args:
+            return_exceptions: as for `results`.
 
         Raises: as `results`.
         """
+        tolerant = return_exceptions or self._is_tolerant
         for row, value, error in self.read_new(b""):
-            yield row, _chosen(value, error, return_exceptions)
+            yield row, _chosen(value, error, tolerant)
 
     def failures(self) -> list[FailedRow]:
-        """Return the rows that have failed, with their errors and arguments.
-
-        Raises:
-            JobError: if it is not there any more.
-        """
+        """Return the failed rows, with their exceptions and arguments, in the order of the rows."""
         found: list[FailedRow] = []
-        first = 0
-        while True:
-            response = ask(self._link, self._ask(JobVerb.FAILURES, first, 256))
-            for row, status, frames in read_rows(response):
-                error = self._error_of(RowEnd(row, status, frames[:1]))
-                found.append(FailedRow(row, error, self._arguments(bytes(frames[-1]))))
-                first = row + 1
-            if not response.amount:
-                return found
+        while some := self._failures(found[-1].row + 1 if found else 0, 256):
+            found += some
+        return found
+
+    def _failures(self, first: int, most: int) -> list[FailedRow]:
+        """Return at most `most` failed rows, from the number `first` on."""
+        rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, first, most)))
+        return [
+            FailedRow(
+                row,
+                self._error_of(RowEnd(row, status, frames[:1])),
+                arguments_text(self._serializer, bytes(frames[-1])),
+            )
+            for row, status, frames in rows
+        ]
+
+    def versions(self) -> list[tuple[int, int, str, float]]:
+        """Return (number, rows ended, program, Unix time) of each version; empty if the job never changed."""
+        found = self._info().get("versions", ())
+        return [(number, ended, program, created) for number, ended, program, created in found]
 
     def headlines(self, most: int) -> list[tuple[int, str]]:
-        """Return the first rows that have failed, and why, in one line each. Nothing is unpickled."""
+        """Return (row number, error in one line) of the first failed rows, at most `most`. Unpickles nothing."""
         rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, 0, most)))
         return [(end.row, headline(self._result_of(end), self._name_of(end.row))) for end in rows]
 
     def retry(self) -> None:
-        """Run the rows again that have failed, and go on if it was cancelled or has stopped. With `at_most_once` only
-        those run again that no worker has had.
+        """Run failed rows again, and resume the job if it was cancelled or stopped.
+
+        With the option `at_most_once`, only failed rows that were never sent to a worker run again.
 
         Raises:
-            JobError: if all that have failed may have begun, and must not begin again, or it is not there any more.
+            JobError: if `at_most_once` forbids to run any failed row again, or the job no longer exists.
         """
-        ask(self._link, self._ask(JobVerb.RETRY))
+        ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:8]))
 
     def cancel(self) -> None:
-        """End it: rows that run are interrupted, and no others begin. What has ended is kept."""
+        """Cancel the job: interrupt running rows and start no others. Results of ended rows are kept."""
         ask(self._link, self._ask(JobVerb.CANCEL))
 
     def forget(self) -> None:
-        """End it, and keep nothing."""
+        """Cancel the job and delete it with all its results."""
         ask(self._link, self._ask(JobVerb.FORGET))
 
-    # For `Client.map`, too
+    # Also used by `Client.map`
 
     def _ask(self, verb: JobVerb, first: int = 0, amount: int = 0, body: bytes = b"") -> JobQuestion:
-        return JobQuestion(verb, self.name, first, amount, body)
+        record = self._work if verb in _READING else self._record
+        return JobQuestion(verb, self.name, first, amount, body, (), record)
 
     def _info(self) -> Info:
         info: Info = read_info(ask(self._link, self._ask(JobVerb.SHOW)))
         return info
 
-    def leave(self) -> None:
-        """The call that attended it does not need it to go on."""
-        self._link.leave_job(self.name)
-
     def read(
         self, start: int, wish: bytes, deadline: float | None = None
     ) -> Iterator[tuple[int, Any, BaseException | None]]:
-        """Go through rows in their order: number, value, error.
+        """Iterate over (number, value, error) of the rows in their order.
 
         Args:
-            wish: `ATTEND` if this client needs the job to go on.
+            wish: `ATTEND` if the job is to run while this client reads; empty otherwise.
 
         Raises:
-            TooManyFailuresError, CancelledError: if the job has ended before all rows have.
-            TimeoutError: if it takes too long.
+            TooManyFailuresError, JobError, CancelledError: if the job stopped or was cancelled before all rows ended.
+            TimeoutError: if the deadline passes.
         """
         first = start
         question = self._ask(JobVerb.READ, first, READ_ROWS, wish)
@@ -213,17 +240,18 @@ class Job:
                 return
             ends = list(read_rows(response))
             first += len(ends)
-            question = self._ask(JobVerb.READ, first, READ_ROWS, wish)  # the next rows travel while these are read
+            question = self._ask(JobVerb.READ, first, READ_ROWS, wish)  # prefetch while these rows are read
             self._link.ask_job(question)
             yield from map(self._value_of, ends)
 
     def read_new(self, wish: bytes, deadline: float | None = None) -> Iterator[tuple[int, Any, BaseException | None]]:
-        """Go through rows as they come: number, value, error. Raises as `read`."""
+        """Iterate over (number, value, error) of the rows in the order of completion. Raises as `read`."""
         seen = bytearray()
         log, at, n_seen = "", 0, 0
         while True:
-            info = read_info(ask(self._link, JobQuestion(JobVerb.OPEN, self.name, amount=1 if wish else 0), deadline))
-            if log != info["log"]:  # another scheduler has another order: begin with what is there
+            verb = (JobVerb.ATTEND, 0, 1) if wish else (JobVerb.SHOW,)
+            info = read_info(ask(self._link, self._ask(*verb), deadline))
+            if log != info["log"]:  # a restarted scheduler has another order: rescan all ended rows
                 log, at = info["log"], info["logged"]
                 for end in self._scan(seen):
                     n_seen += 1
@@ -241,7 +269,7 @@ class Job:
                 return
 
     def _read_log(self, at: int, log: str, deadline: float | None) -> JobResponse | None:
-        """Return further rows; None if the scheduler is another one."""
+        """Return the next rows of the log; None if the log is of an earlier scheduler."""
         question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log))
         self._link.ask_job(question)
         try:
@@ -261,10 +289,15 @@ class Job:
             first = response.first
 
     def _check_end(self, n_rows: int) -> None:
-        """Raise unless all rows have ended."""
+        """Raise if the job stopped, or was cancelled before all its rows ended."""
         info = self._info()
-        if info["state"] == "stopped":
-            raise TooManyFailuresError(f"the job {self.name!r} has stopped: {info['reason']}")
+        if info["state"] == STOPPED:
+            sentence = f"the job {self.name!r} has stopped: {info['reason']}"
+            first = self._failures(0, 1) if info["failed"] else []
+            if not first:
+                raise JobError(sentence)
+            what = f"{type(first[0].error).__name__}: {first[0].error}"
+            raise TooManyFailuresError(f"{sentence}; the first: {what}") from first[0].error
         if n_rows < info["rows"]:
             raise CancelledError(f"the job {self.name!r} was cancelled before all of its rows had ended")
 
@@ -276,7 +309,7 @@ class Job:
 
     def _error_of(self, end: RowEnd) -> BaseException:
         if end.status == TaskStatus.CANCELED:
-            return CancelledError(f"row {end.row}: it had begun when it was cancelled, and has the option at_most_once")
+            return CancelledError(f"row {end.row} was running when it was cancelled, and has the option at_most_once")
         return read_error(self._result_of(end), self._name_of(end.row))
 
     def _result_of(self, end: RowEnd) -> TaskResult:
@@ -285,15 +318,29 @@ class Job:
     def _name_of(self, row: int) -> str:
         return name_of_item(self._function, row, None)
 
-    def _arguments(self, block: bytes) -> str:
-        """Return arguments, cut short. Those that travel apart are not looked up."""
-        try:
-            read = partial(read_arguments, block, lambda *parts: read_value(self._serializer, parts)[0])
-            positional, keywords = read(lambda _object_id, _own: ...)
-        except (ScalerError, ValueError, struct.error):
-            return "..."
-        shown = [_SHORT.repr(each) for each in positional]
-        return ", ".join([*shown, *(f"{key}={_SHORT.repr(each)}" for key, each in keywords.items())])
+
+def arguments_text(serializer: Serializer, block: bytes) -> str:
+    """Return serialised arguments as shortened text. Objects stored elsewhere are not fetched."""
+    try:
+        read = partial(read_arguments, block, lambda *parts: read_value(serializer, parts)[0])
+        positional, keywords = read(lambda _object_id, _own: _ELSEWHERE)
+    except (ScalerError, ValueError, struct.error):
+        return "..."
+    return shown_arguments(positional, keywords)
+
+
+class _Elsewhere:
+    """A placeholder for an object that rows refer to."""
+
+    def __repr__(self) -> str:
+        return "an object"
+
+
+_ELSEWHERE = _Elsewhere()
+
+
+def _nothing() -> None:
+    """Do nothing: a job that was only looked up is not in use."""
 
 
 def _chosen(value: Any, error: BaseException | None, return_exceptions: bool) -> Any:
@@ -303,7 +350,7 @@ def _chosen(value: Any, error: BaseException | None, return_exceptions: bool) ->
 
 
 def _is_new(seen: bytearray, row: int) -> bool:
-    """Note a row. Return whether it had not been noted."""
+    """Mark a row as seen. Return whether it was unseen before."""
     if row >= len(seen):
         seen.extend(bytes(row + 1 - len(seen)))
     was_seen, seen[row] = seen[row], 1
@@ -311,6 +358,8 @@ def _is_new(seen: bytearray, row: int) -> bool:
 
 
 def progress_of(info: Info) -> JobProgress:
-    """Return how far a job is."""
-    counts = (info["rows"], info["done"], info["failed"])
-    return JobProgress(info["state"], *counts, info["sealed"], info["reason"], info["bytes"], info["seconds"])
+    """Return the progress of a job from its state as the scheduler reports it."""
+    rows, done, failed, is_sealed = info["rows"], info["done"], info["failed"], bool(info["sealed"])
+    is_complete = is_sealed and done + failed == rows
+    more = (info["reason"], info["bytes"], info["seconds"], is_sealed)
+    return JobProgress(info["state"], rows, done, failed, is_complete, *more)

@@ -1,7 +1,7 @@
-"""Opening: a program and the job that it names: the same work goes on, other work is a conflict, new work is kept.
+"""Opening: create the job of a call, continue it if the work is the same, or refuse or replace other work.
 
-Called by the client, in the thread of the user. What is known of a job is compared here, so that the scheduler reads
-nothing of it. Must never: run a row of another job than was meant.
+Called by the client, in the thread of the user. The client compares the work, so the scheduler never unpickles a value.
+A job never returns results of another function, or of other arguments, than those of the call.
 """
 
 from __future__ import annotations
@@ -14,51 +14,66 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from scaler.client.calls.functions import Function, Terms
+from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
 from scaler.client.calls.inputs import FutureArgumentError
-from scaler.client.jobs.fingerprint import differences, fingerprint
-from scaler.client.jobs.job import Job
-from scaler.client.jobs.questions import Info, ask, read_info, wait
-from scaler.client.jobs.row_ranges import NewRange, compare, new_ranges
+from scaler.client.calls.items import shown_arguments
+from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
+from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, RowDigests
+from scaler.client.jobs.job import Job, arguments_text
+from scaler.client.jobs.questions import Info, JobChangedError, ask, read_info, wait
+from scaler.client.jobs.row_ranges import NewRange, RangeMaker, item_of
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.config import ConfigError
-from scaler.errors import JobConflictError
+from scaler.errors import JobConflictError, JobError, ScalerError
 from scaler.ids import ObjectId, TaskId, random_id
-from scaler.jobs.names import check_job_name
 from scaler.pickling.serialization import Serializer
-from scaler.wire.messages.client import JobVerb
+from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.client import JobResponse, JobVerb, JobWish
 from scaler.wire.messages.common import ObjectInstruction
 
 logger = logging.getLogger(__name__)
 
-ON_CHANGE = RAISE, RESTART = "raise", "restart"
-
-GOES_ON, RETRIES = 1, 2
-"""What a client wishes when it opens a job: that it goes on, and that failed rows run again."""
+ON_CHANGE = RAISE, RESTART, KEEP = "raise", "restart", "keep"
 
 UNWRITTEN_MOST = 8
-"""So many ranges are on their way to the disk at a time."""
+"""The most ranges sent and not yet acknowledged as written to disk."""
+
+CALL_BYTES = 8
+"""The size of the token that identifies a call to the scheduler."""
+
+GIVE_UP_SECONDS = 5.0
+"""The longest wait of a failed opening for the removal of the record that it created."""
 
 PYTHON = ".".join(platform.python_version_tuple()[:2])
 
 _NO_TASK = TaskId(bytes(16))
 
+_NO_LIMIT = 2**62
+
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done under a name.
+    """The work of a job: its function, items and options.
 
     Args:
+        name: the name of the job.
         fn: the function of the user.
-        function: the same, ready to be sent.
-        sources: of the modules that travel with it.
-        is_attended: whether it goes on only while a client needs it.
-        keep_seconds: how long it is kept after its last change.
+        function: the serialised function.
+        sources: the sources of the modules that travel with the function, by module name.
+        items: the arguments of each row.
+        terms: priority, name and options of the tasks.
+        is_attended: whether the job runs only while a client needs it.
+        keep_seconds: the seconds since its last change after which the job is removed.
+        max_failures: the option of the same name; None allows any number.
+        on_change: the treatment of an existing job with other work: one of `ON_CHANGE`.
+        n_calls: returns the number of calls of this client that use the job, including this one.
+        deadline: in seconds of the monotonic clock; None: no deadline.
     """
 
     name: str
@@ -71,24 +86,28 @@ class Work:
     keep_seconds: float
     max_failures: float | None
     on_change: str = RAISE
+    n_calls: Callable[[], int] = lambda: 1
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         if self.on_change not in ON_CHANGE:
             raise ConfigError(f"on_change must be one of {', '.join(map(repr, ON_CHANGE))}, not {self.on_change!r}")
-        if not isinstance(self.name, str):
-            raise TypeError(f"the name of a job must be a str, not {self.name!r}")
-        check_job_name(self.name)
 
-    def said(self) -> dict[str, Any]:
-        """Return its terms as they travel."""
+    def described(self, parts: Mapping[str, str]) -> dict[str, Any]:
+        """Return the terms of the job as sent to the scheduler. `parts`: the fingerprint of the function."""
         priority, task_name, options, _ = self.terms
         instruction = self.function.instruction
         return {
             "function": instruction.name, "function_id": instruction.object_id.hex(), "program": _program(),
-            "python": PYTHON, "fingerprint": fingerprint(self.fn, self.sources).parts, "options": options.hex(),
-            "priority": priority, "task_name": task_name, "attended": self.is_attended, "created": time.time(),
+            "python": PYTHON, "fingerprint": {**parts}, "options": options.hex(), "priority": priority,
+            "task_name": task_name, "attended": self.is_attended, "created": time.time(),
             "max_failures": self.max_failures, "keep_seconds": self.keep_seconds,
+            "token": _new_token(),
         }  # fmt: skip
+
+
+def _new_token() -> str:
+    return random_id()[:CALL_BYTES].hex()
 
 
 def _program() -> str:
@@ -96,109 +115,343 @@ def _program() -> str:
 
 
 class Opening:
-    """One program at one job, until all its rows are on disk.
+    """The opening of one job by one call, until all rows of the job are on disk.
 
     Args:
-        work: what it is about.
-        stored: the objects that this client holds.
+        work: the work of the call.
+        stored: the objects that this client holds, by id.
+        digest_of: returns the digest of the content of an object; raises `TypeError` if it cannot be compared.
     """
 
     def __init__(
-        self, link: Link, serializer: Serializer, work: Work, stored: Mapping[ObjectId, ObjectInstruction]
+        self,
+        link: Link,
+        serializer: Serializer,
+        work: Work,
+        stored: Mapping[ObjectId, ObjectInstruction],
+        digest_of: Callable[[ObjectReference], bytes],
     ) -> None:
         if link.is_nested:
-            raise ConfigError("jobs are made outside of tasks: return the rows from the task, and make the job of them")
+            raise ConfigError("a task cannot open a job: return the rows from the task, and start the job outside it")
         self._link, self._serializer, self._work = link, serializer, work
-        self._body = json.dumps(work.said()).encode()
-        self._said = json.loads(self._body)
+        self._fingerprint = fingerprint(work.fn, work.sources, digest_of)
+        self._terms = work.described(self._fingerprint.parts)
+        self._ranges = RangeMaker(RowDigests(digest_of, {*work.sources}), work.function.block, self._make)
+        self._info: Info = {}
+        """the state of the job at the scheduler when it was opened"""
+        self._is_made_here = self._has_version = False
+        """whether this call created the job; whether it created a new version of it"""
+        self._revision = 0
+        """the revision of the job with which this work was compared: the scheduler refuses changes of any other"""
+        self._is_other_work = False
+        """whether the new version is other work"""
+        self._n_unknown = 0
+        """the number of ended rows that cannot be compared and keep their results"""
         self._sent: set[str] = set()
-        """objects that the job has"""
+        """ids, in hex, of the objects sent to the job"""
         self._stored = stored
         self._copies: dict[ObjectId, ObjectReference] = {}
-        """of objects that rows refer to: the job has its own, which do not end with this program"""
+        """references to the job's own copies of objects that rows refer to, which outlive this program"""
+        self._unsent: list[ObjectInstruction] = []
+        """copies not yet sent to the job"""
 
     def open(self) -> Job:
-        """Make the job, or find it, and have all its rows on disk.
+        """Create or find the job. Return when all its rows are on disk.
 
         Raises:
-            JobConflictError: if there is a job of this name with other work.
-            JobError: if it cannot be kept.
-            TypeError, SerializeObjectError: if a row cannot be sent.
+            JobConflictError: if the job of this name has other work.
+            JobError: if the scheduler cannot keep the job.
+            TypeError, SerializeObjectError: if a row cannot be serialised.
+            TimeoutError: if the deadline passes.
         """
-        work = self._work
-        info = self._ask_open()
-        items = work.items if work.on_change == RAISE or isinstance(work.items, Sequence) else list(work.items)
-        rest = iter(items)
-        conflict, n_unknown = self._compare(info, rest)
-        if conflict and work.on_change == RESTART:
-            logger.warning("the job %r is begun anew: %s", work.name, conflict)
-            ask(self._link, JobQuestion(JobVerb.FORGET, work.name))
-            info, rest = self._ask_open(), iter(items)
-        elif conflict:
-            raise JobConflictError(
-                f"there is a job {work.name!r} with other work: {conflict}. Take another name, or "
-                f"on_change={RESTART!r} to forget what it has"
-            )
-        if n_unknown:
-            logger.info("job %s: %d rows are not plain values, so they were not compared", work.name, n_unknown)
-        self._send_function(info)
-        self._ask_open(GOES_ON | RETRIES if work.is_attended else GOES_ON)
-        self._send_rows(rest, info)
-        return Job(work.name, self._link, self._serializer, info)
+        self._info = self._ask_open()
+        self._is_made_here = self._info["token"] == self._terms["token"]
+        try:
+            self._complete()
+        except BaseException:  # raised again
+            if self._is_made_here and self._work.n_calls() == 1:
+                self._give_up()
+            raise
+        return Job(self._work.name, self._link, self._serializer, self._info)
+
+    def _give_up(self) -> None:
+        """Remove the record that this call created, unless a row has ended or another program uses it."""
+        try:
+            self._ask(JobVerb.FORGET, amount=1, deadline=time.monotonic() + GIVE_UP_SECONDS)
+        except (ScalerError, TimeoutError) as error:
+            logger.debug("the job %r is not removed: %s", self._work.name, error)
+
+    def _complete(self) -> None:
+        work, info = self._work, self._info
+        if info["lost"]:
+            logger.warning("the job %r: %s", work.name, info["lost"])
+        n_rows, rest = self._settle(_in_time(self._ranges.rows(work.items), work.deadline))
+        function = work.function.instruction
+        if self._has_version or not info["objects"]:
+            self._send_object(function)
+        wish = JobWish.RUN | JobWish.RETRY if work.is_attended or self._has_version else JobWish.RUN
+        self._info = self._ask_open(wish)
+        if rest is not None:
+            n_rows = self._send_rows(rest, n_rows)
+        if self._has_version or not info["sealed"]:
+            self._await(self._sent_question(JobVerb.SEAL, n_rows, 0))
+        self._tell_not_compared()
+
+    # Requests to the scheduler
+
+    def _ask(
+        self,
+        verb: JobVerb,
+        first: int = 0,
+        amount: int = 0,
+        body: bytes = b"",
+        frames: Sequence[Any] = (),
+        deadline: float | None = None,
+    ) -> JobResponse:
+        return ask(self._link, self._question(verb, first, amount, body, frames), deadline or self._work.deadline)
+
+    def _question(
+        self, verb: JobVerb, first: int, amount: int, body: bytes = b"", frames: Sequence[Any] = ()
+    ) -> JobQuestion:
+        record = bytes.fromhex(self._info["record"]) if self._info else b""
+        return JobQuestion(verb, self._work.name, first, amount, body, frames, record)
 
     def _ask_open(self, wish: int = 0) -> Info:
-        info: Info = read_info(ask(self._link, JobQuestion(JobVerb.OPEN, self._work.name, 0, wish, self._body)))
+        body = json.dumps(self._terms).encode()
+        info: Info = read_info(self._ask(JobVerb.OPEN, self._revision if wish else 0, wish, body))
+        self._revision = info["revision"]
         return info
 
-    def _compare(self, info: Info, items: Iterator[Sequence[Any]]) -> tuple[str, int]:
-        """Return what differs from the job that is there, and how many rows could not be compared."""
-        if info["python"] != PYTHON:
-            return f"it was made by Python {info['python']}, and this is {PYTHON}, which reads other values", 0
-        other = differences(info["fingerprint"], self._said["fingerprint"])
-        if info["attended"] != self._work.is_attended:
-            other.append(f"it was made by {'map' if info['attended'] else 'start'}")
-        if other:
-            return "; ".join(other), 0
-        return compare(items, [tuple(each) for each in info["ranges"]], info["sealed"])
+    # Comparison with the existing job
 
-    def _send_function(self, info: Info) -> None:
-        self._sent = set(info["objects"])
-        function = self._work.function.instruction
-        if not self._sent:
-            self._send_object(function)
+    def _settle(self, rows: Iterator[tuple[Any, ...]]) -> tuple[int, Iterator[tuple[Any, ...]] | None]:
+        """Compare this work with the existing job, and change the job as `on_change` says.
+
+        Returns: the number of rows that the job has, and an iterator over the remaining rows; None if none remain.
+        """
+        info = self._info
+        other = self._other_work()
+        if other:
+            self._begin_version("; ".join(other))
+        if info["lost"] and self._work.on_change == RESTART:
+            self._begin_version(info["lost"])
+        if info["damaged"]:
+            self._begin_version("", f"parts damaged on disk are rewritten: {', '.join(info['damaged'])}")
+        n_rows = 0
+        for first, n_known, digest, n_open in info["ranges"]:
+            here = list(islice(rows, n_known))
+            n_rows = first + len(here)
+            if len(here) < n_known:
+                self._check_none_begun(n_rows)
+                self._begin_version(f"it has {n_rows:,} rows now, and had {info['rows']:,}")
+                self._change(JobVerb.TRUNCATE, n_rows)
+            if here:
+                self._compare_range(first, here, digest if len(here) == n_known else "", n_open)
+            if len(here) < n_known:
+                return n_rows, None
+        following = list(islice(rows, 1))
+        if following and info["sealed"]:
+            self._begin_version(f"it has more rows now than the {n_rows:,} that it had")
+        return n_rows, chain(following, rows) if following else None
+
+    def _other_work(self) -> list[str]:
+        """Return the differences from the existing job, except those of its rows."""
+        info, work = self._info, self._work
+        if info["python"] != PYTHON:
+            return [f"it was made by Python {info['python']}, whose pickled values this Python {PYTHON} may not read"]
+        found = differences(info["fingerprint"], self._fingerprint.parts)
+        if not self._is_made_here:
+            found += [f"its function uses {each}, which cannot be compared" for each in self._fingerprint.not_compared]
+        found += _other_options(bytes.fromhex(info["options"]), work.terms[RUN_OPTIONS])
+        if info["attended"] != work.is_attended:
+            found.append(f"it was made by {'map' if info['attended'] else 'start'}")
+        return found
+
+    def _begin_version(self, difference: str, repair: str = "") -> None:
+        """Create a new version of the job, with the terms of this call.
+
+        Args:
+            difference: how the work differs, for display; empty if the work is the same.
+            repair: the reason for a new version if the work is the same.
+
+        Raises:
+            JobConflictError: if `on_change`, another call, or another version of Python forbids it.
+        """
+        info, work = self._info, self._work
+        has_ended, is_drop = bool(info["done"] + info["failed"]), work.on_change == RESTART and bool(difference)
+        if difference and has_ended and work.on_change == RAISE:
+            raise self._conflict(difference)
+        if info["python"] != PYTHON and has_ended and not is_drop:
+            raise self._conflict(difference, KEEP)
+        is_once = RunOptions.decode(work.terms[RUN_OPTIONS]).at_most_once
+        if self._is_once and not is_once and has_ended and not is_drop:
+            raise self._conflict(difference, KEEP)
+        if self._is_other_work or (self._has_version and not difference):
+            return
+        if work.n_calls() > 1:
+            raise self._conflict(f"{difference or repair}, and another call of this program uses it")
+        wish = JobWish.NEW_VERSION | (JobWish.DROP if is_drop else 0)
+        wish |= JobWish.IF_NONE_ENDED if difference and work.on_change == RAISE else 0
+        wish |= 0 if difference else JobWish.SAME_WORK
+        self._terms["token"] = _new_token()
+        try:
+            self._ask_open(wish)
+        except JobChangedError:
+            raise
+        except JobError as error:
+            raise self._conflict(f"{difference or repair}, and it cannot be changed now: {error}") from None
+        self._has_version, self._is_other_work = True, bool(difference)
+        if repair or is_drop or not has_ended:
+            what = "continues" if repair else "starts over"
+            logger.warning("the job %r %s: %s", work.name, what, repair or difference)
+
+    def _conflict(self, difference: str, but_for: str = "") -> JobConflictError:
+        ways = {
+            RESTART: f"on_change={RESTART!r} drops its results and runs all rows",
+            KEEP: f"on_change={KEEP!r} keeps the results of rows whose arguments are the same, and runs the others",
+        }
+        ways.pop(but_for, None)
+        return JobConflictError(
+            f"there is a job {self._work.name!r} with other work: {difference}. Take another name; or "
+            f"{'; or '.join(ways.values())}"
+        )
+
+    def _compare_range(self, first: int, here: list[tuple[Any, ...]], digest: str, n_open: int) -> None:
+        """Compare rows with those of the job, and replace the range if it differs and `on_change` allows it."""
+        info, ranges = self._info, self._ranges
+        now = ranges.digest_of(here)
+        if not (now and now.hex() == digest):
+            known, ended = map(bytes, self._ask(JobVerb.DIGESTS, first).frames)
+            if len(ended) != len(here):
+                raise JobChangedError("another program has changed the job in the meantime")
+            changed, unknown = _differing(ranges.digests_of(here)[1], known)
+            ended_unknown = [at for at in unknown if ended[at]]
+            if changed:
+                self._check_may_change([first + at for at in changed if ended[at]])
+                self._begin_version(self._row_texts(first + changed[0], item_of(here[changed[0]])))
+            elif ended_unknown:
+                at = ended_unknown[0]
+                self._begin_version(
+                    f"row {first + at:,} cannot be compared: it is called with {shown_arguments(item_of(here[at]))}"
+                )
+            elif unknown:
+                self._begin_version("", f"{len(unknown):,} rows that have not ended cannot be compared")
+            self._n_unknown += len(ended_unknown)
+            if changed or unknown:
+                self._replace(first, here)
+                return
+        is_damaged = f"rows-{first}" in info["damaged"] or (n_open and any(map(_is_object, info["damaged"])))
+        if is_damaged or info["python"] != PYTHON:
+            self._replace(first, here)
+
+    def _check_none_begun(self, n_rows: int) -> None:
+        """Raise `JobConflictError` if rows from `n_rows` on have ended that must not run a second time."""
+        for first, n_known, _, n_open in self._info["ranges"] if self._is_once else ():
+            if first + n_known > n_rows and n_open < n_known:
+                ended = bytes(self._ask(JobVerb.DIGESTS, first).frames[1])
+                self._check_may_change([row for row, is_over in enumerate(ended, first) if is_over and row >= n_rows])
+
+    def _check_may_change(self, ended: list[int]) -> None:
+        """Raise `JobConflictError` if one of these ended rows must not run a second time."""
+        if ended and self._is_once and self._work.on_change != RESTART:
+            what = "has begun, and must not run again with other arguments: it has the option at_most_once"
+            raise self._conflict(f"row {ended[0]:,} {what}", KEEP)
+
+    @property
+    def _is_once(self) -> bool:
+        """Whether rows of the job must not run a second time."""
+        return RunOptions.decode(bytes.fromhex(self._info["options"])).at_most_once
+
+    def _row_texts(self, row: int, item: Sequence[Any]) -> str:
+        """Return a sentence with the former and the present arguments of a row."""
+        try:
+            payload = bytes(self._ask(JobVerb.ARGUMENTS, row).frames[0])
+            was = arguments_text(self._serializer, payload)
+        except JobError:
+            was = "..."
+        now = shown_arguments(item)
+        same = " (another value that looks the same)" if was == now else ""
+        return f"row {row:,} was called with ({was}), and is called with ({now}){same}"
+
+    def _replace(self, first: int, here: list[tuple[Any, ...]]) -> None:
+        new = self._ranges.next_range(iter(here), first, len(here), _NO_LIMIT)
+        assert new is not None
+        self._send_objects(new)
+        self._change(JobVerb.REPLACE, first, new.digest, (new.row_digests, new.block))
+
+    # Rows
+
+    def _send_objects(self, new: NewRange) -> None:
+        """Send the objects that rows refer to."""
+        unsent, self._unsent = self._unsent, []
+        for each in (*unsent, *new.objects):
+            self._send_object(each)
 
     def _send_object(self, instruction: ObjectInstruction) -> None:
         if instruction.object_id.hex() not in self._sent:
             self._sent.add(instruction.object_id.hex())
-            body, frames = instruction.object_id, instruction.frames
-            ask(self._link, JobQuestion(JobVerb.OBJECT, self._work.name, 0, int(instruction.kind), body, frames))
+            self._ask(JobVerb.OBJECT, 0, int(instruction.kind), instruction.object_id, instruction.frames)
 
-    def _send_rows(self, items: Iterator[Sequence[Any]], info: Info) -> None:
-        if info["sealed"]:
-            return
+    def _send_rows(self, rows: Iterator[tuple[Any, ...]], first: int) -> int:
+        """Send the remaining rows, from the number `first` on. Return the total number of rows."""
         unwritten: deque[JobQuestion] = deque()
-        for new in new_ranges(items, info["rows"], self._work.function.block, self._make):
-            self._send_range(new, unwritten)
+        n_rows = first
+        for new in self._ranges.ranges(rows, first):
+            self._send_objects(new)
+            frames = new.row_digests, new.block
+            body = bytes.fromhex(self._terms["token"]) + new.digest
+            unwritten.append(self._sent_question(JobVerb.ROWS, new.first, new.n_rows, body, frames))
+            n_rows += new.n_rows
             if len(unwritten) >= UNWRITTEN_MOST:
-                wait(unwritten.popleft())
+                self._await(unwritten.popleft())
         while unwritten:
-            wait(unwritten.popleft())
-        ask(self._link, JobQuestion(JobVerb.SEAL, self._work.name))
+            self._await(unwritten.popleft())
+        return n_rows
 
-    def _send_range(self, new: NewRange, unwritten: deque[JobQuestion]) -> None:
-        for each in new.objects:
-            self._send_object(each)
-        question = JobQuestion(JobVerb.ROWS, self._work.name, new.first, new.n_rows, new.digest, (new.block,))
+    def _change(self, verb: JobVerb, first: int, body: bytes = b"", frames: Sequence[Any] = ()) -> None:
+        """Change known rows of the job. Raises `JobConflictError` if another program changes the job."""
+        token = bytes.fromhex(_new_token())
+        response = self._await(self._sent_question(verb, first, self._revision, token + body, frames))
+        self._revision = read_info(response)["revision"]
+
+    def _sent_question(
+        self, verb: JobVerb, first: int, amount: int, body: bytes = b"", frames: Sequence[Any] = ()
+    ) -> JobQuestion:
+        question = self._question(verb, first, amount, body, frames)
         self._link.ask_job(question)
-        unwritten.append(question)
+        return question
+
+    def _await(self, question: JobQuestion) -> JobResponse:
+        try:
+            return wait(question, self._work.deadline)
+        except JobChangedError:
+            raise
+        except JobConflictError as error:
+            raise self._conflict(f"{error}; another program submits rows to it at the same time", KEEP) from None
+
+    def _tell_not_compared(self) -> None:
+        name, made = self._work.name, self._ranges
+        if self._n_unknown:
+            logger.warning(
+                "the job %r: %d ended rows cannot be compared, and keep their results", name, self._n_unknown
+            )
+        elif made.n_not_compared:
+            logger.warning(
+                "the job %r: %d rows cannot be compared when it is opened again; the first is row %d: %s",
+                name, made.n_not_compared, *made.first_not_compared,
+            )  # fmt: skip
+        for each in self._fingerprint.not_compared if self._is_made_here or self._has_version else ():
+            logger.warning(
+                "the job %r: its function uses %s, which cannot be compared when it is opened again", name, each
+            )
 
     def _make(self, row: int, item: Sequence[Any]) -> Any:
         function = self._work.function
         own = [self._copy(each) if isinstance(each, ObjectReference) else each for each in item]
         try:
-            entry = function.entry(_NO_TASK, None, own)  # type: ignore[arg-type]  # no result comes there
+            entry = function.entry(_NO_TASK, None, own)  # type: ignore[arg-type]  # has no future to refer to
         except FutureArgumentError:
-            raise TypeError(f"row {row} has a future, which ends with this program: wait for its result") from None
+            raise TypeError(f"row {row} has a future, which ends with this program: pass its result") from None
         if entry[2] is not function.instruction or not all(each in self._copies.values() for each in entry[4]):
             raise TypeError(
                 f"row {row} has an ObjectReference in a container, or as_is(), whose object ends with this program: "
@@ -207,14 +460,55 @@ class Opening:
         return entry
 
     def _copy(self, reference: ObjectReference) -> ObjectReference:
-        """Return a reference to the job's own copy of an object. It is on disk."""
+        """Return a reference to the job's own copy of an object. The copy is sent before the rows that refer to it."""
         check_stored(reference)
         copy = self._copies.get(reference.object_id)
         if copy is None:
             known = self._stored.get(reference.object_id)
             if known is None:
-                raise TypeError(f"{reference!r} is of another client, and a job needs its value: pass that")
+                raise TypeError(f"{reference!r} belongs to another client: pass its value to the job instead")
             new_id = ObjectId(random_id())
-            self._send_object(ObjectInstruction(known.kind, new_id, known.name, known.frames))
+            self._unsent.append(ObjectInstruction(known.kind, new_id, known.name, known.frames))
             copy = self._copies[reference.object_id] = type(reference)(known.name, new_id, reference.size)
         return copy
+
+
+def _in_time(rows: Iterator[tuple[Any, ...]], deadline: float | None) -> Iterator[tuple[Any, ...]]:
+    """Iterate over rows. Raises `TimeoutError` when the deadline passes."""
+    if deadline is None:
+        return rows
+    return (row for row in rows if _is_in_time(deadline))
+
+
+def _is_in_time(deadline: float) -> bool:
+    if time.monotonic() > deadline:
+        raise TimeoutError("the rows were not all read within the timeout. Results of ended rows are kept")
+    return True
+
+
+def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
+    """Compare the digests of rows. Return the indices of rows that differ, and of those that cannot be compared."""
+    size = len(NOT_COMPARED)
+    changed: list[int] = []
+    unknown: list[int] = []
+    for at in range(len(mine) // size):
+        one, other = mine[at * size : at * size + size], known[at * size : at * size + size]
+        if NOT_COMPARED in (one, other):
+            unknown.append(at)
+        elif one != other:
+            changed.append(at)
+    return changed, unknown
+
+
+def _other_options(known: bytes, now: bytes) -> list[str]:
+    """Return the differences in task options, for display. `profiling` is ignored: it changes no result."""
+    pairs = zip(RunOptions.decode(known)._asdict().items(), RunOptions.decode(now), strict=True)
+    return [
+        f"its option {name} was {was!r}, and is {value!r}"
+        for (name, was), value in pairs
+        if was != value and name != "profiling"
+    ]
+
+
+def _is_object(damaged: str) -> bool:
+    return damaged.startswith("object-")

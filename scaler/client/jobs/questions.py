@@ -1,7 +1,7 @@
-"""Questions about jobs, and their answers, one at a time.
+"""Job requests: send a request about a job, wait for its answer, and decode it.
 
-Made in the thread that waits; answered by the link's thread. A question is asked again when the scheduler is another
-one, so a wait outlives it.
+Requests are created in the thread that waits and answered in the link's thread. Each new session resends open
+requests, so a wait survives a restart of the scheduler.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
-from scaler.errors import JobError
+from scaler.errors import JobConflictError, JobError
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import JobResponse, JobStatus
 from scaler.wire.messages.rows import unpack
@@ -25,8 +25,12 @@ _HEAD = struct.Struct("<QIBI")
 Info = dict[str, Any]
 
 
+class JobChangedError(JobConflictError):
+    """Another call has changed the job since this one compared its rows."""
+
+
 class RowEnd(NamedTuple):
-    """How a row has ended. `status`: a `TaskStatus`."""
+    """The outcome of a row. `status` is a `TaskStatus`."""
 
     row: int
     status: int
@@ -34,14 +38,14 @@ class RowEnd(NamedTuple):
 
 
 def wait(question: JobQuestion, deadline: float | None = None) -> JobResponse:
-    """Wait for an answer that is not a refusal.
+    """Wait for the answer to a request.
 
     Args:
-        deadline: of the monotonic clock.
+        deadline: in seconds of the monotonic clock; None waits without a limit.
 
     Raises:
-        JobError: if it was refused, or there is no such job.
-        TimeoutError: if it is too late.
+        JobConflictError, JobError: as `checked` does.
+        TimeoutError: if the deadline passes.
     """
     try:
         seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -49,29 +53,36 @@ def wait(question: JobQuestion, deadline: float | None = None) -> JobResponse:
     except FutureTimeoutError:
         if question.done():
             raise
-        raise TimeoutError("the job has not come so far in time; what has ended is kept") from None
+        why = f": the job waits because {question.waits_for}" if question.waits_for else ""
+        raise TimeoutError(
+            f"the job did not end, or reach the row, within the timeout{why}. Results of ended rows are kept"
+        ) from None
 
 
 def checked(response: JobResponse) -> JobResponse:
-    """Return an answer that is not a refusal. Raises `JobError`."""
+    """Return an answer. Raises `JobConflictError` or `JobError` if it is a conflict, a refusal, or "not found"."""
+    if response.status == JobStatus.CHANGED:
+        raise JobChangedError(response.reason)
+    if response.status == JobStatus.CONFLICT:
+        raise JobConflictError(response.reason)
     if response.status in (JobStatus.REFUSED, JobStatus.NOT_FOUND):
         raise JobError(response.reason)
     return response
 
 
 def ask(link: Link, question: JobQuestion, deadline: float | None = None) -> JobResponse:
-    """Ask, and wait for the answer. Raises as `wait` does."""
+    """Send a request and wait for its answer. Raises as `wait` does."""
     link.ask_job(question)
     return wait(question, deadline)
 
 
 def read_info(response: JobResponse) -> Any:
-    """Return what is known of a job, or of all."""
+    """Return the decoded state of a job, or a list of such states."""
     return json.loads(response.body)
 
 
 def read_rows(response: JobResponse) -> Iterator[RowEnd]:
-    """Go through the rows of an answer."""
+    """Iterate over the row outcomes in an answer."""
     heads, at = response.body, 0
     values, begin = memoryview(response.frames[0] if response.frames else b""), 0
     while at < len(heads):

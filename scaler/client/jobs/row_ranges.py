@@ -1,6 +1,6 @@
-"""Ranges of rows: the arguments of a job as they travel to its record, and the hashes by which they are compared.
+"""Ranges of rows: the arguments of a job, serialised for its record, with the digests by which they are compared.
 
-Used where a job is made, and where a program comes back to one. Must never: send anything.
+Used where a job is opened. Sends nothing.
 """
 
 from __future__ import annotations
@@ -11,92 +11,158 @@ from typing import Any, NamedTuple
 
 from scaler.client.calls.entry import Entry
 from scaler.client.calls.items import UNFIT, check_item, of_item
-from scaler.client.jobs.row_digests import RowDigests
+from scaler.client.jobs.comparing.row_digests import RowDigests, range_digest
+from scaler.client.jobs.comparing.shapes import PLAIN
+from scaler.client.object_reference import ObjectReference
 from scaler.jobs.values import Row, pack_rows
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""The most rows of a range, and the most bytes, unless a row alone has more."""
+"""The most rows and bytes in a range; a single larger row makes a range of its own."""
+
+
+_UNCHANGING = PLAIN | {ObjectReference}
+"""Classes of arguments that their source cannot change after yielding them."""
 
 
 class NewRange(NamedTuple):
-    """Rows that are not at the scheduler yet."""
+    """A range of serialised rows, with the digests by which they are compared."""
 
     first: int
     n_rows: int
     digest: bytes
+    """the digest of the range; empty if one of its rows cannot be compared"""
+    row_digests: bytes
     block: bytes
     objects: Sequence[ObjectInstruction]
-    """that these rows need"""
+    """the objects that these rows refer to"""
 
 
-def compare(items: Iterator[Sequence[Any]], ranges: Iterable[tuple[int, int, str]], is_sealed: bool) -> tuple[str, int]:
-    """Compare the rows of a program with those of a job.
+class MadeRow(NamedTuple):
+    """A row serialised when its source yielded it, because the source may change a value afterwards."""
 
-    Args:
-        ranges: first row, number of rows and hash of each that the job has.
-        is_sealed: whether it has no others.
-
-    Returns: what differs, and how many rows are known, but could not be compared.
-    """
-    n_unknown = 0
-    digests = RowDigests()
-    for first, n_rows, digest in ranges:
-        here = list(islice(items, n_rows))
-        if len(here) < n_rows:
-            return f"it has {first + len(here)} rows now, and had more", 0
-        now = digests.of_range(here)
-        if now and digest and now.hex() != digest:
-            return f"of its rows {first} to {first + n_rows - 1}, at least one has other arguments", 0
-        n_unknown += 0 if now and digest else n_rows
-    if is_sealed and next(items, items) is not items:
-        return "it has more rows now than it had", 0
-    return "", n_unknown
+    item: Sequence[Any]
+    digest: bytes
+    trouble: str
+    """the part of the row that cannot be compared; empty if all can"""
+    block: Row
+    objects: Sequence[ObjectInstruction]
 
 
-def new_ranges(
-    items: Iterator[Sequence[Any]],
-    first: int,
-    block_of: Callable[[Sequence[Any]], bytes | None],
-    make: Callable[[int, Sequence[Any]], Entry],
-) -> Iterator[NewRange]:
-    """Make ranges of the remaining rows.
+class RangeMaker:
+    """A maker of ranges of rows.
 
     Args:
-        first: the number of the next row.
-        block_of: returns the arguments of a call that are plain, as bytes.
-        make: makes any call of a row ready to be sent.
-
-    Raises:
-        TypeError: if an item is neither a tuple nor a list, or the function does not take it.
-        SerializeObjectError: if an argument cannot be serialised.
+        digests: computes the digests of rows.
+        block_of: serialises arguments that are all plain; returns None for others.
+        make: serialises the arguments of any row, given its number.
     """
-    digests = RowDigests()
-    while True:
-        rows: list[bytes | Row] = []
-        taken: list[Any] = []
+
+    def __init__(
+        self,
+        digests: RowDigests,
+        block_of: Callable[[Sequence[Any]], bytes | None],
+        make: Callable[[int, Sequence[Any]], Entry],
+    ) -> None:
+        self._digests, self._block_of, self._make = digests, block_of, make
+        self._are_made = False
+        """whether some rows may be `MadeRow`s"""
+        self.n_not_compared = 0
+        """the number of rows, of all ranges made, that cannot be compared"""
+        self.first_not_compared = (0, "")
+        """the first row that cannot be compared, and the part that cannot"""
+
+    def rows(self, items: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """Iterate over items as rows. Rows with values that the source may still change are serialised at once.
+
+        Raises: as `ranges`.
+        """
+        is_kept = isinstance(items, (list, tuple))  # any other source may change what it has yielded
+        if isinstance(items, (list, tuple)) and {*map(type, items)} <= {tuple}:
+            return iter(items)
+        self._are_made = True
+        unchanging = _UNCHANGING.issuperset
+        return (
+            item if type(item) is tuple and (is_kept or unchanging(map(type, item))) else self._made(row, item, is_kept)
+            for row, item in enumerate(items)
+        )
+
+    def _made(self, row: int, item: Any, is_kept: bool) -> tuple[Any, ...]:
+        """Return the row of an item that is not a tuple, or that its source may change."""
+        check_item(row, item)
+        arguments = tuple(item)
+        if is_kept or _UNCHANGING.issuperset(map(type, arguments)):
+            return arguments
+        block, objects = self._block(row, arguments)
+        digest, not_compared = self._digests.of_rows((arguments,)), self._digests.not_compared
+        trouble = not_compared[0][1] if not_compared else ""
+        return MadeRow(arguments, digest, trouble, block if isinstance(block, Row) else Row(block), objects)
+
+    def _block(self, row: int, item: Sequence[Any]) -> tuple[bytes | Row, Sequence[ObjectInstruction]]:
+        try:
+            block = self._block_of(item)
+            if block is not None:
+                return block, ()
+            task, _, _, objects, _ = self._make(row, item)
+        except UNFIT as error:
+            raise of_item(error, row) from error.__cause__
+        return Row(task.payload, task.object_ids, task.frames), objects
+
+    def ranges(self, rows: Iterator[tuple[Any, ...]], first: int) -> Iterator[NewRange]:
+        """Make ranges of the remaining rows, the next of which has the number `first`.
+
+        Raises:
+            TypeError: if an item is neither a tuple nor a list, or the function does not take it.
+            SerializeObjectError: if an argument cannot be serialised.
+        """
+        while new := self.next_range(rows, first, ROWS, BYTES):
+            yield new
+            first += new.n_rows
+
+    def next_range(
+        self, rows: Iterator[tuple[Any, ...]], first: int, most_rows: int, most_bytes: int
+    ) -> NewRange | None:
+        """Make a range of the next rows, at most `most_rows`; None at the end of the rows. Raises as `ranges`."""
+        blocks: list[bytes | Row] = []
+        taken: list[tuple[Any, ...]] = []
         objects: list[ObjectInstruction] = []
         n_bytes = 0
-        for item in islice(items, ROWS):
-            row = first + len(rows)
-            if type(item) is not tuple:
-                check_item(row, item)
-            try:
-                block: bytes | Row | None = block_of(item)
-                if block is None:
-                    task, _, _, needed, _ = make(row, item)
-                    n_bytes += size_of(task.frames)
-                    objects += needed
-                    block = Row(task.payload, task.object_ids, task.frames)
-            except UNFIT as error:
-                raise of_item(error, row) from error.__cause__
-            rows.append(block)
+        for item in islice(rows, most_rows):
+            if type(item) is MadeRow:
+                block: bytes | Row = item.block
+                needed = item.objects
+            else:
+                block, needed = self._block(first + len(blocks), item)
+            objects += needed
+            n_bytes += len(block) if isinstance(block, bytes) else len(block.payload) + size_of(block.frames)
+            blocks.append(block)
             taken.append(item)
-            n_bytes += len(block) if isinstance(block, bytes) else len(block.payload)
-            if n_bytes > BYTES:
+            if n_bytes > most_bytes:
                 break
-        if not rows:
-            return
-        yield NewRange(first, len(rows), digests.of_range(taken), pack_rows(rows), objects)
-        first += len(rows)
+        if not blocks:
+            return None
+        digest, row_digests, not_compared = self.digests_of(taken)
+        if not_compared and not self.n_not_compared:
+            self.first_not_compared = first + not_compared[0][0], not_compared[0][1]
+        self.n_not_compared += len(not_compared)
+        return NewRange(first, len(blocks), digest, row_digests, pack_rows(blocks), objects)
+
+    def digests_of(self, rows: Sequence[tuple[Any, ...]]) -> tuple[bytes, bytes, list[tuple[int, str]]]:
+        """Return the digest of a range, those of its rows, and (index, reason) of rows that cannot be compared."""
+        if MadeRow not in {*map(type, rows)}:
+            return *self._digests.of_both(rows), self._digests.not_compared
+        parts = [row.digest if type(row) is MadeRow else self._digests.of_rows((row,)) for row in rows]
+        troubles = [(at, row.trouble) for at, row in enumerate(rows) if type(row) is MadeRow and row.trouble]
+        row_digests = b"".join(parts)
+        return b"" if troubles else range_digest(row_digests), row_digests, troubles
+
+    def digest_of(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
+        """Return the digest of a range of rows; empty if one of them cannot be compared."""
+        is_made = self._are_made and MadeRow in {*map(type, rows)}
+        return self.digests_of(rows)[0] if is_made else self._digests.of_range(rows)
+
+
+def item_of(row: tuple[Any, ...]) -> Sequence[Any]:
+    """Return the arguments of a row, for display."""
+    return row.item if isinstance(row, MadeRow) else row

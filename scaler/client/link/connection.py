@@ -169,16 +169,16 @@ class Connection:
             raise
 
     def flush(self) -> Sequence[Unwritable]:
-        """Send what may leave now. Return the items that cannot be written: they are removed, and all others leave.
+        """Send all items that the window permits. Remove and return the items that cannot be encoded.
 
         Raises:
-            ProtocolError: if it is unknown what cannot be written. Then the session cannot go on.
+            ProtocolError: if encoding fails for an unknown item. The session cannot continue then.
         """
         if self._socket is None:
             return ()
         try:
             messages, dropped = self._take()
-        except Exception as error:  # whatever it is, the link lives
+        except Exception as error:  # of any kind: the link must survive it
             self.session.spoil()
             raise ProtocolError(f"{type(error).__name__}: {error}") from error
         self._send(messages)

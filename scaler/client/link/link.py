@@ -149,17 +149,17 @@ class Link:
         self._put(partial(self._work.withdraw, inquiry))
 
     def ask_job(self, question: JobQuestion) -> None:
-        """Ask something of a job. The question gets an answer or an error."""
+        """Send a request about a job. It is completed with an answer or an error."""
         self.check_open()
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
     def attend_job(self, name: str) -> None:
-        """A call needs a job to go on, until it leaves that. Raises as `check_job_name`."""
+        """Keep a job running until `leave_job` is called as often. Raises as `check_job_name`."""
         check_job_name(name)
         self._put(partial(self._work.attended.update, (name,)))
 
     def leave_job(self, name: str) -> None:
-        """A call does not need a job to go on. The scheduler hears of the last one; no answer is waited for."""
+        """Withdraw one `attend_job` call. The last one is reported to the scheduler, without waiting for an answer."""
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:

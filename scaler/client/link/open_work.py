@@ -377,14 +377,18 @@ class OpenWork:
         self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
 
     def leave_job(self, name: str) -> None:
-        """A call does not need a job to go on any more. Say so when no other one does."""
+        """Withdraw one call's need of a job, and report it to the scheduler if it was the last."""
         if name not in self.attended:
             return
         self.attended[name] -= 1
         if self.attended[name] <= 0:
             del self.attended[name]
-            question = JobQuestion(JobVerb.LEAVE, name)
-            self.jobs.add(question, question.item)
+            self._ask_job(JobVerb.LEAVE, name)
+
+    def _ask_job(self, verb: JobVerb, name: str) -> None:
+        """Send a request about a job without waiting for its answer."""
+        question = JobQuestion(verb, name)
+        self.jobs.add(question, question.item)
 
     def queue(self, item: Any) -> None:
         self.out.append(item)
@@ -516,7 +520,7 @@ class OpenWork:
         self.jobs.on_unreadable(make_error)
 
     def on_unwritable(self, item: Any, make_error: MakeError) -> None:
-        """Fail the call that an item belongs to, because the item cannot be written as a message."""
+        """Fail the call of an item that cannot be encoded."""
         if isinstance(item, (InfoRequest, JobRequest)):
             (self.inquiries if isinstance(item, InfoRequest) else self.jobs).drop(item.number, make_error)
         elif isinstance(item, ObjectInstruction):
@@ -582,6 +586,8 @@ class OpenWork:
             self._send_graph(graph)
         self.out.extend(map(as_request, self.large.requests))
         self.inquiries.resend()
+        for name in self.attended:
+            self._ask_job(JobVerb.ATTEND, name)
         self.jobs.resend()
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))

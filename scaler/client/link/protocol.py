@@ -271,7 +271,7 @@ class ClientProtocol:
                 self._drop(unwritable)
 
     def _drop(self, unwritable: Sequence[Unwritable]) -> None:
-        """Fail the calls that need what cannot be written, and send what follows from that."""
+        """Fail the calls of items that cannot be encoded, and send any items that result from that."""
         for item, error in unwritable:
             if type(item) is OutputRequest:
                 self._outputs.drop(item.number, partial(not_sent, error))

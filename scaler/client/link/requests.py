@@ -1,10 +1,12 @@
-"""Requests: what a client asks the scheduler by number, about workers and the output of tasks, until it is answered.
+"""Requests: numbered requests of a client about workers, jobs and the output of tasks, open until answered.
 
-Used by the open work and the protocol. An answer is rows and one response. A new session begins each request anew.
+Used by the open work and the protocol. An answer consists of rows and one response. Each new session resends all open
+requests.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -22,6 +24,7 @@ from scaler.wire.messages.client import (
     InfoResponse,
     JobRequest,
     JobResponse,
+    JobStatus,
     JobVerb,
     ObjectInfo,
     OutputLine,
@@ -30,8 +33,10 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 
+logger = logging.getLogger(__name__)
+
 NUMBERS = 2**32
-"""A number travels as 32 bits."""
+"""The count of request numbers, which are sent as 32 bits."""
 
 Described: TypeAlias = WorkerInfo | ObjectInfo
 T = TypeVar("T")
@@ -39,24 +44,24 @@ Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
 
 OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
-"""Takes the lines of a task, and how many were left out, in the link's thread: must not block."""
+"""A callback for the output lines of a task and the number of dropped lines, in the link's thread: must not block."""
 
 
 class Asker(Protocol[Row, Reply_contra]):
-    """Receives the answers to one request, in the link's thread: must not block."""
+    """A receiver of the answers to one request. Called in the link's thread: must not block."""
 
     def hear(self, response: Reply_contra, rows: list[Row]) -> bool:
-        """Take an answer. Return whether it was the last one."""
+        """Receive an answer. Return whether it was the last one."""
 
     def fail(self, make_error: MakeError) -> None:
-        """There will be no further answer."""
+        """Fail the request: no further answer will arrive."""
 
 
 class Answer(Future[T]):
-    """One answer, taken by the link. A thread waits for it with `result`, a coroutine through `asyncio.wrap_future`.
+    """A future of one answer, set by the link. A coroutine waits for it through `asyncio.wrap_future`.
 
     Args:
-        read: makes it from what the scheduler says; must not block.
+        read: converts the arguments of `take` to the result; must not block.
     """
 
     def __init__(self, read: Callable[..., T]) -> None:
@@ -64,29 +69,29 @@ class Answer(Future[T]):
         self._read = read
 
     def take(self, *answer: Any) -> None:
-        """It has come, maybe too late."""
+        """Set the answer, unless the caller gave up."""
         if not self.done():
             self.set_result(self._read(*answer))
 
     def fail(self, make_error: MakeError) -> None:
-        """It will not come."""
+        """Set an exception, unless the caller gave up."""
         if not self.done():
             self.set_exception(make_error())
 
 
 class Inquiry(Answer[T]):
-    """One request about who is there, and what its last answer comes to.
+    """A request about the scheduler and its workers, and the future of its final answer.
 
     Args:
-        read: makes that from the response and what is described in it.
-        detailed: what is described too: `WORKERS`, `OBJECTS`, or nothing.
-        workers: how many to wait for.
-        restart: whether all workers are to go on with fresh processes.
+        read: converts the response and the list of described workers or objects to the result.
+        detailed: `WORKERS` or `OBJECTS` to describe these, too; otherwise 0.
+        workers: the number of workers to wait for.
+        restart: whether to restart the processes of all workers.
         leave: names of workers whose clusters are to leave, separated by commas.
-        cancel_tasks: short ids of tasks that are to be cancelled, in hex, separated by commas.
+        cancel_tasks: short ids, in hex, of tasks to cancel, separated by commas.
 
     Raises:
-        TypeError, ValueError: if it cannot be written as a message.
+        TypeError, ValueError: if an argument cannot be encoded.
     """
 
     def __init__(
@@ -103,10 +108,10 @@ class Inquiry(Answer[T]):
         self._wish = (detailed, workers, restart, leave, cancel_tasks)
         check_item(CLIENT_TO_SCHEDULER, self.item(0))
         self.found: int | None = None
-        """how many workers there were at the last answer; None: there was none"""
+        """the number of workers in the last answer; None before the first answer"""
 
     def item(self, number: int) -> InfoRequest:
-        """Return what is asked."""
+        """Return the request as a message item."""
         return InfoRequest(number, *self._wish)
 
     def hear(self, response: InfoResponse, described: list[Any]) -> bool:
@@ -119,41 +124,57 @@ class Inquiry(Answer[T]):
 
 
 class JobQuestion(Answer[JobResponse]):
-    """One question about a job.
+    """A request about a job, and the future of its answer.
+
+    Attributes:
+        waits_for: the reason for the delay that the scheduler reported; empty if it reported none.
 
     Raises:
-        TypeError, ValueError: if it cannot be written as a message.
+        TypeError, ValueError: if an argument cannot be encoded.
     """
 
     def __init__(
-        self, verb: JobVerb, name: str, first: int = 0, amount: int = 0, body: bytes = b"", frames: Frames = ()
+        self,
+        verb: JobVerb,
+        name: str,
+        first: int = 0,
+        amount: int = 0,
+        body: bytes = b"",
+        frames: Frames = (),
+        record: bytes = b"",
     ) -> None:
         super().__init__(lambda response: response)
         if not isinstance(name, str):
             raise TypeError(f"the name of a job must be a str, not {shown(name)}")
-        self._said = (JobVerb(verb), name, first, amount, body, frames)
+        self._request = (JobVerb(verb), name, first, amount, body, record, frames)
+        self.waits_for = ""
         check_item(CLIENT_TO_SCHEDULER, self.item(0))
 
     def item(self, number: int) -> JobRequest:
-        """Return what is asked."""
-        return JobRequest(number, *self._said)
+        """Return the request as a message item."""
+        return JobRequest(number, *self._request)
 
     def hear(self, response: JobResponse, _rows: object) -> bool:
-        self.take(response)
-        return True
+        if response.status != JobStatus.WAITS:
+            self.take(response)
+            return True
+        if response.reason != self.waits_for:
+            logger.warning("the job %r waits: %s", self._request[1], response.reason)
+        self.waits_for = response.reason
+        return False
 
 
 class Stream(Protocol):
-    """Takes each line that any task of the client writes, in the link's thread: must not block."""
+    """A receiver of each output line of all tasks of the client. Called in the link's thread: must not block."""
 
     def take(self, line: OutputLine) -> None: ...
 
     def end(self) -> None:
-        """There will be no further line."""
+        """End the stream: no further line will arrive."""
 
 
 class Requests(Generic[Row, Reply_contra]):
-    """Open requests by number, with the rows that have come of each answer.
+    """The open requests by number, each with the rows received so far.
 
     Args:
         send: queues an item for the scheduler.
@@ -163,20 +184,20 @@ class Requests(Generic[Row, Reply_contra]):
         self._send = send
         self._numbers = count(1)
         self.open: dict[int, tuple[Any, Asker[Row, Reply_contra], list[Row]]] = {}
-        """only to be looked at"""
+        """read-only outside this class"""
         self._tries: dict[int, int] = {}
-        """how many unreadable messages each open request has seen"""
+        """the number of unreadable messages received while each request was open"""
 
     def add(
         self, asker: Asker[Row, Reply_contra], make_item: Callable[[int], Any], rows: list[Row] | None = None
     ) -> None:
-        """Send the item that is made of the number of this request. Its rows go to a list of its own, or to `rows`."""
+        """Send the item that `make_item` returns for the number of the request. Collect its rows in `rows` if given."""
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), asker, [] if rows is None else rows)
         self._send(self.open[number][0])
 
     def withdraw(self, asker: Asker[Row, Reply_contra]) -> list[int]:
-        """Forget the requests of an asker. Return their numbers."""
+        """Remove the requests of an asker. Return their numbers."""
         numbers = [number for number, known in self.open.items() if known[1] is asker]
         for number in numbers:
             del self.open[number]
@@ -200,14 +221,14 @@ class Requests(Generic[Row, Reply_contra]):
             self.open.pop(number)[1].fail(make_error)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail the requests that were open during too many messages that could not be read or written."""
+        """Fail the requests that were open during `TRIES_MOST` messages that could not be read or written."""
         self._tries = {number: self._tries.get(number, 0) + 1 for number in self.open}
         for number, times in self._tries.items():
-            if times >= TRIES_MOST and not isinstance(self.open[number][1], Follower):  # which is always open
+            if times >= TRIES_MOST and not isinstance(self.open[number][1], Follower):  # a Follower is always open
                 self.drop(number, make_error)
 
     def resend(self) -> None:
-        """Ask in a new session."""
+        """Resend all open requests in a new session."""
         for item, _, rows in self.open.values():
             rows.clear()
             self._send(item)
@@ -220,7 +241,7 @@ class Requests(Generic[Row, Reply_contra]):
 
 
 class OutputAsker:
-    """Asks what a task has written."""
+    """A request for the output of a task."""
 
     def __init__(self, on_output: OnOutput) -> None:
         self._on_output = on_output
@@ -234,7 +255,7 @@ class OutputAsker:
 
 
 class Follower(list[OutputLine]):
-    """Asks for all that tasks write from now on. Its rows go to the stream at once, and no response ever comes."""
+    """A request for all further output of tasks. Passes rows to the stream at once; it is never answered."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ class JobRates:
     def left_seconds(self, job: StateJob) -> float | None:
         """Return how long it needs still, roughly; None if that is not known."""
         rate = self.per_second(job)
-        return (job.rows - job.done - job.failed) / rate if rate and job.is_complete else None
+        return (job.rows - job.done - job.failed) / rate if rate and job.all_rows_known else None
 
     def left(self, job: StateJob) -> str:
         """Return the same for people: `~2 min`, or `-`."""
@@ -58,6 +58,6 @@ class JobRates:
 
 def state_of(job: StateJob) -> str:
     """Return the state of a job for people, in a word or some."""
-    if job.state == OPEN and not job.is_complete:
+    if job.state == OPEN and not job.all_rows_known:
         return "rows missing"
     return job.state if job.state != OPEN or not job.reason else "waits"

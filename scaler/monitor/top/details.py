@@ -293,7 +293,7 @@ def _job(model: Model, key: Any) -> Found:
     rate = units.rate(model.job_rates.per_second(each))
     lines: list[Text] = [
         f"state     {state_of(each)}" + (f": {each.reason}" if each.reason else ""),
-        f"rows      {each.rows:,}{'' if each.is_complete else ' so far: not all are here'}",
+        f"rows      {each.rows:,}{'' if each.all_rows_known else ' so far: not all are here'}",
         f"          {each.done:,} done, {each.failed:,} failed, {n_open:,} open, {each.said:,} at workers",
         f"rate      {rate} rows/s, left {model.job_rates.left(each)}",
         f"function  {each.function_name}",

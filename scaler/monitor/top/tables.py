@@ -238,7 +238,7 @@ _JOBS = (
     Field("state", 12, lambda _, each: state_of(each), right=False),
     Field("done", 9, lambda _, each: units.count(each.done, 9)),
     Field(
-        "rows", 9, lambda _, each: units.count(each.rows, 9) if each.is_complete else f"{units.count(each.rows, 8)}+"
+        "rows", 9, lambda _, each: units.count(each.rows, 9) if each.all_rows_known else f"{units.count(each.rows, 8)}+"
     ),
     Field("fail", 6, lambda _, each: units.count(each.failed, 6)),
     Field("rows/s", 7, lambda model, each: units.rate(model.job_rates.per_second(each), 7)),

@@ -49,7 +49,7 @@ UNWRITABLE = (
     KjException,
     struct.error,
 )
-"""What writing raises because of an item, and not for want of memory."""
+"""The exceptions that an item raises when it is encoded; a lack of memory is not among them."""
 _ROOT_POINTER = 3 << 32 | 1 << 48
 
 
@@ -107,7 +107,7 @@ class _ItemCodec:
             write(name, column.write(values))
 
     def check(self, item: Any) -> None:
-        """Raise `TypeError` or `ValueError` for a field that cannot be written: beside those of other items, too."""
+        """Raise `TypeError` or `ValueError` if a field cannot be encoded, alone or in a column with other items."""
         for get, name, _, column, has_frames in self._fields:
             value = get(item)
             try:
@@ -201,12 +201,12 @@ def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
 
 
 def check_item(direction: Direction, item: Any) -> None:
-    """Refuse an item that cannot be written, alone or in a message with others.
+    """Raise if an item cannot be encoded, alone or in a message with others.
 
     Raises:
-        TypeError: if a field is of a wrong type.
-        ValueError: if it is out of range.
-        KjException: as the library that writes messages does.
+        TypeError: if a field has the wrong type.
+        ValueError: if a field is out of range.
+        KjException: if the Cap'n Proto library refuses the item.
     """
     _CODECS[direction.name].by_item[type(item)].check(item)
     encode_message(direction, [item])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Annotated
 
 from scaler.ids import NO_ID
@@ -54,50 +54,89 @@ class Known(IntEnum):
 
 
 class JobVerb(IntEnum):
-    """What is asked of a job."""
+    """The kinds of requests about a job."""
 
     OPEN = 0
-    """find it, or make it of the terms in the body; the bits of `amount`: 1, it is to go on; 2, failed rows, too"""
+    """find or create the job with the terms in the body; `amount`: the bits of `JobWish`; with any of them `first`: the
+    revision that the client has compared
+    """
     ROWS = 1
-    """keep `amount` rows from row `first` on: their block is the frame, the body a hash of them if they are plain"""
+    """store `amount` rows from `first` on; the frames: their digests and their block; the body: the token of the call,
+    8 bytes, and the digest of the range
+    """
     OBJECT = 2
-    """keep the object of this id, of the `InstructionKind` `amount`"""
+    """store an object; the body: its id, `amount`: its `InstructionKind`"""
     SEAL = 3
-    """no further rows come"""
+    """complete the rows: the job has `first` rows"""
     READ = 4
-    """how have the rows from `first` on ended, at most `amount` of them? Answered when that one has. The body
-    `a`: this client needs the job to go on; `s`: whichever of them have ended, at once"""
+    """return the outcomes of the rows from `first` on, at most `amount`, when the first of them has ended. The body
+    `a`: this client needs the job to run; `s`: answer at once, with the next ended rows"""
     READ_NEW = 5
-    """the same in the order in which they came to be on disk; the body is the id of that order"""
+    """return outcomes in the order in which they reached the disk; the body is the id of that order"""
     SHOW = 6
-    """how is it? `amount` 1: when it has ended"""
+    """return the state of the job; `amount` 1: when it has ended"""
     LIST = 7
-    """which jobs are there? `amount` 1: of an admin, those of all owners"""
+    """return the states of all jobs of the owner; `amount` 1, for admins: of all owners"""
     FAILURES = 8
-    """which rows from `first` on have failed, at most `amount`, and what were their arguments?"""
+    """return the failed rows from `first` on, at most `amount`, with their arguments"""
     RETRY = 9
-    """run failed rows again"""
+    """run failed rows again; the body identifies the request, so that a resent one does nothing"""
     CANCEL = 10
-    """stop it; what has ended is kept"""
+    """cancel the job; results of ended rows are kept"""
     FORGET = 11
-    """stop it, and keep nothing"""
+    """cancel the job and delete its record; `amount` 1: only if no row has ended and no other program uses it"""
     LEAVE = 12
-    """this client does not need it to go on"""
+    """withdraw this client's need of the job"""
     GIVE = 13
-    """an admin has it belong to the owner in the body; it must not be going on"""
+    """transfer a job that is not open to the owner in the body; for admins"""
+    ATTEND = 14
+    """report that this client uses the job, in each new session; `amount` 1: it needs the job to run"""
+    DIGESTS = 15
+    """return the digests of the rows of the range at `first`, and which of them have ended"""
+    REPLACE = 16
+    """replace a stored range, as `ROWS`; rows whose digests differ lose their results and run again. `amount`: the
+    revision that the client has compared; the body begins with a token of the request
+    """
+    ARGUMENTS = 17
+    """return the arguments of the row `first`"""
+    TRUNCATE = 18
+    """drop the rows from `first` on, and their results; `amount` and body as of `REPLACE`"""
+
+
+class JobWish(IntFlag):
+    """Requests of a client that opens a job, as bits of the `amount` of `OPEN`."""
+
+    RUN = 1
+    """run the job, which this client needs"""
+    RETRY = 2
+    """run failed rows again"""
+    NEW_VERSION = 4
+    """replace the terms of the job by those in the body; ended rows are kept"""
+    DROP = 8
+    """with a new version: drop all results"""
+    IF_NONE_ENDED = 16
+    """with a new version: only if no row has ended"""
+    SAME_WORK = 32
+    """with a new version: the function and the rows are unchanged"""
 
 
 class JobStatus(IntEnum):
-    """What an answer about a job is."""
+    """The kind of an answer about a job."""
 
     KNOWN = 0
-    """the body is JSON: what is known of it"""
+    """the body is JSON: the state of the job"""
     ROWS = 1
-    """the body and the frame are rows that have ended; none: no further row will, as it is now"""
+    """the body and the frame are ended rows; if empty, no further row will end in the present state of the job"""
     REFUSED = 2
-    """the reason says why"""
+    """the request is refused for the given reason"""
     NOT_FOUND = 3
     """there is no such job"""
+    WAITS = 4
+    """a preliminary answer: the reason says what the job waits for"""
+    CONFLICT = 5
+    """row `first` differs from the stored one, or the job now has other work; the reason says how"""
+    CHANGED = 6
+    """the job has another revision than the one that the client has compared: compare again"""
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -443,7 +482,7 @@ class OutputResponse:
 
 @travels(CLIENT_TO_SCHEDULER)
 class JobRequest:
-    """Of a job that the scheduler keeps. Said again in a new session, it does nothing twice."""
+    """A request about a job. Resent in a new session, it does nothing twice."""
 
     number: U32
     """made up by the client; its answer has the same"""
@@ -453,12 +492,16 @@ class JobRequest:
     first: U64 = 0
     amount: U32 = 0
     body: Bytes = b""
+    record: Bytes = b""
+    """the id of the record, 8 bytes; empty: the job that has the name now. In requests for results, the number of the
+    work follows, 4 bytes
+    """
     frames: FrameColumn = ()
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class JobResponse:
-    """The answer to a `JobRequest`."""
+    """An answer to a `JobRequest`: any number with the status `WAITS`, then a final one."""
 
     number: U32
     """of the request"""

@@ -259,7 +259,7 @@ class StateJob:
     function_name: Text = ""
     state: Text = ""
     reason: Reason = ""
-    is_complete: U8 = 0
+    all_rows_known: U8 = 0
     rows: U64 = 0
     done: U64 = 0
     failed: U64 = 0

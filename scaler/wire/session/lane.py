@@ -94,12 +94,12 @@ class BulkLane:
         self._add(_Waiting(item, size), self.queue.append)
 
     def put_back(self, items: Sequence[Any]) -> None:
-        """Add small items again that were taken and have not left: they are the next ones."""
+        """Return small items, taken but not sent, to the front of the queue."""
         for item in reversed(items):
             self._add(_Waiting(item, anatomy(type(item)).size(item)), self.queue.appendleft)
 
     def keep(self, is_kept: Callable[[Any], bool]) -> None:
-        """Remove the items that are not to be kept, apart from one that has left in part."""
+        """Remove the items for which `is_kept` returns False, except one that was sent in part."""
         for waiting in list(self.queue):
             if not (waiting.is_begun or waiting.is_withdrawn or is_kept(waiting.item)):
                 waiting.is_withdrawn = True

@@ -40,7 +40,7 @@ Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
 OnHeard: TypeAlias = Callable[[Sequence[Any]], None]
 Unwritable: TypeAlias = tuple[Any, Exception]
-"""An item that cannot be written, and why."""
+"""An item that cannot be encoded, with the exception."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """A side that has received so much acknowledges it, so no window may be smaller."""
@@ -107,7 +107,7 @@ class Pipe:
         self._fast_bytes = self._bulk_bytes = 0
         """of what was said and not yet heard, by lane"""
         self._written: list[Message] = []
-        """messages that were written before an item that cannot be"""
+        """messages encoded before an item that could not be"""
         self._slice = _FIRST_SLICE
         """how many items a message of good size holds"""
         self.said = 0
@@ -153,7 +153,7 @@ class Pipe:
 
         If there are none, and much has come since the last message left, it is one without items.
 
-        Raises what the codec raises for an item that cannot be written. After `drop_unwritable` this pipe goes on.
+        Raises any of `UNWRITABLE` for an item that cannot be encoded; call `drop_unwritable` to continue.
         """
         messages = self._written
         has_sorted = self._small or self._bulk.queue
@@ -172,7 +172,7 @@ class Pipe:
         return messages
 
     def drop_unwritable(self) -> list[Unwritable]:
-        """Remove the items that cannot be written, after `take` has raised. All others leave with the next `take`."""
+        """Remove and return the items that cannot be encoded, after `take` raised. The next `take` sends the others."""
         dropped: list[Unwritable] = []
 
         def is_writable(item: Any) -> bool:
@@ -240,7 +240,7 @@ class Pipe:
             for item in self._unsorted:
                 self._give_to_lane(item)
                 n_sorted += 1
-        finally:  # also before an item that cannot be written
+        finally:  # also if an item cannot be encoded
             del self._unsorted[:n_sorted]
 
     def _give_to_lane(self, item: Any) -> None:
@@ -276,7 +276,7 @@ class Pipe:
                 return
             try:
                 messages.append(self._say(*taken, is_bulk=True))
-            except BaseException:  # raised again: an item that cannot be written
+            except BaseException:  # raised again: an item that cannot be encoded
                 if taken[0] is taken[1]:
                     self._bulk.put_back(taken[0])
                 raise

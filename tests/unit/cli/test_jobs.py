@@ -48,7 +48,7 @@ def test_check_names_a_value_that_is_damaged_and_a_job_whose_database_is_gone(
     (folder / "alice" / "other" / DATABASE).unlink()
     code, printed = run(capsys, "--file", folder, "check")
     assert code == 1
-    assert f"{place}: values/row-0: it is not what was written" in printed
+    assert f"{place}: values/row-0: its checksum does not match" in printed
     assert f"{folder / 'alice' / 'other'}: it cannot be read: " in printed
     assert "it has no file job.sqlite" in printed
     assert "2 jobs, 2 problems" in printed
@@ -57,7 +57,7 @@ def test_check_names_a_value_that_is_damaged_and_a_job_whose_database_is_gone(
 def test_give_takes_a_job_over_in_a_folder_that_no_scheduler_has(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(capsys, "--file", folder, "give", "alice/prices", "bob") == (0, "prices: now of bob\n")
+    assert run(capsys, "--file", folder, "give", "alice/prices", "bob") == (0, "prices: transferred to bob\n")
     assert (folder / "bob" / "prices" / DATABASE).is_file()
     assert not (folder / "alice" / "prices").exists()
     keep = JobFolder(folder)

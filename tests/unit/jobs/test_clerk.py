@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scaler.jobs.clerk import Clerk
-from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Result
+from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Result, RowsDiffer
 from scaler.jobs.values import Row, pack_rows
 
 
@@ -66,7 +66,7 @@ def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
     )
     clerk.order(record, lambda: record.add_results([Result(1, 0, (b"",))]), lambda value, _error: told.append(value))
     clerk.work()
-    assert told == [ValueError, 1]
+    assert told == [RowsDiffer, 1]
     assert record.done == 1
 
 

@@ -37,5 +37,5 @@ def test_an_admin_may_name_the_owner_too() -> None:
     check_known_name("bob" * 30 + "/" + "prices" * 10)
     with pytest.raises(ConfigError, match="too long"):
         check_known_name("bob/" + "x" * 121)
-    with pytest.raises(ConfigError, match="is no name of a job"):
+    with pytest.raises(ConfigError, match="is not a valid name of a job"):
         check_known_name("bob/a\nb")

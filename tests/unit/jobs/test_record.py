@@ -15,9 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scaler.jobs import schema
 from scaler.jobs.folder import UNREADABLE
-from scaler.jobs.objects import FUNCTION
 from scaler.jobs.record import (
     CANCELED,
     DATABASE,
@@ -32,7 +30,9 @@ from scaler.jobs.record import (
     Result,
     RowsDiffer,
 )
-from scaler.jobs.schema import RecordError
+from scaler.jobs.tables import schema
+from scaler.jobs.tables.objects import FUNCTION
+from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.value_files import IN_DATABASE_BYTES
 from scaler.jobs.values import Row, pack, pack_rows
 
@@ -224,7 +224,7 @@ def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> Non
     block = pack_rows([b"0", b"1", b"2"])
     record.begin()
     assert record.add_range(0, 3, b"", digests(0, 3), block) == 0
-    with pytest.raises(ValueError, match="1 rows from row 5 do not follow the 3 rows of the job"):
+    with pytest.raises(RowsDiffer, match="the job has 3 rows, and row 5 does not follow them"):
         record.add_range(5, 1, b"", bytes(8), pack_rows([b""]))
     with pytest.raises(RowsDiffer, match="the job has 3 rows, and not 2") as differ:
         record.seal(2)
@@ -232,7 +232,7 @@ def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> Non
     record.seal(3)
     record.commit()
     record.begin()
-    with pytest.raises(RowsDiffer, match="the job has 3 rows, and row 3 is one more") as differ:
+    with pytest.raises(RowsDiffer, match="the job has 3 rows, and row 3 is extra") as differ:
         record.add_range(3, 1, b"", bytes(8), pack_rows([b""]))
     assert differ.value.row == 3
     record.commit()
@@ -292,7 +292,7 @@ def test_another_database_is_no_record(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / DATABASE)
     connection.execute("CREATE TABLE job (a)")
     connection.close()
-    with pytest.raises(RecordError, match="is no record of a job"):
+    with pytest.raises(RecordError, match="is not a job record"):
         JobRecord.open(tmp_path)
 
 
@@ -314,7 +314,7 @@ def test_problems_name_what_is_missing(record: JobRecord) -> None:
     record.close()
     found = JobRecord.open(record.folder, writing=False)
     assert found.problems() == [
-        f"values/row-0: it should have {len(LARGE)} bytes, and has no file, so none",
+        f"values/row-0: it should have {len(LARGE)} bytes, and has no file",
         f"values/row-1: it should have {len(LARGE)} bytes, and has 5",
     ]
     found.close()

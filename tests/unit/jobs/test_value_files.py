@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.jobs.checksums import DamagedError
+from scaler.jobs.tables.checksums import DamagedError
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
 from scaler.jobs.values import pack_sizes
 
@@ -67,4 +67,16 @@ def test_a_file_that_is_gone_or_cut_is_damage_and_one_that_cannot_be_read_now_is
     monkeypatch.setattr(Path, "read_bytes", too_many)
     with pytest.raises(OSError, match="Too many open files"):
         files.take("row-1", sizes, None)
+    files.close()
+
+
+def test_what_is_no_file_is_damage_and_gives_way(tmp_path: Path) -> None:
+    (tmp_path / "row-1").mkdir()
+    (tmp_path / "row-2").symlink_to(tmp_path / "nowhere")
+    files = ValueFiles(tmp_path)
+    assert files.sizes == {}
+    for name in ("row-1", "row-2"):
+        assert files.place(name, (bytes(100_000),))[1] is None
+        assert (tmp_path / name).read_bytes() == bytes(100_000)
+    assert not (tmp_path / "nowhere").exists()
     files.close()

@@ -121,11 +121,11 @@ def test_a_fact_that_is_damaged_is_said_and_counts_as_not_there(record: JobRecor
     record.commit()
     damage(record, f"UPDATE job SET value = x'0102030405060708' WHERE key = '{key}'")
     again = JobRecord.open(record.folder)
-    assert again.lost == f"what was noted of its state is damaged ({key})"
+    assert again.lost == f"its stored state is damaged ({key})"
     assert again.marked == (set() if key == "marked" else {1, 2})
     assert (again.state == STOPPED) is (key == "state")
     again = reopened(again)
-    assert again.lost == f"what was noted of its state is damaged ({key})", "once"
+    assert again.lost == f"its stored state is damaged ({key})", "once"
     assert again.problems() == [again.lost]
     again.close()
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.jobs.job import TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
-from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.job_keeper import rows_of_record
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
@@ -71,8 +71,9 @@ class Scene:
         record.begin()
         for first in range(0, n_rows, RANGE):
             rows = range(first, min(n_rows, first + RANGE))
-            record.add_range(first, len(rows), b"", bytes(8 * len(rows)), pack_rows([Row(b"%d" % row) for row in rows]))
-        record.seal(record.rows)
+            block = pack_rows([Row(b"%d" % row) for row in rows])
+            record.add_range(first, len(rows), b"", bytes(8 * len(rows)), block)
+        record.seal(n_rows)
         record.commit()
         self.start(record, is_new=True)
 
@@ -82,12 +83,10 @@ class Scene:
         nobody = [self.bench.recorder()[1] for _ in range(2)]
         parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref, audit=self.audit)
         self.owner = parts.directory.owners.of("tester", Terms(tasks=self.quota))
-        in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
-        ended = {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
         self.record, self.services = record, parts
         self.answers: list[JobResponse] = []
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
-        standing = Standing(record, OpenRows(record.ranges.values(), ended), is_new)
+        standing = Standing(record, rows_of_record(record), is_new)
         self.actor = JobActor(record, standing, shelf, parts, nobody[1])
         self.job = self.bench.dispatcher.spawn(self.actor)
 
@@ -143,7 +142,7 @@ class Scene:
 
     def ask(self, verb: JobVerb, amount: int = 0) -> None:
         session = self.bench.recorder()[1]
-        request = JobRequest(1, verb, "orders", 0, amount, b"{}")
+        request = JobRequest(1, verb, "orders", 0, amount, b"{}" if verb == JobVerb.OPEN else b"")
         self.bench.tell(self.job, JobAsked(session, cast("Any", None), request, "tester"))
 
     def run_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
@@ -247,6 +246,7 @@ def test_a_row_that_was_cancelled_after_it_had_begun_is_not_run_again_and_the_ot
     scene.find_place(said[0])
     scene.go_on()
     scene.ask(JobVerb.CANCEL)
+    scene.go_on()
     for row in range(1, ROWS):
         scene.bench.tell(said[row].task, TaskWithdrawn())
     scene.end_row(said[0], TaskStatus.CANCELED)
@@ -288,7 +288,7 @@ def test_a_row_of_which_the_large_result_is_lost_is_not_run_again(scene: Scene) 
     scene.go_on()
     ready = scene.said()[2]
     task_id = ObjectId(ready.spec.task_id)
-    cast("Any", scene.actor)._large._awaited.add(task_id)
+    cast("Any", scene.actor)._large._awaited[task_id] = 7
     scene.bench.tell(scene.job, ObjectLost(task_id, "its agent was lost"))
     scene.go_on()
     assert scene.results()[2][0] == TaskStatus.MISSING_OBJECTS
@@ -465,6 +465,7 @@ def test_neither_is_it_after_the_job_was_cancelled_meanwhile(repeatable: Scene) 
     repeatable.go_on()
     [ready] = repeatable.said().values()
     repeatable.ask(JobVerb.CANCEL)
+    repeatable.go_on()
     repeatable.bench.tell(ready.task, TaskWithdrawn())
     repeatable.go_on()
     repeatable.ask(JobVerb.RETRY)
@@ -511,7 +512,7 @@ def test_on_a_full_disk_a_question_for_a_retry_is_refused_and_the_log_says_it_on
     for _ in range(5):
         scene.go_on()
         bench.advance(TRY_AGAIN_SECONDS)
-    assert "results cannot be written: database or disk is full" in [each.reason for each in scene.answers]
+    assert "database or disk is full" in scene.answers[-1].reason
     assert caplog.text.count("pauses: results cannot be written") == 1
     monkeypatch.undo()
     bench.advance(TRY_AGAIN_SECONDS)
@@ -522,8 +523,8 @@ def test_on_a_full_disk_a_question_for_a_retry_is_refused_and_the_log_says_it_on
 
 def test_who_reads_while_a_job_is_forgotten_has_what_is_there(repeatable: Scene) -> None:
     session = repeatable.bench.recorder()[1]
-    for number, verb in enumerate((JobVerb.READ, JobVerb.FORGET)):
-        request = JobRequest(number, verb, "orders", 0, 100)
+    for number, (verb, amount) in enumerate(((JobVerb.READ, 100), (JobVerb.FORGET, 0))):
+        request = JobRequest(number, verb, "orders", 0, amount)
         repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
     repeatable.go_on()
     assert [each.status for each in repeatable.answers] == [JobStatus.ROWS, JobStatus.KNOWN]
@@ -674,3 +675,21 @@ def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Be
     assert life.n_deaths
     assert life.n_ranges
     life.scene.folder.close()
+
+
+def test_what_is_asked_while_a_job_cannot_be_forgotten_is_answered(
+    repeatable: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_record: JobRecord) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(repeatable.folder, "remove", fail)
+    session = repeatable.bench.recorder()[1]
+    for number, verb in enumerate((JobVerb.FORGET, JobVerb.SHOW)):
+        request = JobRequest(number, verb, "orders")
+        repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+    repeatable.go_on()
+    answers = {each.number: each for each in repeatable.answers}
+    assert (answers[0].status, answers[0].reason) == (JobStatus.REFUSED, "the disk is gone")
+    assert answers[1].status == JobStatus.KNOWN
+    assert repeatable.actor._standing.state == DONE

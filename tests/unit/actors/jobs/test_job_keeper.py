@@ -36,6 +36,7 @@ TERMS = {
     "max_failures": None,
     "keep_seconds": 60.0,
     "created": 1.0,
+    "token": "",
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from scaler.client.jobs import row_ranges
-from scaler.client.jobs.row_ranges import compare, new_ranges
+from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, RowDigests
+from scaler.client.jobs.row_ranges import RangeMaker
 from scaler.jobs.values import Arguments
 from scaler.wire.messages.client import Task
 
@@ -21,12 +23,13 @@ def no_block(_item: Any) -> None:
     """All need a pickler."""
 
 
-def ranges_of(items: list[Any], first: int = 0) -> list[Any]:
-    return list(new_ranges(iter(items), first, no_block, make))
+def maker(make: Any = make) -> RangeMaker:
+    return RangeMaker(RowDigests(), no_block, make)
 
 
-def known(items: list[Any]) -> list[tuple[int, int, str]]:
-    return [(each.first, each.n_rows, each.digest.hex()) for each in ranges_of(items)]
+def ranges_of(items: list[Any], first: int = 0, make: Any = make) -> list[Any]:
+    ranges = maker(make)
+    return list(ranges.ranges(ranges.rows(items), first))
 
 
 def test_ranges_are_bounded_by_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,27 +48,53 @@ def test_an_item_that_cannot_be_sent_is_named() -> None:
         raise TypeError("f: missing a required argument")
 
     with pytest.raises(TypeError, match="item 7 of the map: f: missing"):
-        list(new_ranges(iter([()]), 7, no_block, bad))
+        ranges_of([()], 7, bad)
+    with pytest.raises(TypeError, match="item 1 of the map: f: missing"):
+        list(maker(bad).rows(iter([(1,), ([],)])))
 
 
-def test_rows_are_compared_with_those_that_are_known() -> None:
-    items = [(each, str(each)) for each in range(10)]
-    assert compare(iter(items), known(items), is_sealed=True) == ("", 0)
-    other = [*items[:5], (5, "five"), *items[6:]]
-    assert compare(iter(other), known(items), is_sealed=True)[0] == (
-        "of its rows 0 to 9, at least one has other arguments"
-    )
-    assert compare(iter(items[:8]), known(items), is_sealed=True)[0] == "it has 8 rows now, and had more"
-    assert compare(iter([*items, (10, "")]), known(items), is_sealed=True)[0] == "it has more rows now than it had"
+def test_each_row_has_a_digest_and_those_that_cannot_be_compared_are_counted() -> None:
+    ranges = maker()
+    [found] = ranges.ranges(ranges.rows([(1,), ((x for x in ()),), [2]]), 10)
+    digests = RowDigests()
+    assert found.row_digests == digests.of_rows([(1,)]) + NOT_COMPARED + digests.of_rows([(2,)])
+    assert found.digest == b""
+    assert (ranges.n_not_compared, ranges.first_not_compared[0]) == (1, 11)
+    [equal] = ranges.ranges(iter([(1,), (2,)]), 0)
+    assert equal.digest == digests.of_range([(1,), (2,)])
 
 
-def test_a_job_whose_rows_had_not_all_come_takes_the_others() -> None:
-    items = [(each,) for each in range(10)]
-    rest = iter(items)
-    assert compare(rest, known(items[:6]), is_sealed=False) == ("", 0)
-    assert next(rest) == (6,)
+def test_a_source_may_change_what_it_has_yielded() -> None:
+    def changing() -> Any:
+        number: list[int] = [0]
+        for each in range(3):
+            number[0] = each
+            yield (number,)
 
+    def listing() -> Any:
+        row = [0, "x"]
+        for each in range(3):
+            row[0] = each
+            yield row
 
-def test_rows_that_cannot_be_compared_are_counted() -> None:
-    items = [((x for x in ()),) for _ in range(10)]
-    assert compare(iter(items), known(items), is_sealed=True) == ("", 10)
+    class Reused(Sequence[Any]):
+        """Fills one buffer for each row."""
+
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, at: Any) -> Any:
+            if at >= 3:
+                raise IndexError
+            self.buffer = getattr(self, "buffer", [0])
+            self.buffer[0] = at
+            return (self.buffer,)
+
+    lists = [([each],) for each in range(3)]
+    for source, kept in ((Reused, lists), (changing, lists), (listing, [(each, "x") for each in range(3)])):
+        ranges = maker()
+        [found] = ranges.ranges(ranges.rows(source()), 0)
+        [expected] = ranges_of(kept)
+        assert found.row_digests == expected.row_digests
+        assert found.block == expected.block
+        assert ranges.digests_of(list(ranges.rows(source())))[1] == expected.row_digests

@@ -121,7 +121,7 @@ class TestWhatCannotBeWritten:
             assert client.submit(abs, -1).result(10) == 1
             link = client._core.link
             question = JobQuestion(JobVerb.SHOW, "fine")
-            question._said = (JobVerb.SHOW, 23, 0, 0, b"", ())
+            question._request = (JobVerb.SHOW, 23, 0, 0, b"", ())
             wrong = Future[Any]()
             scheduler.answers_tasks = False
             innocent = client.options(at_most_once=True).submit(abs, -2)

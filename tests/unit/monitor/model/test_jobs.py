@@ -9,7 +9,7 @@ import pytest
 from scaler.monitor.model.jobs import JobRates, state_of
 from scaler.wire.messages.monitor import StateJob
 
-JOB = StateJob(b"prices..", "prices", state="open", is_complete=1, rows=10_000)
+JOB = StateJob(b"prices..", "prices", state="open", all_rows_known=1, rows=10_000)
 SECOND_US = 1_000_000
 
 
@@ -33,7 +33,7 @@ def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
     assert rates.left_seconds(job) == (10_000 - 3_200) / 160
 
 
-@pytest.mark.parametrize("other", [{"state": "done"}, {"is_complete": 0}, {"done": 5_000}])
+@pytest.mark.parametrize("other", [{"state": "done"}, {"all_rows_known": 0}, {"done": 5_000}])
 def test_no_time_is_left_where_nothing_says_so(other: dict[str, int]) -> None:
     rates, job = seen(5_000, 5_000, job=replace(JOB, **other))
     assert rates.left(job) == "-"
@@ -48,7 +48,7 @@ def test_rows_that_are_open_again_do_not_count_backwards() -> None:
     ("fields", "text"),
     [
         ({}, "open"),
-        ({"is_complete": 0}, "rows missing"),
+        ({"all_rows_known": 0}, "rows missing"),
         ({"reason": "the disk is full"}, "waits"),
         ({"state": "stopped", "reason": "too many"}, "stopped"),
     ],

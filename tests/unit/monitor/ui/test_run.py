@@ -159,7 +159,7 @@ async def ask_and_never_read() -> socket.socket:
         await asyncio.get_running_loop().sock_connect(deaf, site.listener.getsockname())
         request = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {site.token}\r\n\r\n".encode()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(deaf, request * 100_000), 1)
+            await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(deaf, request * 1_000_000), 1)
     return deaf
 
 

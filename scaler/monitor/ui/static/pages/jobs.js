@@ -12,7 +12,7 @@ function progress(row) {
   });
   return h("span", { class: "cut" }, h("span", { class: "split", "aria-hidden": "true" }, parts), doneOf(row));
 }
-const doneOf = (row) => `${count(row.done)} of ${count(row.rows)}${row.is_complete ? "" : " so far"}`;
+const doneOf = (row) => `${count(row.done)} of ${count(row.rows)}${row.all_rows_known ? "" : " so far"}`;
 const rateOf = (row) => (row.rate === null ? "-" : `${rate(row.rate)}/s`);
 
 const columns = [

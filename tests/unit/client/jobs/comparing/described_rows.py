@@ -27,7 +27,7 @@ import uuid
 import zoneinfo
 from typing import Any
 
-from scaler.client.jobs.description import Descriptions
+from scaler.client.jobs.comparing.description import Descriptions
 
 
 class Side(enum.Enum):

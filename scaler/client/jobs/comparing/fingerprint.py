@@ -1,32 +1,31 @@
-"""Fingerprint: what a function is made of, so that the same one is known again in another process.
+"""Fingerprint: hashes of the parts of a function, by which another process recognises the same function.
 
-Its code counts, and everything it computes with. Comments, line numbers, docstrings and the seed of hashes make no
-difference. Must never: call the function.
+The parts are its code, the values that the code uses, and the sources of modules that it imports when it runs.
+Comments, line numbers, docstrings and the hash seed make no difference. The function is never called.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
-import hashlib
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from scaler.client.jobs.described_code import Cached, is_described, parts_of
-from scaler.client.jobs.description import VERSION, Descriptions, KnownClasses
-from scaler.client.jobs.shapes import Scope, name_of
+from scaler.client.jobs.comparing.described_code import MODULE, Cached, is_described, parts_of
+from scaler.client.jobs.comparing.description import VERSION, Descriptions, KnownClasses
+from scaler.client.jobs.comparing.module_sources import parse
+from scaler.client.jobs.comparing.shapes import Scope, name_of
 from scaler.client.object_reference import ObjectReference
 
 _Found = Iterator[tuple[str, Any]]
 
 
 class Fingerprint:
-    """What a function is made of.
+    """The fingerprint of a function.
 
     Attributes:
-        parts: of the function, each as a hash, by what people call it.
-        not_compared: what of it cannot be compared.
+        parts: the hash of each part, by the name of the part as shown to users.
+        not_compared: the parts that cannot be compared, for display.
     """
 
     def __init__(self, parts: dict[str, str], not_compared: list[str]) -> None:
@@ -36,28 +35,31 @@ class Fingerprint:
 def fingerprint(
     function: Any, sources: Mapping[str, bytes], content_of: Callable[[ObjectReference], bytes] | None = None
 ) -> Fingerprint:
-    """Return what a function is made of.
+    """Return the fingerprint of a function.
 
     Args:
-        sources: of the modules that travel with it, by name.
-        content_of: returns the hash of the object of a reference.
+        sources: the sources of the modules that travel with it, by name.
+        content_of: returns the hash of the object that a reference refers to.
     """
     parts = {"description": str(VERSION), "name": name_of(function)}
     not_compared = []
     known = KnownClasses()
     for name, value in _parts(function, Scope(sources, content_of)):
+        if name.startswith(MODULE):
+            parts[name] = value
+            continue
         digest, trouble = Descriptions(sources, content_of, known).of(value)
-        # A partial within a partial has arguments of the same names.
+        # Nested partials have parts of the same name.
         parts[name] = digest.hex() if name not in parts else f"{parts[name]} {digest.hex()}"
         if trouble:
             not_compared.append(f"the {name}: {trouble}")
     for name, text in sorted(sources.items()):
-        parts[f"module {name}"] = hashlib.blake2b(_source(text).encode(), digest_size=16).hexdigest()
+        parts[MODULE + name] = parse(text).digest
     return Fingerprint(parts, not_compared)
 
 
 def _parts(function: Any, scope: Scope) -> _Found:
-    """Go through what a function is made of, looking into what only holds it."""
+    """Iterate over the (name, value) parts of a function, unwrapping partials, methods and caches."""
     seen: set[int] = set()
     while id(function) not in seen:
         seen.add(id(function))
@@ -86,23 +88,8 @@ def _parts(function: Any, scope: Scope) -> _Found:
         yield f"state of {type(function).__name__}", function
 
 
-def _source(text: bytes) -> str:
-    """Return a source without its comments, lines and docstrings."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return text.decode("utf-8", "replace")
-    for node in ast.walk(tree):
-        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
-            node.body[0] = ast.Pass()
-    return ast.dump(tree)
-
-
-_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
 def differences(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return what of a function differs, for people."""
+    """Return the differences between two fingerprints, for display."""
     if known.get("description") != now.get("description"):
         return ["its function was described by another version of Scaler, in another way"]
     parts = sorted({*known, *now}, key=lambda part: (_ORDER.get(part, 2), part))
@@ -124,12 +111,7 @@ def _difference(part: str, known: str | None, now: str | None) -> str:
     if kind == "name":
         return f"its function was {known}, and is {now}"
     if known is None:
-        return f"the {part} travels with its function now" if kind == "module" else f"its function uses the {part} now"
+        return f"its function uses the {part} now"
     if now is None:
-        is_module = kind == "module"
-        return (
-            f"the {part} no longer travels with its function"
-            if is_module
-            else f"its function no longer uses the {part}"
-        )
+        return f"its function no longer uses the {part}"
     return _SENTENCES.get(kind, f"the {part} is another value").format(name)

@@ -1,6 +1,7 @@
-"""Described arrays: values of NumPy, pandas, SciPy and PyTorch, by their contents, whatever their layout in memory.
+"""Descriptions of values of NumPy, pandas, SciPy and PyTorch, by content and independent of memory layout.
 
-None of these packages is imported: a program that has such a value has imported them. Must never: copy a whole array.
+None of these packages is imported here: a program that has such a value has imported its package. NumPy arrays are
+hashed in place or in chunks, not copied as a whole.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import sys
 from itertools import chain
 from typing import Any
 
-from scaler.client.jobs.shapes import Attributes, Handler, Leaf, Scope, Shape
+from scaler.client.jobs.comparing.shapes import Attributes, Handler, Leaf, Scope, Shape
 
 _CHUNK = 65536
-"""So many items of an array that is not in C order are copied at a time."""
+"""The number of items copied at a time from an array that is not in C order."""
 
 _PADDED = frozenset("gG")
-"""Numbers of 80 bits in 128: what is in the others depends on what was there before."""
+"""Type codes of 80-bit floats stored in 128 bits, whose padding is arbitrary."""
 
 
 def _hash_of(array: Any) -> bytes:
@@ -36,7 +37,7 @@ def _hash_of(array: Any) -> bytes:
 
 def _array(value: Any, _scope: Scope) -> Shape:
     dtype, shape = value.dtype, value.shape
-    if dtype.names is not None:  # by field: what is between them depends on what was there before
+    if dtype.names is not None:  # by field: the padding between fields is arbitrary
         fields = [(name, dtype.fields[name][1]) for name in dtype.names]
         parts = chain([dtype.itemsize, dtype.type], chain.from_iterable((*each, value[each[0]]) for each in fields))
         return Shape(("records", shape), parts, is_large=True)
@@ -48,7 +49,7 @@ def _array(value: Any, _scope: Scope) -> Shape:
 
 
 def _halves(value: Any) -> tuple[bytes, bytes]:
-    """Return hashes of long numbers: what of them is in numbers of half the size, and the rest."""
+    """Return hashes of long floats: of their values rounded to half the size, and of the remainders."""
     numpy: Any = sys.modules["numpy"]
     short = numpy.complex128 if value.dtype.kind == "c" else numpy.float64
     with numpy.errstate(all="ignore"):
@@ -106,14 +107,14 @@ def _series(value: Any, _scope: Scope) -> Shape:
 
 def _index(value: Any, _scope: Scope) -> Shape:
     frequency = getattr(value, "freqstr", None)
-    if hasattr(value, "levels"):  # which values of them it has depends on where it was cut from
+    if hasattr(value, "levels"):  # a slice keeps the unused level values of its source
         parts = (_values(value.get_level_values(level)) for level in range(value.nlevels))
         return Shape("index of levels", chain((type(value), [*value.names]), parts))
     return Shape("index", (type(value), value.name, frequency, *_values(value)))
 
 
 def _values(of: Any) -> tuple[Any, ...]:
-    """Return the type and the values of a column, whatever chunks and blocks they lie in."""
+    """Return the type and the values of a column, independent of chunks and blocks."""
     array = of.array
     kind = str(of.dtype)
     numbers = getattr(array, "asi8", None)
@@ -140,7 +141,7 @@ def _timestamp_of_zone(value: Any, _scope: Scope) -> Shape:
 
 
 def _sparse(value: Any, _scope: Scope) -> Shape:
-    """Describe a matrix of SciPy, without what it remembers of itself."""
+    """Describe a SciPy matrix, without its cached properties."""
     parts = {name: each for name, each in vars(value).items() if not name.startswith("_has_")}
     return Shape("sparse", (type(value), Attributes(parts)))
 
@@ -153,13 +154,13 @@ def _tensor(value: Any, _scope: Scope) -> Shape:
 
 
 def _classes(module: str, *names: str) -> tuple[type, ...]:
-    """Return classes of a package if it is loaded."""
+    """Return the named classes of a module; empty if the module is not loaded."""
     found = (getattr(sys.modules.get(module), name, None) for name in names)
     return tuple(each for each in found if isinstance(each, type))
 
 
 def leaf_of(kind: type) -> Leaf | None:
-    """Return what describes the values of a class, if they are scalars of NumPy or pandas."""
+    """Return the leaf function of a scalar class of NumPy or pandas; None for other classes."""
     if kind in _classes("pandas", "Timestamp"):
         return _timestamp
     if kind.__module__ != "numpy" or not issubclass(kind, _classes("numpy", "generic")):
@@ -170,7 +171,7 @@ def leaf_of(kind: type) -> Leaf | None:
 
 
 def handler_of(kind: type) -> Handler | None:
-    """Return what describes the values of a class, if they are arrays or made of such."""
+    """Return the handler of a class of arrays, or of values made of arrays; None for other classes."""
     if kind in _classes("numpy", "ndarray"):
         return _array
     known = (

@@ -1,6 +1,6 @@
-"""Ranges: the arguments of the rows of a job, as they have come, and how many rows of each range have ended.
+"""Ranges: the arguments of consecutive rows of a job, stored together, and the number of ended rows of each range.
 
-Used by the record. Rows are compared by digests that a client has made. Must never: unpickle.
+Used by the record. Rows are compared by digests that clients compute; arguments stay pickled.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ import sqlite3
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from scaler.jobs.checksums import SUM_BYTES, Damage, DamagedError, sum_of
-from scaler.jobs.schema import RecordError
+from scaler.jobs.tables.checksums import SUM_BYTES, Damage, DamagedError, sum_of
+from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.terms import Range
 from scaler.jobs.value_files import ValueFiles
 from scaler.jobs.values import Arguments, Row
 
 DIGEST_BYTES = 8
-"""Of the digest of a row."""
+"""Size of the digest of a row."""
 
 NOT_COMPARED = bytes(DIGEST_BYTES)
-"""The digest of a row whose arguments cannot be compared: it is equal to no other one, itself included."""
+"""The digest of a row whose arguments cannot be compared; equal to no digest, not even to itself."""
 
 
-class RowsDiffer(RecordError):  # noqa: N818 - what happens in everyday use, and no fault of the record
-    """Rows that were sent are not those of the record. `row`: the first one."""
+class RowsDiffer(RecordError):  # noqa: N818 - part of normal use, no error of the record
+    """Difference between submitted rows and the record. `row`: the first row that differs."""
 
     def __init__(self, row: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -34,7 +34,7 @@ class RowsDiffer(RecordError):  # noqa: N818 - what happens in everyday use, and
 
 
 class NewRange(NamedTuple):
-    """Rows that have come, and are new or known."""
+    """Submitted rows, new or known."""
 
     first: int
     n_rows: int
@@ -43,12 +43,12 @@ class NewRange(NamedTuple):
     block: Any
 
     def check(self) -> None:
-        """Raise `ValueError` if these are not so many rows."""
+        """Raise `ValueError` if the digests do not match the number of rows."""
         if self.n_rows < 1 or len(self.row_digests) != DIGEST_BYTES * self.n_rows:
             raise ValueError(f"{len(self.row_digests)} bytes are not the digests of {self.n_rows} rows")
 
     def part(self, begin: int, end: int) -> NewRange:
-        """Return some of the rows. Their digest is not known: they are compared row by row."""
+        """Return the rows from `begin` to `end`, without a digest of the range: they are compared row by row."""
         block = Arguments(self.block, self.n_rows).part(begin, end)
         digests = self.row_digests[DIGEST_BYTES * begin : DIGEST_BYTES * end]
         return NewRange(self.first + begin, end - begin, b"", digests, block)
@@ -62,7 +62,7 @@ class Ranges:
         self.read()
 
     def read(self) -> None:
-        """Read what is on disk, but for arguments."""
+        """Read all ranges from disk, without arguments."""
         read = (
             "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0), coalesce(duration_us, 0) "
             "FROM ranges LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
@@ -78,12 +78,12 @@ class Ranges:
         return self._firsts[bisect_right(self._firsts, row) - 1]
 
     def bounds_of(self, row: int) -> tuple[int, int]:
-        """Return where the range of a row begins and ends."""
+        """Return the first row of the range of a row, and the row after its end."""
         known = self.by_first[self.first_of(row)]
         return known.first, known.first + known.n_rows
 
     def count(self, first: int, done: int, failed: int, duration_us: int = 0) -> None:
-        """So many more rows of a range have ended."""
+        """Add newly done and failed rows to the counts of a range."""
         known = self.by_first[first]
         new = known._replace(
             done=known.done + done, failed=known.failed + failed, duration_us=known.duration_us + duration_us
@@ -97,22 +97,22 @@ class Ranges:
     # Changes
 
     def add(self, new: NewRange, *, is_sealed: bool) -> int:
-        """Keep the arguments of the next rows. Return how many of them were not known.
+        """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows are others, or no further ones may come.
-            ValueError: if they are not the next rows.
+            RowsDiffer: if known rows have different arguments, the job is sealed and has fewer rows, or the rows do
+                not follow the known ones.
         """
         new.check()
         if new.first > self.rows:
-            raise ValueError(f"{new.n_rows} rows from row {new.first} do not follow the {self.rows} rows of the job")
+            raise RowsDiffer(self.rows, f"the job has {self.rows} rows, and row {new.first} does not follow them")
         n_known: int = min(self.rows - new.first, new.n_rows)
         if n_known:
             self._compare(new, n_known)
         if n_known == new.n_rows:
             return 0
         if is_sealed:
-            raise RowsDiffer(self.rows, f"the job has {self.rows} rows, and row {self.rows} is one more")
+            raise RowsDiffer(self.rows, f"the job has {self.rows} rows, and row {self.rows} is extra")
         self._insert(new.part(n_known, new.n_rows) if n_known else new)
         return new.n_rows - n_known
 
@@ -130,7 +130,7 @@ class Ranges:
             self.rows += new.n_rows
 
     def _compare(self, new: NewRange, n_known: int) -> None:
-        """Raise `RowsDiffer` if known rows are others. A damaged range that comes whole is written anew."""
+        """Raise `RowsDiffer` if known rows have different arguments. Rewrite a damaged range that `new` equals."""
         end = new.first + n_known
         at = new.first
         while at < end:
@@ -150,10 +150,10 @@ class Ranges:
         same = self._same_bytes(known, new, changed)
         for row in changed:
             if row not in same:
-                raise RowsDiffer(row, f"row {row} has other arguments than the job has kept")
+                raise RowsDiffer(row, f"row {row} has different arguments than the job has stored")
 
     def _same_bytes(self, known: Range, new: NewRange, rows: list[int]) -> set[int]:
-        """Return which of some rows have the same bytes as arguments: so, too, rows are known that are sent again."""
+        """Return the rows whose arguments have the same bytes. This recognizes resent rows that cannot be compared."""
         if not rows:
             return set()
         try:
@@ -163,14 +163,15 @@ class Ranges:
         now = Arguments(new.block, new.n_rows)
         return {row for row in rows if _is_same(old.one(row - known.first), now.one(row - new.first))}
 
-    def replace(self, new: NewRange, *, keep_uncompared: bool) -> list[int]:
-        """Keep other arguments for the rows of a range. Return the rows whose arguments have changed.
+    def replace(self, new: NewRange, check: Callable[[list[int]], None], *, keep_uncompared: bool) -> list[int]:
+        """Replace the arguments of the rows of a range. Return the rows whose arguments changed.
 
         Args:
-            keep_uncompared: whether those that cannot be compared count as the same.
+            check: called with these rows before anything changes; may raise.
+            keep_uncompared: whether rows that cannot be compared count as unchanged.
 
         Raises:
-            ValueError: if there is no range of these rows.
+            ValueError: if no range has exactly these rows.
         """
         new.check()
         known = self.by_first.get(new.first)
@@ -182,22 +183,24 @@ class Ranges:
             kept = {known.first + each for each in (*not_compared(theirs), *not_compared(new.row_digests))}
             changed = [row for row in changed if row not in kept]
         same = self._same_bytes(known, new, changed)
+        changed = [row for row in changed if row not in same]
+        check(changed)
         self._leave(known.first)
         self._insert(new, is_new=False)
-        return [row for row in changed if row not in same]
+        return changed
 
     def _leave(self, first: int) -> None:
-        """Have the file of a range removed when it is not needed any more, unless it is damaged: then it is written."""
+        """Release the file of a range after the next commit, unless it is damaged: then it is overwritten."""
         name = self.name_of(first)
         if name not in self._damage.names:
             found = self._connection.execute("SELECT 1 FROM ranges WHERE first = ? AND value IS NULL", (first,))
             self._files.leave([name] if found.fetchone() else [])
 
     def part_until(self, n_rows: int) -> NewRange | None:
-        """Return what remains of the range that a cut at this row goes through; None: it goes through none.
+        """Return the remaining part of the range that a cut before row `n_rows` divides; None if it divides no range.
 
         Raises:
-            DamagedError: if its arguments are damaged.
+            DamagedError: if the arguments of this range are damaged.
         """
         first = self.first_of(n_rows) if n_rows < self.rows else n_rows
         if first == n_rows:
@@ -207,10 +210,10 @@ class Ranges:
         return whole.part(0, n_rows - first)
 
     def truncate(self, n_rows: int, part: NewRange | None) -> None:
-        """Forget the rows from a number on. Their results must be gone.
+        """Drop the rows from `n_rows` on, after their results were dropped.
 
         Args:
-            part: from `part_until`.
+            part: the result of `part_until`.
         """
         for first in [each for each in self._firsts if each >= n_rows]:
             self._leave(first)
@@ -228,11 +231,11 @@ class Ranges:
 
     @staticmethod
     def name_of(first: int) -> str:
-        """Return how the file of a range is called, and a range that is damaged."""
+        """Return the name of a range, for its file and in the list of damaged names."""
         return f"rows-{first}"
 
     def digests(self, first: int) -> bytes:
-        """Return the digests of the rows of a range: of damaged ones, that they cannot be compared."""
+        """Return the digests of the rows of a range; `NOT_COMPARED` for each row if they are damaged."""
         digests = self._stored_digests(first)
         if digests is None:
             self._damage.note([self.name_of(first)])
@@ -240,7 +243,7 @@ class Ranges:
         return digests
 
     def _stored_digests(self, first: int) -> bytes | None:
-        """Return what is on disk; None: it is damaged."""
+        """Return the digests of a range on disk; None if they are damaged."""
         query = "SELECT digest, digests FROM ranges WHERE first = ?"
         digest, found = self._connection.execute(query, (first,)).fetchone()
         size = DIGEST_BYTES * self.by_first[first].n_rows
@@ -252,7 +255,7 @@ class Ranges:
         """Return the arguments of the rows of a range.
 
         Raises:
-            DamagedError: if they are damaged. It is remembered.
+            DamagedError: if the arguments are damaged, which is recorded.
         """
         return Arguments(self._block(first), self.by_first[first].n_rows)
 
@@ -263,12 +266,12 @@ class Ranges:
             self._damage.note([name])
             raise DamagedError(
                 f"the arguments of the rows {first} to {last} are damaged on disk ({name}: {why}): run the program "
-                "again with the same rows, which writes them anew"
+                "again with the same rows, which rewrites them"
             )
         return block
 
     def _checked_block(self, first: int) -> tuple[bytes, str]:
-        """Return the arguments of a range, and what is wrong with them."""
+        """Return the arguments of a range, and why they are damaged; empty if they are intact."""
         found = self._connection.execute("SELECT sizes, sum, value FROM ranges WHERE first = ?", (first,)).fetchone()
         sizes, checksum, value = found
         try:
@@ -277,14 +280,14 @@ class Ranges:
                 return frames[0], ""
         except DamagedError as error:
             return b"", str(error)
-        return b"", "it is not what was written"
+        return b"", "its checksum does not match"
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Go through those that are damaged: the name of each, and what is wrong with it."""
+        """Yield the name of each damaged range, and the reason."""
         for first in self.by_first:
             _, why = self._checked_block(first)
             if why or self._stored_digests(first) is None:
-                yield self.name_of(first), why or "its digests are not what was written"
+                yield self.name_of(first), why or "the checksum of its digests does not match"
 
     def gaps(self) -> list[str]:
         """Return a sentence for each gap between ranges."""
@@ -296,13 +299,13 @@ class Ranges:
         return found
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Go through the files that are named, with their sizes."""
+        """Yield the name of each file in use, with the sizes of its frames."""
         for first, sizes in self._connection.execute("SELECT first, sizes FROM ranges WHERE value IS NULL"):
             yield self.name_of(first), sizes
 
 
 def rows_that_differ(mine: bytes, theirs: bytes) -> list[int]:
-    """Return at which places digests of rows are not equal, or say that a row cannot be compared."""
+    """Return the positions at which digests differ, or one of them is `NOT_COMPARED`."""
     if mine == theirs and NOT_COMPARED not in mine:
         return []
     pairs = enumerate(zip(_numbers(mine), _numbers(theirs), strict=True))
@@ -310,7 +313,7 @@ def rows_that_differ(mine: bytes, theirs: bytes) -> list[int]:
 
 
 def not_compared(digests: bytes) -> Iterable[int]:
-    """Return at which places digests say that a row cannot be compared."""
+    """Return the positions at which a digest is `NOT_COMPARED`."""
     return [at for at, each in enumerate(_numbers(digests)) if not each] if NOT_COMPARED in digests else ()
 
 

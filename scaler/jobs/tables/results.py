@@ -1,7 +1,7 @@
-"""Results: how the rows of a job have ended, each with a checksum, in lines of one row or of neighbours.
+"""Results: the outcomes of rows, with checksums. A line of the table holds one row, or consecutive done rows.
 
-Used by the record. A result that is damaged or missing is the failure of its row, and of no other one. Must never:
-unpickle, or give out a value that is not what was written.
+Used by the record. A damaged or missing result becomes the failure of its row alone; a damaged value is never
+returned. Values stay pickled.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
-from scaler.jobs.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
-from scaler.jobs.ranges import Ranges
-from scaler.jobs.schema import RESULTS
+from scaler.jobs.tables.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
+from scaler.jobs.tables.ranges import Ranges
+from scaler.jobs.tables.schema import RESULTS
 from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
 from scaler.jobs.values import Packed, pack
@@ -24,32 +24,35 @@ from scaler.jobs.values import Packed, pack
 COLUMNS = "row, count, how, sizes, sums, value"
 
 VERSION_SHIFT = 8
-"""`how` is the status and, above these bits, the version of the job: one number, since 0 takes no byte on disk."""
+"""`how` is the status plus, shifted by these bits, the version: one number, because 0 takes no byte on disk."""
 
 STATUS_MASK = 255
 STATUSES = 16
-"""Above all of `TaskStatus`."""
+"""A number above each `TaskStatus`."""
 
 STATUS = f"how & {STATUS_MASK}"
 
 FAILURES_SHOWN = 5
-"""So many of the rows that have failed are in a summary."""
+"""Number of failed rows in a summary."""
 
-NOT_WRITTEN = "it is not what was written"
+NO_SUM = bytes(SUM_BYTES)
+"""The first checksum of a value that was malformed when it was stored."""
+
+NOT_WRITTEN = "its checksum does not match"
 
 
 class Line(NamedTuple):
-    """How a row has ended, or how neighbours have, in the table."""
+    """A line of the table: the outcome of one row, or of consecutive rows."""
 
     row: int
     n_rows: int
     how: int
     sizes: bytes | None
-    """of the frames; None: there is one, in the database"""
+    """the sizes of the frames; None: one frame, in the database"""
     sums: bytes
-    """a checksum for each row; in the table that of a row alone is a number"""
+    """a checksum for each row and, of several, one of the whole value; in the table that of one row is a number"""
     value: bytes | None
-    """of neighbours: their results, packed; None: it is in a file"""
+    """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
     @property
     def status(self) -> int:
@@ -57,7 +60,7 @@ class Line(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """The value of neighbours."""
+        """The packed results of consecutive rows."""
         return self.value or b""
 
 
@@ -65,19 +68,19 @@ class Results:
     """The results of one job.
 
     Args:
-        ranges: where rows are counted.
-        is_writing: whether what is damaged becomes a failure on disk, too, within a transaction.
+        ranges: the ranges, which count ended rows.
+        is_writing: whether damaged results also become failures on disk, within a transaction.
     """
 
     def __init__(self, connection: sqlite3.Connection, files: ValueFiles, ranges: Ranges, is_writing: bool) -> None:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
         self.became_failed: list[Result] = []
-        """rows that had ended well, and whose results were found damaged or missing since this was emptied"""
+        """failures of rows that were done and were found damaged or missing, until the record takes them"""
 
     # Changes
 
     def add(self, results: Sequence[Result], version: int) -> int:
-        """Keep how rows have ended. Return how many of these had not ended before."""
+        """Store results; rows that have ended keep theirs. Return how many were added."""
         before, above = self._connection.total_changes, version << VERSION_SHIFT
         lines: list[tuple[Any, ...]] = []
         added: dict[int, list[int]] = {}
@@ -89,7 +92,7 @@ class Results:
                 counts = added.setdefault(first, [0, 0, 0])
             counts[status != 0] += n_rows
             counts[2] += duration_us
-            if n_rows == len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:  # most are
+            if n_rows == len(frames) == 1 and len(frames[0]) <= IN_DATABASE_BYTES:  # the common case
                 how = status | above
                 checksum = zlib.crc32(frames[0], row + how * HOW_SEED) - SIGN
                 lines.append((row, 1, how, None, checksum, frames[0]))
@@ -98,19 +101,20 @@ class Results:
         self._insert(lines)
         n_added = self._connection.total_changes - before
         for first, counts in added.items():
-            if n_added < len(results):  # some were there
+            if n_added < len(results):  # some rows had ended before
                 self.count_anew(first)
             else:
                 self._ranges.count(first, *counts)
         return n_added
 
     def _lines_of_rare(self, result: Result, above: int) -> list[tuple[Any, ...]]:
-        """Return the line of a result of neighbours, of several frames, or in a file: none, if that is there."""
+        """Return the line of a result of several rows, several frames, or in a file; empty if the row has a line."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
-            # Those of what is no such value are of none: its rows fail when they are read, and nobody waits for them.
+            # A malformed value gets zero checksums, so that its rows are not left open, and fail when they are read.
             sums = _sums_of_packed(frames[0], n_rows, row, how) or bytes(SUM_BYTES * n_rows)
+            sums += sum_of(frames, seed_of(row, how))
             return [(row, n_rows, how, None, sums, frames[0])]
         if self._connection.execute("SELECT 1 FROM results WHERE row = ?", (row,)).fetchone():
             return []
@@ -124,25 +128,26 @@ class Results:
         self._connection.executemany("DELETE FROM results WHERE row = ?", ((row,) for row in rows))
 
     def count_anew(self, first: int) -> None:
-        """Count the rows of a range that have ended."""
+        """Recount the ended rows of a range."""
         known, ended = self._ranges.by_first[first], self.ended_rows(first)
         done, failed = ended.count(ENDED_WELL), ended.count(FAILED)
         self._ranges.count(first, done - known.done, failed - known.failed)
 
     def is_counted(self, first: int) -> bool:
-        """Return whether as many rows of a range have ended as were counted."""
+        """Return whether the counts of a range match its results."""
         known, ended = self._ranges.by_first[first], self.ended_rows(first)
         return (ended.count(ENDED_WELL), ended.count(FAILED)) == (known.done, known.failed)
 
-    def reopen_failed(self, status: int | None) -> list[int]:
-        """Forget how failed rows have ended, so that they run again. Return them.
+    def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
+        """Drop the failures of rows, so that these run again. Return the rows.
 
         Args:
-            status: only those that have ended so.
+            status: if given, only rows with this `TaskStatus`.
+            of: if given, only rows in this set.
         """
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
-        found = self._connection.execute(query).fetchall()
+        found = [each for each in self._connection.execute(query) if of is None or each[0] in of]
         rows = [row for row, _ in found]
         self._files.leave(file_of(row) for row, is_in_file in found if is_in_file)
         self._delete(rows)
@@ -150,16 +155,23 @@ class Results:
             self._ranges.count(first, 0, -count)
         return rows
 
+    def drop_all(self) -> None:
+        """Drop all results."""
+        self._files.leave(name for name, _ in self.files())
+        self._connection.execute("DELETE FROM results")
+        for first in list(self._ranges.by_first):
+            self.count_anew(first)
+
     def drop(self, rows: Iterable[int]) -> None:
-        """Forget how rows have ended, those that have."""
+        """Drop the results of rows; open rows are ignored."""
         self._take_out(rows, {})
 
     def fail(self, failures: Mapping[int, Result]) -> None:
-        """Have rows that have ended count as failed ones."""
+        """Replace the results of ended rows by failures."""
         self._take_out(failures, failures)
 
     def _take_out(self, rows: Iterable[int], failures: Mapping[int, Result]) -> None:
-        """Take rows out of their lines, and keep those of them as failed that are given as such."""
+        """Remove rows from their lines, and store the given failures."""
         waiting, counted = sorted(rows), set()
         at = 0
         while at < len(waiting):
@@ -179,14 +191,14 @@ class Results:
             self.count_anew(first)
 
     def _line_at(self, row: int) -> Line | None:
-        """Return the line that a row is in."""
+        """Return the line that contains a row."""
         query = f"SELECT {COLUMNS} FROM results WHERE row <= ? ORDER BY row DESC LIMIT 1"  # noqa: S608 - a constant
         found = self._connection.execute(query, (row,)).fetchone()
         line = self._line(found) if found is not None else None
         return line if line is not None and row < line.row + line.n_rows else None
 
     def _line(self, found: tuple[Any, ...]) -> Line:
-        """Return a line that was read, whatever lies in its place. It ends with its range."""
+        """Parse a line, even a damaged one. It ends at the end of its range at the latest."""
         row, count, how, sizes, sums, value = found
         known = self._ranges.by_first[self._ranges.first_of(row)]
         most = max(1, known.first + known.n_rows - row)
@@ -200,7 +212,7 @@ class Results:
         )
 
     def _divide(self, line: Line, taken: set[int], failures: Mapping[int, Result]) -> None:
-        """Keep of a line what is not taken out of it. What of that is damaged fails, too."""
+        """Replace a line by lines of its remaining rows. Damaged ones among these fail, too."""
         rows = range(line.row, line.row + line.n_rows)
         blocks = dict(zip(rows, _blocks_of(line) if len(taken) < line.n_rows else (), strict=False))
         failed = {row: failures[row] for row in taken if row in failures}
@@ -214,7 +226,7 @@ class Results:
         self._keep_failures(failed.values(), is_new=line.n_rows > 1 or not _had_failed(line))
 
     def _keep_failures(self, failures: Iterable[Result], *, is_new: bool = True) -> None:
-        """Keep rows as failed ones, whose results were taken out before."""
+        """Store failures of rows whose results were removed before."""
         found = list(failures)
         self._insert(
             (row, 1, status, None, number_of(sum_of(frames, seed_of(row, status))), frames[0])
@@ -223,10 +235,10 @@ class Results:
         self.became_failed += found if is_new else ()
 
     def unreadable(self) -> list[tuple[int, int]]:
-        """Return the lines that cannot be read, each with its number of rows. Outside of a transaction.
+        """Return the first row and number of rows of each unreadable line. Only outside of a transaction.
 
         Raises:
-            sqlite3.DatabaseError: if it cannot even be told which lines there are.
+            sqlite3.DatabaseError: if the lines cannot even be listed.
         """
         found: list[tuple[int, int]] = []
         for row, n_rows in self._connection.execute("SELECT row, count FROM results").fetchall():
@@ -237,9 +249,9 @@ class Results:
         return found
 
     def salvage(self, unreadable: Sequence[tuple[int, int]]) -> None:
-        """Make the table anew without some lines, whose rows fail.
+        """Recreate the table without unreadable lines, whose rows fail.
 
-        The damaged table stays under another name: to remove it, SQLite would have to read it.
+        The damaged table is kept under another name: to drop it, SQLite would have to read it.
         """
         execute = self._connection.execute
         (n_tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -258,7 +270,7 @@ class Results:
             self.count_anew(first)
 
     def fail_without_files(self) -> bool:
-        """Have rows fail whose files are not there, or have another size. Return whether there are any.
+        """Fail rows whose files are missing or have the wrong size. Return whether there are such rows.
 
         Outside of a transaction nothing is changed.
         """
@@ -276,7 +288,7 @@ class Results:
     # Reading
 
     def ended_rows(self, first: int) -> bytearray:
-        """Return for each row of a range whether it has ended, and how."""
+        """Return a byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
         states = bytearray(self._ranges.by_first[first].n_rows)
         end = first + len(states)
         query = "SELECT row, count, how FROM results WHERE row >= ? AND row < ?"
@@ -287,8 +299,8 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[Result]:
-        """Return how rows from `first` on have ended, those that have; at least one of them, and no more than so many
-        rows, nor many more bytes.
+        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, at
+        least one if there is any.
         """
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
@@ -299,15 +311,15 @@ class Results:
         return self._read(self._connection.execute(query, {"first": first, "end": end}), most_bytes, first, end)
 
     def failures(self, first: int, end: int, most: int) -> list[Result]:
-        """Return the first ones of the rows from `first` to `end` that have failed."""
+        """Return the first `most` failed rows from `first` to `end`."""
         query = f"SELECT {COLUMNS} FROM results WHERE {STATUS} != 0 AND row >= ? AND row < ? ORDER BY row LIMIT ?"  # noqa: S608
         return self._read(self._connection.execute(query, (first, end, most)), 2**62, None, end)
 
     def _read(self, found: Iterable[tuple[Any, ...]], most_bytes: int, first: int | None, end: int) -> list[Result]:
-        """Return what was found. What is damaged or missing fails.
+        """Return the results of lines. Damaged and missing ones are failures.
 
         Args:
-            first: the first row that was asked for; None: rows that are not found are not missing.
+            first: the first requested row; None: only some rows were selected, and absent ones are not missing.
         """
         results: list[Result] = []
         damaged: dict[int, Result] = {}
@@ -332,13 +344,13 @@ class Results:
         return results
 
     def _lost(self, begin: int, end: int, damaged: dict[int, Result]) -> list[Result]:
-        """Return failures of rows that have ended, and of which there is no result."""
-        lost = [_failure(row, "it is not there") for row in self._missing(begin, end)]
+        """Return failures for ended rows without a result."""
+        lost = [_failure(row, "it is missing") for row in self._missing(begin, end)]
         damaged.update((each.row, each) for each in lost)
         return lost
 
     def _missing(self, begin: int, end: int) -> Iterator[int]:
-        """Go through rows that have no result, and of whose range all rows have ended."""
+        """Yield given rows without a result if all rows of their range have ended."""
         end = min(end, self._ranges.rows)
         while begin < end:
             known = self._ranges.by_first[self._ranges.first_of(begin)]
@@ -350,7 +362,7 @@ class Results:
     def _checked_part(
         self, line: Line, first: int, end: int, damaged: dict[int, Result]
     ) -> tuple[int, int, list[Result]]:
-        """Return which rows of a line are between two others, and how these have ended."""
+        """Return the overlap of a line with the rows from `first` to `end`: first row, end, and results."""
         begin, stop = max(line.row, first), min(line.row + line.n_rows, end)
         if begin >= stop:
             return first, 0, []
@@ -359,8 +371,8 @@ class Results:
         return begin, stop, pieces
 
     def _checked(self, line: Line, begin: int, stop: int) -> tuple[list[Result], dict[int, Result]]:
-        """Return the results of some rows of a line, and failures for all rows of it that are damaged, if one of
-        those is.
+        """Return the results of the rows of a line from `begin` to `stop`. If one is damaged, return the failures of
+        all damaged rows of the line, too.
         """
         if line.n_rows == 1:
             return self._checked_alone(line)
@@ -392,46 +404,46 @@ class Results:
         return [failure], {line.row: failure}
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Go through the files that are named, with their sizes."""
+        """Yield the name of each file in use, with the sizes of its frames."""
         for row, sizes in self._connection.execute("SELECT row, sizes FROM results WHERE value IS NULL"):
             yield file_of(row), sizes if type(sizes) is bytes else b"?"
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Go through those that are damaged: the name of each, and what is wrong with it."""
+        """Yield the name of each damaged result, and the reason."""
         query = f"SELECT {COLUMNS} FROM results ORDER BY row"  # noqa: S608 - a constant
         for line in map(self._line, self._connection.execute(query)):
             for row in self._checked(line, line.row, line.row + line.n_rows)[1]:
                 yield file_of(row), NOT_WRITTEN
 
     def miscounts(self) -> list[str]:
-        """Return a sentence for each range of which other numbers of rows have ended than were counted."""
+        """Return a sentence for each range whose counts do not match its results."""
         wrong = [each for each in self._ranges.by_first.values() if not self.is_counted(each.first)]
         ends = [each.first + each.n_rows - 1 for each in wrong]
         return [
-            f"rows {each.first} to {end}: the results are not as many as counted"
+            f"rows {each.first} to {end}: the results do not match their count"
             for each, end in zip(wrong, ends, strict=True)
         ]
 
     def with_status(self, first: int, status: int) -> set[int]:
-        """Return the rows of a range that have ended in one way."""
+        """Return the rows of a range with a `TaskStatus`."""
         query = f"SELECT row FROM results WHERE row >= ? AND row < ? AND {STATUS} = ?"  # noqa: S608 - a constant
         end = first + self._ranges.by_first[first].n_rows
         return {row for (row,) in self._connection.execute(query, (first, end, status))}
 
     def by_version(self) -> dict[int, int]:
-        """Return how many rows have ended by version."""
+        """Return the number of ended rows by version."""
         query = f"SELECT how >> {VERSION_SHIFT}, sum(count) FROM results GROUP BY 1"  # noqa: S608 - a number
         return dict(self._connection.execute(query))
 
 
 _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
-"""What a damaged line raises: anything may be in it in the place of anything else."""
+"""Exceptions that a damaged line can raise: any value in it may have been replaced by any other."""
 
 
 def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
-    """Return the result of a line in the database that is as it was written, and as a whole between two rows.
+    """Return the result of an undamaged line without a file that lies within the rows from `first` to `end`.
 
-    So most lines are; None: look closer.
+    This is the fast path for most lines; None: the line needs a closer look.
     """
     row, n_rows, how, sizes, sums, value = found
     if sizes is not None or type(value) is not bytes or type(how) is not int or row < first:
@@ -439,20 +451,25 @@ def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
     if n_rows == 1:
         is_whole = zlib.crc32(value, row + how * HOW_SEED) - SIGN == sums
     else:
-        is_fitting = type(n_rows) is int and 1 < n_rows <= end - row and not how & STATUS_MASK
-        is_whole = is_fitting and sums != b"" and _sums_of_packed(value, n_rows, row, how) == sums
+        is_fitting = type(n_rows) is int and 1 < n_rows <= end - row and type(sums) is bytes
+        is_whole = (
+            is_fitting
+            and len(sums) == SUM_BYTES * (n_rows + 1)
+            and sum_of((value,), seed_of(row, how)) == sums[-SUM_BYTES:]
+            and not (how & STATUS_MASK or sums.startswith(NO_SUM))
+        )
     return Result(row, how & STATUS_MASK, (value,), n_rows) if is_whole else None
 
 
 def file_of(row: int) -> str:
-    """Return how the file of a result is called."""
+    """Return the file name of a result."""
     return f"row-{row}"
 
 
 def _failure(row: int, why: str, file: str = "") -> Result:
     sentence = (
         f"the result of row {row} is damaged or missing on disk ({file or 'in the database'}: {why}): retry() of its "
-        "job runs the row again, and so does the next map or start under the name, unless it may run only once"
+        "job runs the row again, as does the next map or start under its name, but never a row with at_most_once"
     )
     return Result(row, DAMAGED, (sentence.encode(),))
 
@@ -464,7 +481,7 @@ def _sums_as_bytes(sums: Any) -> bytes:
 
 
 def _ends_of(value: Any, count: int) -> list[int]:
-    """Return where packed results end, after where the first one begins. Raises if these are not so many."""
+    """Return the position of the first packed result, then the end of each. Raises if the lengths are damaged."""
     ends = list(accumulate(struct.unpack_from(f"<{count}I", value), initial=4 * count))
     if ends[-1] != len(value):
         raise ValueError("its lengths are damaged")
@@ -472,7 +489,7 @@ def _ends_of(value: Any, count: int) -> list[int]:
 
 
 def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
-    """Return the checksums of neighbours: none, if these are not so many."""
+    """Return the checksums of packed results; empty if their lengths are damaged."""
     try:
         return sums_of(value, _ends_of(value, count), row, how)
     except _UNFIT:
@@ -480,7 +497,7 @@ def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
 
 
 def _had_failed(line: Line) -> bool:
-    """Return whether a row had failed before its line was damaged, also if just that is damaged."""
+    """Return whether a row had failed before its line was damaged, even if its status is damaged, too."""
     for status in range(STATUSES):
         if sum_of((line.packed,), seed_of(line.row, status)) == line.sums:
             return status != 0
@@ -488,9 +505,9 @@ def _had_failed(line: Line) -> bool:
 
 
 def _blocks_of(line: Line) -> list[bytes | None]:
-    """Return the results of neighbours; None for one that is damaged.
+    """Return the results packed in a line; None for a damaged one.
 
-    If one of their lengths is damaged, those behind it lie as far from the end as they should.
+    If one length is damaged, the later results are found by their distance from the end.
     """
     blocks: list[bytes | None] = [None] * line.n_rows
     try:
@@ -515,7 +532,7 @@ def _piece_of(line: Line, at: int, end: int) -> Result:
 
 
 def _results_of(blocks: Mapping[int, bytes]) -> Iterator[Result]:
-    """Put neighbours together."""
+    """Pack the results of consecutive rows together."""
     for _, group in groupby(enumerate(sorted(blocks)), lambda each: each[1] - each[0]):
         rows = [row for _, row in group]
         frame = blocks[rows[0]] if len(rows) == 1 else pack([blocks[row] for row in rows])
@@ -523,8 +540,10 @@ def _results_of(blocks: Mapping[int, bytes]) -> Iterator[Result]:
 
 
 def _lines_of(line: Line, blocks: Mapping[int, bytes]) -> Iterator[tuple[Any, ...]]:
-    """Return what remains of a line, with the checksums that it has."""
+    """Yield lines for the remaining rows of a line, with their original checksums."""
     for each in _results_of(blocks):
         at = each.row - line.row
         sums = line.sums[SUM_BYTES * at : SUM_BYTES * (at + each.n_rows)]
-        yield each.row, each.n_rows, line.how, None, sums if each.n_rows > 1 else number_of(sums), each.frames[0]
+        total = sum_of(each.frames, seed_of(each.row, line.how))
+        sums_or_sum = sums + total if each.n_rows > 1 else number_of(sums)
+        yield each.row, each.n_rows, line.how, None, sums_or_sum, each.frames[0]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.jobs import results
-from scaler.jobs.objects import FUNCTION
 from scaler.jobs.record import DATABASE, VALUES, JobRecord, JobTerms, Result
+from scaler.jobs.tables import results
+from scaler.jobs.tables.objects import FUNCTION
 from scaler.jobs.terms import DAMAGED, NO_WORKER
 from scaler.jobs.value_files import IN_DATABASE_BYTES
 from scaler.jobs.values import Packed, pack, pack_rows
@@ -100,7 +100,7 @@ def test_a_bit_in_a_file_costs_its_row(record: JobRecord, seed: int) -> None:
     spoilt = bytearray(file.read_bytes())
     spoilt[chance.randrange(len(spoilt))] ^= 1 << chance.randrange(8)
     file.write_bytes(spoilt)
-    assert record.problems() == [f"values/{file.name}: it is not what was written"]
+    assert record.problems() == [f"values/{file.name}: its checksum does not match"]
     check_lost(record, {seed % 2})
 
 
@@ -197,7 +197,7 @@ def test_only_rows_that_are_asked_for_are_looked_at(record: JobRecord) -> None:
 
 def test_results_that_are_not_there_cost_their_rows(record: JobRecord) -> None:
     record = change(record, "DELETE FROM results WHERE row IN (1, 4, 16)")
-    assert "rows 0 to 16: the results are not as many as counted" in record.problems()
+    assert "rows 0 to 16: the results do not match their count" in record.problems()
     assert [each.row for each in record.results(0, ROWS, 2**40)] == [*range(17)]
     assert [each.row for each in record.results(0, 4, 1)] == [0]
     assert [each.row for each in record.results(4, 3, 2**40)] == [4, 5, 6]
@@ -213,7 +213,7 @@ def test_results_that_are_not_there_while_others_are_open_are_said_and_run_again
     record.add_results([Result(17, 0, (b"17",)), Result(18, 0, (b"18",))])
     record.commit()
     record = change(record, "DELETE FROM results WHERE row = 17")
-    assert record.lost == "the results of the rows from 17 on are not as many as were counted"
+    assert record.lost == "the results of the range from row 17 on do not match their count"
     assert (record.done, record.ranges[17].done, record.problems()) == (17, 1, [record.lost])
     assert list(record.ended_rows(17)) == [0, 1, 0]
     record.close()

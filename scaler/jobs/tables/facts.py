@@ -1,6 +1,6 @@
-"""Facts: what is to be known of a job in a word each: its state, how often it was written, what of it is damaged.
+"""Facts: single values of a job by key: its state, its number of commits, the names of damaged data.
 
-Used by the record. Each fact has a checksum; one that is damaged counts as not there.
+Used by the record. Each fact has a checksum; a damaged fact counts as missing.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 
 class Facts:
-    """The facts of one job, as they are within the transaction.
+    """The facts of one job, including uncommitted changes.
 
-    Outside of a transaction they change in memory alone: so a record that is only read can be looked at.
+    Outside of a transaction they change in memory only, so that read-only records work.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._values: dict[str, Any] = {}
         self.damaged: list[str] = []
-        """the keys of facts that are not what was written"""
+        """the keys of facts with a wrong checksum"""
         self.read()
 
     def read(self) -> None:
-        """Read them all from disk."""
+        """Read all facts from disk."""
         self._values, self.damaged = {}, []
         for key, value, checksum in self._connection.execute("SELECT key, value, sum FROM job"):
             if checksum == _sum_of(key, value):
@@ -33,7 +33,7 @@ class Facts:
                 self.damaged.append(key)
 
     def get(self, key: str, otherwise: Any) -> Any:
-        """Return a fact, or something else if it is not known."""
+        """Return a fact, or `otherwise` if it is missing."""
         return self._values.get(key, otherwise)
 
     def set(self, key: str, value: Any) -> None:
@@ -44,7 +44,7 @@ class Facts:
             self._connection.execute("INSERT OR REPLACE INTO job VALUES (?, ?, ?)", row)
 
     def mend(self, **values: Any) -> None:
-        """Put facts in the place of those that are damaged."""
+        """Delete damaged facts, and set the given ones."""
         for key in self.damaged if self._connection.in_transaction else ():
             self._connection.execute("DELETE FROM job WHERE key = ?", (key,))
         for key, value in values.items():

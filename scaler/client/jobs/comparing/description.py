@@ -1,18 +1,18 @@
-"""Description: a hash of any value that is the same for an equal value in another process, and not for another value.
+"""Description: a hash of any value that is equal in each process for equal values, and differs for others.
 
     value --handler--> Shape: a head and parts --each part--> a plain value, a leaf, or the hash of its own shape
                                                                             |
                                                head and parts, as marshal writes them, into one hash
 
-What a value consists of is said by `described_values`, `described_arrays` and `described_code`; here it is walked
-through, without recursion of Python. A value counts by what it is, and not by who shares it: its hash does not depend
-on where it was met, so it may be kept for a call. Only what is part of a cycle refers to others of the cycle by
-position. Classes and functions of the program are described on their own, so that each row has the same of them.
+`described_values`, `described_arrays` and `described_code` split a value into parts; this module traverses the parts,
+without Python recursion. The hash of a value does not depend on references to it or on its place in the whole, so it
+can be cached for a call. Only parts of a cycle refer to each other by position. Classes and functions of the program
+are described apart from the row that refers to them, so that their description is the same in each row.
 
-What cannot be compared is described by its class, and noted. A class that says itself how it is pickled is believed if
-its first value has the same description after it was pickled and read back.
+A value that cannot be compared is described by its class, and reported. A class with its own pickling methods is
+trusted if its first value has the same description after it was pickled and unpickled.
 
-Must never: raise because of a value, change one, or copy an array.
+No value makes a description raise, and no value is changed.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from scaler.client.jobs import described_arrays, described_code, described_values
-from scaler.client.jobs.shapes import PLAIN, Handler, Leaf, Scope, Shape
+from scaler.client.jobs.comparing import described_arrays, described_code, described_values
+from scaler.client.jobs.comparing.shapes import PLAIN, Handler, Leaf, Scope, Shape
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import class_name
 from scaler.interruptions import is_interruption
 from scaler.pickling.pickler import dumps
 
 VERSION = 1
-"""Of the descriptions: equal values may have others in another version."""
+"""The version of the algorithm. Descriptions of different versions are not comparable."""
 
 Token: TypeAlias = Any
-"""What stands for a part in the hash of the whole: a plain value, or a tuple of plain values."""
+"""The token of a part in the hash of the whole: a plain value, or a tuple of plain values."""
 
 PARTS_MOST = 4096
-"""So many parts of a value are hashed at a time."""
+"""The number of parts of a value hashed at a time."""
 
 _SMALL = 32
-"""What has fewer parts is described again where it is met again, which costs less than to remember it."""
+"""The fewest parts of a value whose description is cached; describing smaller values again costs less."""
 
 _NEGATIVE_NAN, _NAN = b"g\0\0\0\0\0\0\xf8\xff", b"g\0\0\0\0\0\0\xf8\x7f"
 """`inf - inf` and `nan`, as marshal writes them."""
 
 
 def written(parts: Any) -> bytes:
-    """Return plain values as bytes: the same ones for equal values, whoever shares them."""
-    # In version 2 nothing depends on who else has a value.
+    """Serialise plain values: equal values give equal bytes, however they are shared."""
+    # Version 2 of the format does not depend on reference counts.
     data = marshal.dumps(parts, 2)
     return data.replace(_NEGATIVE_NAN, _NAN) if _NEGATIVE_NAN in data else data
 
 
 class KnownClasses:
-    """What is known of classes: how each is described, and whether it says the same of equal values."""
+    """The handlers of classes, and whether the pickled form of each is deterministic."""
 
     def __init__(self) -> None:
         self.leaves = {**described_values.LEAVES}
@@ -62,7 +62,7 @@ class KnownClasses:
         self.are_steady: dict[type, bool] = {}
 
     def token_of(self, value: Any) -> tuple[Any, ...] | None:
-        """Return what stands for a value if it is a leaf."""
+        """Return the token of a leaf; None for other values."""
         kind = type(value)
         leaf = self.leaves.get(kind)
         if leaf is None and kind not in self.handlers:
@@ -78,29 +78,29 @@ class KnownClasses:
         return leaf
 
     def handler_of(self, kind: type) -> Handler:
-        """Return what describes values that are no leaves."""
+        """Return the handler of a class whose values are not leaves."""
         if kind not in self.handlers:
             self._learn(kind)
         return self.handlers[kind]
 
 
 class _Context:
-    """The way from a row, a class or a function to the value that is being described, and the cycles found on it.
+    """The path from a row, a class or a function to the value being described, and the cycles found on it.
 
-    The algorithm is Tarjan's: what leads back to an earlier value stays in `order` until that one is described.
+    The algorithm is Tarjan's: a value that refers to an earlier one stays in `order` until that one is described.
     """
 
     def __init__(self, is_code: bool) -> None:
         self.is_code = is_code
         self.order: list[Any] = []
         self.places: dict[int, tuple[int, int]] = {}
-        """position and depth of each value in `order`; the depth is -1 if it is not on the way any more"""
+        """position and depth of each value in `order`; the depth is -1 once the value has left the path"""
         self.known: dict[int, tuple[Token, str, Any]] = {}
-        """values of cycles, and what contains them"""
+        """descriptions of values of cycles, and of values that contain them, by `id`"""
 
 
 class _Frame:
-    """A value whose parts are being described."""
+    """The traversal of the parts of one value."""
 
     __slots__ = ("context", "depth", "digest", "is_pure", "low", "n_parts", "parts", "position", "rest", "shape",
                  "trouble", "value")  # fmt: skip
@@ -110,19 +110,19 @@ class _Frame:
         self.rest: Iterator[Any] = iter(shape.parts)
         self.parts: list[Token] = [shape.head]
         self.n_parts = 0
-        """parts that are hashed, with those of parts that are not remembered"""
+        """the number of parts hashed, including those of uncached parts"""
         self.position = self.low = len(context.order)
-        """where it is in its context, and the first position there that it refers to"""
+        """the position of the value in its context, and the first position there that it refers to"""
         self.is_pure = True
-        """whether neither it nor a part of it belongs to a cycle"""
+        """whether neither the value nor a part of it belongs to a cycle"""
         self.trouble = shape.trouble
-        """what of it cannot be compared"""
+        """the part that cannot be compared; empty if all can"""
         self.digest: Any = None
         context.order.append(value)
         context.places[id(value)] = self.position, depth
 
     def flush(self) -> None:
-        """Hash the parts so far."""
+        """Add the parts so far to the hash."""
         if self.digest is None:
             self.digest = hashlib.blake2b(digest_size=16)
         self.digest.update(written(self.parts))
@@ -139,13 +139,13 @@ class _Frame:
 
 
 class Descriptions:
-    """Descriptions of values that do not change meanwhile: one object serves one call.
+    """A describer of values, with a cache. Use one per call: values must not change while it is in use.
 
     Args:
-        own_modules: the modules that travel: their classes and functions count by their code, as those of the script.
-        content_of: returns the hash of the object of a reference.
-        known: what is known of classes, to be passed on from call to call.
-        is_verifying: whether a value is compared with a copy of it.
+        own_modules: the modules that travel: their classes and functions are compared by code, as those of the script.
+        content_of: returns the hash of the object that a reference refers to.
+        known: the known classes, shared between calls.
+        is_verifying: whether a value is compared with a copy of itself.
     """
 
     def __init__(
@@ -158,16 +158,16 @@ class Descriptions:
         self._scope = Scope(own_modules, content_of, is_verifying)
         self._classes = known or KnownClasses()
         self._known: dict[int, tuple[Token, str, Any]] = {}
-        """large values without cycles"""
+        """descriptions of large values without cycles, by `id`"""
         self._code: dict[int, tuple[Token, str, Any]] = {}
-        """classes and functions, as they are described from a row"""
+        """descriptions of classes and functions that rows refer to, by `id`"""
 
     def of(self, value: Any) -> tuple[bytes, str]:
-        """Return the description of a value, 16 bytes, and what of it cannot be compared."""
+        """Return the description of a value (16 bytes) and the part that cannot be compared."""
         return self.of_row((value,))
 
     def of_row(self, row: Sequence[Any]) -> tuple[bytes, str]:
-        """Return the description of several values, 16 bytes, and what of them cannot be compared."""
+        """Return the description of several values (16 bytes) and the part that cannot be compared."""
         stack = [_Frame(None, Shape("values", row), _Context(False), 0)]
         while True:
             frame = stack[-1]
@@ -180,7 +180,7 @@ class Descriptions:
             self._finish(frame, stack[-1], token)
 
     def _advance(self, stack: list[_Frame], frame: _Frame) -> bool:
-        """Describe parts of a value up to the next one that has parts itself. Return whether there was one."""
+        """Describe parts of a value up to the next part that has parts itself. Return whether there was one."""
         tokens, parts = self._classes.token_of, frame.parts
         try:
             for part in frame.rest:
@@ -201,7 +201,7 @@ class Descriptions:
         return False
 
     def _find(self, frame: _Frame, part: Any) -> Token | None:
-        """Return what stands for a part that is known, or on the way to itself."""
+        """Return the token of a part that is known or on the path; None for other parts."""
         key, context = id(part), frame.context
         known = self._known.get(key) or (None if context.is_code else self._code.get(key))
         if known is None:
@@ -230,7 +230,7 @@ class Descriptions:
         stack.append(_Frame(part, shape, context, len(stack)))
 
     def _finish(self, frame: _Frame, parent: _Frame, token: Token) -> None:
-        """Give a description to what the value is a part of, and keep it where that is right."""
+        """Add the token of a described value to its parent, and cache it where it does not depend on the path."""
         value, context = frame.value, frame.context
         if frame.shape.says_itself and not frame.trouble and not self._is_steady(value):
             frame.trouble = _named(value)
@@ -256,7 +256,7 @@ class Descriptions:
         parent.parts.append(token)
 
     def _is_steady(self, value: Any) -> bool:
-        """Return whether values of this class are the same after they were pickled and read back, as this one is."""
+        """Return whether the first value of this class kept its description when pickled and unpickled."""
         kind = type(value)
         if self._scope.is_verifying:
             return True
@@ -267,7 +267,7 @@ class Descriptions:
 
 
 def _read_back(value: Any) -> Any:
-    """Return a copy of a value through its pickle; the value itself if there is none: it may have a lock."""
+    """Pickle and unpickle a value. Return the value itself if that fails, for example because it has a lock."""
     buffers: list[Any] = []
     try:
         return pickle.loads(dumps(value, buffer_callback=buffers.append), buffers=buffers)
@@ -278,7 +278,7 @@ def _read_back(value: Any) -> Any:
 
 
 def _named(value: Any) -> str:
-    if value is None:  # what is wrong with a value here is wrong with its class
+    if value is None:  # of a row: only a class that cannot be hashed fails there
         return "a value of a class without a hash"
     name = class_name(type(value))
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,6 +1,6 @@
 """Objects: the functions of a job, and the values that several of its rows use.
 
-Used by the record. Must never: unpickle.
+Used by the record. Values stay pickled.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 
-from scaler.jobs.checksums import Damage, DamagedError, sum_of
+from scaler.jobs.tables.checksums import Damage, DamagedError, sum_of
 from scaler.jobs.terms import Object
 from scaler.jobs.value_files import ValueFiles
 from scaler.jobs.values import Frames
 
 FUNCTION = 3
-"""The kind of a function: one of `InstructionKind`."""
+"""The `InstructionKind` of functions."""
 
 
 def file_of(object_id: bytes) -> str:
-    """Return how the file of an object is called."""
+    """Return the file name of an object."""
     return f"object-{object_id.hex()}"
 
 
@@ -30,7 +30,7 @@ class Objects:
         self._connection, self._files, self._damage = connection, files, damage
 
     def add(self, new: Object) -> None:
-        """Keep an object. One that is damaged is written anew."""
+        """Store an object, replacing a damaged one of the same id."""
         if new.object_id in self.ids():
             return
         name = file_of(new.object_id)
@@ -40,36 +40,42 @@ class Objects:
         self._damage.mend(name)
 
     def drop(self, object_id: bytes) -> None:
-        """Forget an object that another one replaces."""
+        """Delete an object after its replacement."""
         self._connection.execute("DELETE FROM objects WHERE id = ?", (object_id,))
         self._damage.mend(file_of(object_id))
 
     def all_ids(self) -> set[bytes]:
-        """Return which objects were kept, damaged ones, too."""
+        """Return the ids of all objects, including damaged ones."""
         return {row[0] for row in self._connection.execute("SELECT id FROM objects")}
 
     def ids(self) -> set[bytes]:
-        """Return which objects are there, without those that are damaged."""
+        """Return the ids of all undamaged objects."""
         return {each for each in self.all_ids() if file_of(each) not in self._damage.names}
 
-    def read(self) -> list[Object]:
-        """Return them all.
+    def read(self, function_id: bytes) -> list[Object]:
+        """Return all objects. Damaged functions of earlier versions are deleted: no row runs with them.
+
+        Args:
+            function_id: the function of the latest version.
 
         Raises:
-            DamagedError: if one is damaged. It is remembered.
+            DamagedError: if an object is damaged, which is recorded.
         """
         objects: list[Object] = []
         for found, frames, why in self._read_all():
             name = file_of(found[0])
+            if why and found[1] == FUNCTION and found[0] != function_id:
+                self.drop(found[0])
+                continue
             if why:
                 self._damage.note([name])
                 what = "the function" if found[1] == FUNCTION else "a value that rows use"
-                raise DamagedError(f"{what} is damaged on disk ({name}: {why}): run its program again, which sends it")
+                raise DamagedError(f"{what} is damaged on disk ({name}: {why}): run its program again to resend it")
             objects.append(Object(*found, frames))
         return objects
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Go through those that are damaged: the name of each, and what is wrong with it."""
+        """Yield the name of each damaged object, and the reason."""
         for found, _, why in self._read_all():
             if why:
                 yield file_of(found[0]), why
@@ -80,13 +86,13 @@ class Objects:
             frames: Frames = ()
             try:
                 frames = self._files.take(file_of(object_id), sizes, value)
-                why = "" if _sum_of(object_id, frames) == checksum else "it is not what was written"
+                why = "" if _sum_of(object_id, frames) == checksum else "its checksum does not match"
             except DamagedError as error:
                 why = str(error)
             yield (object_id, kind, name), frames, why
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Go through the files that are named, with their sizes."""
+        """Yield the name of each file in use, with the sizes of its frames."""
         for object_id, sizes in self._connection.execute("SELECT id, sizes FROM objects WHERE value IS NULL"):
             yield file_of(object_id), sizes
 

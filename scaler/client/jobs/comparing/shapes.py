@@ -1,19 +1,17 @@
-"""Shapes: what a value consists of, as `description` walks through it.
-
-Must never: know a kind of values.
-"""
+"""Shapes: the head and the parts of a value, as `description` traverses it, without knowledge of single classes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from scaler.client.jobs.comparing.module_sources import ModuleSources
 from scaler.client.object_reference import ObjectReference
 from scaler.pickling import loaded
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
-"""Classes whose values marshal writes in the same way in each process."""
+"""Classes whose values marshal serialises to the same bytes in each process."""
 
 MAIN = ("__main__", "__mp_main__")
 
@@ -22,29 +20,30 @@ class Shape(NamedTuple):
     """The parts of a value."""
 
     head: Any
-    """which kind of value it is: plain, or a tuple of plain values"""
+    """the kind of the value: a plain value, or a tuple of plain values"""
     parts: Iterable[Any] = ()
     is_set: bool = False
-    """whether its parts have no order"""
+    """whether its parts are unordered"""
     n_unnamed: int = 0
-    """of a set: how many of its parts have no name to be sorted by"""
+    """in a set: the number of parts without a name to sort by"""
     is_code: bool = False
-    """whether it is a class or a function of the program"""
+    """whether the value is a class or a function of the program"""
     is_large: bool = False
-    """whether it costs more than to remember it"""
+    """whether its description is worth caching"""
     says_itself: bool = False
-    """whether its parts are what code of its class says"""
+    """whether its class defines how it is pickled, and so its parts"""
     trouble: str = ""
-    """what of it cannot be compared"""
+    """the part that cannot be compared; empty if all can"""
 
 
 class Scope:
-    """What a description depends on beside the value.
+    """The context of a description, besides the value.
 
     Args:
-        own_modules: the modules that travel.
-        content_of: returns the hash of the object of a reference.
-        is_verifying: whether a value is compared with its copy, which is not what a process has once.
+        own_modules: the modules that travel with the function, with their sources if it is a mapping.
+        content_of: returns the hash of the object that a reference refers to.
+        is_verifying: whether the value is compared with a copy of itself; then random generators are described by
+            their class.
     """
 
     def __init__(
@@ -54,11 +53,12 @@ class Scope:
         is_verifying: bool = False,
     ) -> None:
         self.own_modules, self.content_of, self.is_verifying = own_modules, content_of, is_verifying
+        self.sources = ModuleSources(own_modules if isinstance(own_modules, Mapping) else {})
         self._tops = {each.partition(".")[0] for each in own_modules}
         self._are_own: dict[str, bool] = {}
 
     def is_own(self, module: Any) -> bool:
-        """Return whether a module is one of the user's program: what it has counts by its code."""
+        """Return whether a module belongs to the program, so that its functions and classes are compared by code."""
         name = str(module)
         if name not in self._are_own:
             self._are_own[name] = (
@@ -73,18 +73,18 @@ class Scope:
 Handler: TypeAlias = Callable[[Any, Scope], Shape]
 
 Leaf: TypeAlias = Callable[[Any], "tuple[Any, ...] | None"]
-"""Returns what stands for a value: plain values; None if it has parts."""
+"""A function that describes a value by a tuple of plain values; it returns None if the value has parts."""
 
 
 def name_of(value: Any) -> str:
-    """Return the name of a class or function with its module, unless that is the script."""
+    """Return the name of a class or function, with its module unless that is the main script."""
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__
     return str(name) if module in MAIN or module is None else f"{module}.{name}"
 
 
 class Attributes:
-    """The attributes of an object. Their order does not count."""
+    """The attributes of an object, compared without their order."""
 
     __slots__ = ("values",)
 
@@ -93,7 +93,7 @@ class Attributes:
 
 
 def attributes_of(values: Any) -> Any:
-    """Return the state of an object, with its attributes apart from dicts that it has."""
+    """Return the state of an object, with its attribute dicts wrapped to tell them from dicts among its values."""
     if type(values) is dict:
         return Attributes(values)
     if type(values) is tuple and len(values) == 2:  # of a class with slots
@@ -102,7 +102,7 @@ def attributes_of(values: Any) -> Any:
 
 
 def in_order(values: dict[Any, Any]) -> Iterable[Any]:
-    """Go through names and attributes in the order of the names."""
+    """Iterate over names and attributes, alternately, in the order of the names."""
     names = [*values]
     if all(type(each) is str for each in names):
         names.sort()

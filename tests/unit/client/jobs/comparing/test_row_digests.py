@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.client.jobs.row_digests import NOT_COMPARED, ROW_BYTES, RowDigests, are_plain
+from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, ROW_BYTES, RowDigests, are_plain
 
 INFINITE = {"inf": float("inf"), "nan": float("nan")}
 
@@ -55,11 +55,6 @@ def test_a_row_that_differs_is_found_among_others_of_each_kind() -> None:
         rows[index] = other
         assert [a != b for a, b in zip(rows_of(known), rows_of(rows), strict=True)] == [at == index for at in range(3)]
         assert RowDigests().of_range(known) != RowDigests().of_range(rows)
-
-
-def test_lists_are_rows_as_tuples_are() -> None:
-    assert rows_of([[1, DAY], [2, 3]]) == rows_of([(1, DAY), (2, 3)])
-    assert RowDigests().of_range([[1, 2]]) == RowDigests().of_range([(1, 2)])
 
 
 def test_rows_that_cannot_be_compared_are_named() -> None:

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from scaler.client.jobs.description import Descriptions, KnownClasses
+from scaler.client.jobs.comparing.description import Descriptions, KnownClasses
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import ObjectId
-from tests.unit.client.jobs.described_rows import KINDS
+from tests.unit.client.jobs.comparing.described_rows import KINDS
 
 PROGRAM = Path(__file__).with_name("described_rows.py")
 
@@ -166,7 +166,7 @@ def test_an_interruption_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
         def __reduce__(self) -> Any:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("scaler.client.jobs.description.is_interruption", lambda _error: True)
+    monkeypatch.setattr("scaler.client.jobs.comparing.description.is_interruption", lambda _error: True)
     with pytest.raises(KeyboardInterrupt):
         of(Interrupted())
 
@@ -176,7 +176,7 @@ def test_an_array_is_hashed_once_and_not_copied(monkeypatch: pytest.MonkeyPatch)
 
     import numpy as np
 
-    from scaler.client.jobs import described_arrays
+    from scaler.client.jobs.comparing import described_arrays
 
     hashed = []
     hash_of = described_arrays._hash_of

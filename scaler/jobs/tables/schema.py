@@ -1,6 +1,6 @@
-"""Schema: the tables of the record of one job, and how its file is opened.
+"""Schema: the tables of the record of one job, and how its database is opened.
 
-Used by the record alone. Must never: change a table without a new version.
+Used by the record. Each change of a table raises `VERSION`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import sqlite3
 from pathlib import Path
 
 APPLICATION_ID = 0x53434A42
-"""In the header of each record, so that `file` and others know whose it is: `SCJB`."""
+"""`SCJB` in the header of each database, which identifies it, also to `file`."""
 
 VERSION = 3
-"""Raised by each change of the tables. A record of another version is refused."""
+"""Version of the tables. A record of another version is refused."""
 
 CHECKPOINT_PAGES = 128
-"""So long may the write-ahead log become before its pages move to their place: 512 KiB, and a group of changes."""
+"""Length of the write-ahead log from which a commit moves it into the database: 512 KiB."""
 
 BUSY_SECONDS = 10.0
-"""How long one waits for another process that reads the record."""
+"""How long SQLite waits for another process that reads the record."""
 
 TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID;
@@ -28,23 +28,24 @@ CREATE TABLE versions (
 CREATE TABLE objects (id BLOB PRIMARY KEY, kind INTEGER, name TEXT, sizes BLOB, sum BLOB, value BLOB);
 CREATE TABLE ranges (
     first INTEGER PRIMARY KEY, count INTEGER, digest BLOB, sizes BLOB, sum BLOB, digests BLOB, value BLOB);
+CREATE TABLE reopened (row INTEGER PRIMARY KEY);
 CREATE TABLE counts (first INTEGER PRIMARY KEY, done INTEGER, failed INTEGER, duration_us INTEGER);
 """
 RESULTS = (
     "CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, how INTEGER, sizes BLOB, sums BLOB, value BLOB)",
     "CREATE INDEX files ON results (row) WHERE value IS NULL",
 )
-"""Apart from the others, as this table is made anew when pages of it are damaged."""
+"""Separate, because this table is recreated when its pages are damaged."""
 
 
 class RecordError(Exception):
-    """A record cannot be used. The message says which, why, and what to do."""
+    """Error for an unusable record."""
 
 
 def create(file: Path) -> sqlite3.Connection:
-    """Make a new record."""
+    """Create a new database."""
     os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    file.chmod(0o600)  # whatever the umask; SQLite gives its other files the mode of this one
+    file.chmod(0o600)  # whatever the umask; SQLite gives its other files the same mode
     connection = _connect(file, "rw")
     connection.executescript(
         f"PRAGMA page_size = 4096; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
@@ -55,11 +56,11 @@ def create(file: Path) -> sqlite3.Connection:
 
 
 def open_writing(file: Path) -> sqlite3.Connection:
-    """Open a record to go on with it.
+    """Open a database for writing.
 
     Raises:
-        RecordError: if it is none, or of another version.
-        sqlite3.Error: if it is damaged.
+        RecordError: if the file is not a job record, or has another version.
+        sqlite3.Error: if the database is damaged.
     """
     connection = _checked(_connect(file, "rw"), file)
     _be_durable(connection)
@@ -67,7 +68,7 @@ def open_writing(file: Path) -> sqlite3.Connection:
 
 
 def open_reading(file: Path) -> sqlite3.Connection:
-    """Open a record that is only looked at, also while a scheduler writes it, or on a disk that is only read.
+    """Open a database read-only, also while a scheduler writes it, or on a read-only disk.
 
     Raises: as `open_writing`.
     """
@@ -77,15 +78,15 @@ def open_reading(file: Path) -> sqlite3.Connection:
 
 
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
-    # Transactions are begun and ended by hand; the clerk's thread uses what another one has opened.
+    # Transactions are explicit; the clerk's thread uses connections that another thread has opened.
     where = f"{file.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")  # damaged text is told by its checksum
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")  # damaged text is detected by its checksum
     return connection
 
 
 def _be_durable(connection: sqlite3.Connection) -> None:
-    """Have each commit on disk before it returns."""
+    """Make each commit wait for the disk."""
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -97,12 +98,12 @@ def _checked(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise RecordError(f"{file} is no record of a job")
+            raise RecordError(f"{file} is not a job record")
         if version != VERSION:
             which = "a later" if version > VERSION else "an earlier"
             raise RecordError(
                 f"{file} was written by {which} version of Scaler (its tables have version {version}, and this one "
-                f"knows {VERSION}): read it with that version"
+                f"reads version {VERSION}): use that version of Scaler"
             )
     except BaseException:  # raised again
         connection.close()

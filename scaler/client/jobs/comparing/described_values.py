@@ -1,6 +1,6 @@
-"""Described values: what values of Python consist of: some have a form of their own here, all others are as pickled.
+"""Descriptions of Python values: known classes have a handler here, values of all others are described as pickled.
 
-Must never: ask a value of a class that is not known for anything but what pickling it asks for.
+A value of an unknown class is accessed only through the methods that pickling it calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,17 @@ from enum import Enum
 from itertools import chain
 from typing import Any, cast
 
-from scaler.client.jobs.shapes import PLAIN, Attributes, Handler, Leaf, Scope, Shape, attributes_of, in_order, name_of
+from scaler.client.jobs.comparing.shapes import (
+    PLAIN,
+    Attributes,
+    Handler,
+    Leaf,
+    Scope,
+    Shape,
+    attributes_of,
+    in_order,
+    name_of,
+)
 from scaler.client.object_reference import ObjectReference, ReferenceAsIs
 from scaler.errors import class_name
 
@@ -58,7 +68,7 @@ LEAVES: dict[type, Leaf] = {
         lambda value: ("path", type(value).__name__, str(value)),
     ),
 }
-"""Classes whose values have no parts that could be of any class."""
+"""Classes whose values have only plain parts."""
 
 
 def _sequence(value: Any, _scope: Scope) -> Shape:
@@ -70,7 +80,7 @@ def _dict(value: Any, _scope: Scope) -> Shape:
 
 
 def _set(value: Any, _scope: Scope) -> Shape:
-    # Parts of cycles refer to each other in this order; few sets have any, other than classes and functions.
+    # Parts of cycles refer to each other in this order. In sets, such parts are mostly classes and functions.
     names = {id(each): name_of(each) if isinstance(each, (type, types.FunctionType)) else "" for each in value}
     parts = sorted(value, key=lambda each: names[id(each)])
     n_unnamed = sum(1 for each in parts if not names[id(each)] and type(each) not in PLAIN)
@@ -124,16 +134,16 @@ def _variable(value: Any, _scope: Scope) -> Shape:
 
 def _reference(value: ObjectReference, scope: Scope) -> Shape:
     if scope.content_of is None:
-        raise TypeError("what this reference stands for is not known")
+        raise TypeError("the content of this reference is unknown")
     return Shape(("reference", scope.content_of(value)))
 
 
 def _reference_as_is(value: Any, _scope: Scope) -> Shape:
-    return Shape("reference as it is", (value._reference,))  # noqa: SLF001 - it is nobody else's
+    return Shape("reference as it is", (value._reference,))  # noqa: SLF001 - it has no other owner
 
 
 def _random(value: Any, scope: Scope) -> Shape:
-    """Describe a generator by its state, unless it is the one that each process has and seeds anew."""
+    """Describe a generator by its state, unless it is the global one, which each process seeds."""
     numpys = sys.modules.get("numpy.random.mtrand")
     if scope.is_verifying or value is _RANDOM or value is getattr(numpys, "_rand", numpys):
         return Shape(("global", class_name(type(value))))
@@ -155,7 +165,7 @@ def _by_class(value: Any, _scope: Scope) -> Shape:
 
 
 def _object(value: Any, _scope: Scope) -> Shape:
-    """Describe an object by what it is pickled as. Raises what its class raises then."""
+    """Describe an object by its pickled form. Raises any exception of its class."""
     kind = type(value)
     reduce = copyreg.dispatch_table.get(kind)
     reduced: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -186,22 +196,22 @@ _DEFAULTS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "_
 
 @functools.lru_cache(1024)
 def _is_default(kind: Hashable) -> bool:
-    """Return whether no code of a class says how its values are pickled."""
+    """Return whether a class has the default pickling methods of `object`."""
     return all(getattr(kind, name, None) is getattr(object, name, None) for name in _DEFAULTS)
 
 
 _BY_CLASS = ("threading", "_thread", "asyncio.locks", "multiprocessing.synchronize", "scaler.client.client",
              "scaler.client.caller", "scaler.client.aio.client", "scaler.client.aio.caller")  # fmt: skip
-"""Modules of locks and clients."""
+"""Modules of locks and clients, whose values are described by their class only."""
 
 _OF_PROCESSES = (threading.Thread, threading.local, random.SystemRandom, type(os.environ))
-"""Classes whose values belong to a process."""
+"""Classes whose values belong to one process; described by their class only."""
 
 _FIELD = "_ctypes.CField"
-"""An attribute of a structure, which is made of `_fields_`."""
+"""The class of the attributes that ctypes derives from `_fields_`."""
 
 _CACHES = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-"""They hold nothing."""
+"""Weak containers, whose contents do not count; described by their class only."""
 
 _HANDLERS: dict[type, Handler] = {
     tuple: _sequence,
@@ -235,7 +245,7 @@ _DERIVED: tuple[tuple[type | tuple[type, ...], Handler], ...] = (
 
 
 def handler_of(kind: type) -> Handler:
-    """Return what describes the values of a class."""
+    """Return the handler of any class."""
     known = _HANDLERS.get(kind) or next((each for classes, each in _DERIVED if issubclass(kind, classes)), None)
     if known is not None:
         return known

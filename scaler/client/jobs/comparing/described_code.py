@@ -1,65 +1,76 @@
-"""Described code: what functions and classes consist of: those of the program by their code, others by their names.
+"""Descriptions of functions and classes: those of the program by their code, others by their names.
 
-Comments, line numbers and docstrings make no difference; a changed constant, name or line does. Must never: call one.
+Comments, line numbers and docstrings make no difference; a changed constant, name or statement does. Nothing described
+is called.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple
 
-from scaler.client.jobs.shapes import MAIN, Attributes, Handler, Scope, Shape, name_of
+from scaler.client.jobs.comparing.module_sources import IMPORTERS, Import, imports_named
+from scaler.client.jobs.comparing.shapes import MAIN, Attributes, Handler, Scope, Shape, name_of
 from scaler.pickling.pickled_functions import is_found_by_name
 
 Cached = type(functools.lru_cache(len))
 _SINGLE = getattr(functools.singledispatch(len), "__code__", None)
 _CLASS_LINES = frozenset({"__doc__", "__firstlineno__", "__static_attributes__"})
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"})
 _OF_MODULES = frozenset({"__name__", "__file__", "__doc__", "__spec__", "__loader__", "__builtins__", "__path__",
                          "__cached__", "__package__"})  # fmt: skip
-"""Names that say where a module lies."""
+"""Globals that depend on the location of a module."""
 
 _SKIPPED = frozenset({"__doc__", "__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__",
                       "__slotnames__", "__static_attributes__", "__annotations_cache__", "__annotate_cache__",
                       "_abc_impl"})  # fmt: skip
-"""Attributes of classes that Python sets, and that no result depends on."""
+"""Class attributes that Python sets and that affect no result."""
 
 _OF_ENUMS = frozenset({"_value2member_map_", "_hashable_values_", "_unhashable_values_", "_unhashable_values_map_"})
-"""Attributes of enums that grow while they are used, or have no order."""
+"""Enum attributes that grow during use, or have no order."""
 
 _DOCSTRING = 0x4000000
 """The flag of code with a docstring, from Python 3.14 on."""
 
 
+MODULE = "module "
+"""The start of the name of a part that is the digest of the source of a module."""
+
+
 class Part(NamedTuple):
-    """A part of a function, with a name for people."""
+    """A part of a function, with a name for display."""
 
     name: str
     value: Any
 
 
 class _Read(NamedTuple):
-    """What code reads."""
+    """The operations, constants, globals and imports of a code object."""
 
     operations: list[int]
     constants: list[Any]
     names: frozenset[str]
-    """of globals"""
-    modules: frozenset[str]
-    """that it imports"""
+    """the globals that it reads"""
+    paths: frozenset[tuple[str, ...]]
+    """each global that it reads, with the attributes read from it at once"""
+    imports: frozenset[Import]
+    """the modules that it imports"""
 
 
 @functools.lru_cache(4096)
 def _read(code: types.CodeType) -> _Read:
     operations: list[int] = []
     constants: list[Any] = []
-    names, modules = set(), set()
+    paths: set[tuple[str, ...]] = set()
+    imports: set[Import] = set()
     instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
     for index, each in enumerate(instructions):
         operations.append(each.opcode)
@@ -70,16 +81,29 @@ def _read(code: types.CodeType) -> _Read:
             if not (after and after[0].opname == "STORE_NAME" and after[0].argval in _CLASS_LINES):
                 constants.append(each.argval)
         elif each.opname == "IMPORT_NAME":
-            modules.add(each.argval)
+            level, names = (before.argval for before in instructions[index - 2 : index])
+            imports.add(Import("." * level + each.argval, tuple(names or ())))
         elif each.opname in _NAMES:
-            names.add(each.argval)
+            paths.add(_path(instructions, index))
         if each.opcode not in dis.hasconst:
             operations.append(-1 if each.arg is None else each.arg)
-    return _Read(operations, constants, frozenset(names), frozenset(modules))
+    if not IMPORTERS.isdisjoint(code.co_names):
+        imports.update(imports_named(constants))
+    return _Read(operations, constants, frozenset(path[0] for path in paths), frozenset(paths), frozenset(imports))
+
+
+def _path(instructions: list[dis.Instruction], index: int) -> tuple[str, ...]:
+    """Return the global that an instruction reads, and the attributes that those after it read from it or set."""
+    path = [instructions[index].argval]
+    for each in instructions[index + 1 :]:
+        if each.opname not in _ATTRIBUTES:
+            break
+        path.append(each.argval)
+    return tuple(path)
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Go through the code of a function and of those inside of it."""
+    """Iterate over a code object and those nested in it."""
     todo = [code]
     while todo:
         code = todo.pop()
@@ -96,7 +120,7 @@ def _code(code: types.CodeType, _scope: Scope) -> Shape:
 
 
 def parts_of(function: types.FunctionType, scope: Scope) -> list[Part]:
-    """Return what a function computes with."""
+    """Return the parts of a function: its code, and the values that the code uses."""
     code = function.__code__
     parts = [Part("code", code)]
     n_plain = code.co_argcount
@@ -112,33 +136,66 @@ def parts_of(function: types.FunctionType, scope: Scope) -> list[Part]:
 
 
 def _globals(function: types.FunctionType, scope: Scope) -> Iterator[Part]:
-    """Go through the globals that a function uses, and what it uses of modules of the program."""
+    """Iterate over the globals that a function uses, including those of the program's modules."""
     codes = [*_within(function.__code__)]
     used = {name for code in codes for name in code.co_names}
     names = {name for code in codes for name in _read(code).names}
     known = {name: function.__globals__[name] for name in (names - _OF_MODULES) & function.__globals__.keys()}
-    imported = {name for code in codes for name in _read(code).modules} & sys.modules.keys()
-    known |= {name: sys.modules[name] for name in imported - known.keys()}
+    imports = {each for code in codes for each in _read(code).imports}
+    values = [*_held(function), *(_value_of(path, known) for code in codes for path in _read(code).paths)]
+    modules = {each.__name__ for each in values if isinstance(each, types.ModuleType)}
+    digests = scope.sources.digests(imports, _package(function.__globals__), filter(scope.is_own, modules))
     seen: set[str] = set()
     for name, value in sorted(known.items()):
-        yield from _global(name, value, used - _OF_MODULES, scope, seen)
+        yield from _global(name, value, used - _OF_MODULES, scope, seen, digests)
+    yield from (Part(MODULE + name, digest) for name, digest in digests.items())
 
 
-def _global(name: str, value: Any, used: set[str], scope: Scope, seen: set[str]) -> Iterator[Part]:
+def _held(function: types.FunctionType) -> Iterator[Any]:
+    """Iterate over the defaults and the closure of a function."""
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # not yet assigned
+            yield cell.cell_contents
+
+
+def _value_of(path: tuple[str, ...], known: dict[str, Any]) -> Any:
+    """Return the value that a path leads to through modules. If it is a module, code may read anything of it."""
+    value = known.get(path[0])
+    for name in path[1:]:
+        value = vars(value).get(name) if isinstance(value, types.ModuleType) else None
+    return value
+
+
+def _package(names: dict[str, Any]) -> str:
+    """Return the package that the relative imports of a module start from."""
+    package, module = names.get("__package__"), str(names.get("__name__") or "")
+    if isinstance(package, str):
+        return package
+    return module if "__path__" in names else module.rpartition(".")[0]
+
+
+def _global(
+    name: str, value: Any, used: set[str], scope: Scope, seen: set[str], sources: Collection[str]
+) -> Iterator[Part]:
+    """Iterate over the parts of a global; submodules of `sources` may be loaded or not, and are left out."""
     if not isinstance(value, types.ModuleType):
         kind = "class" if isinstance(value, type) else "function" if isinstance(value, _FUNCTIONS) else "global"
         yield Part(f"{kind} {name}", value)
+        return
+    if "." in name and value.__name__ in sources:
         return
     yield Part(f"global {name}", value)
     if value.__name__ in seen or not scope.is_own(value.__name__):
         return
     seen.add(value.__name__)
     for each in sorted(used & vars(value).keys()):
-        yield from _global(f"{name}.{each}", vars(value)[each], used, scope, seen)
+        yield from _global(f"{name}.{each}", vars(value)[each], used, scope, seen, sources)
 
 
 def is_described(function: types.FunctionType, scope: Scope) -> bool:
-    """Return whether a function counts by its code, and not by its name."""
+    """Return whether a function is compared by its code instead of its name."""
     return scope.is_own(function.__module__) or not is_found_by_name(function)
 
 
@@ -146,7 +203,7 @@ def _function(function: types.FunctionType, scope: Scope) -> Shape:
     name = name_of(function)
     if not is_described(function, scope):
         return Shape(("function", name), is_large=True)
-    if function.__code__.co_filename.startswith("<attrs generated"):  # from fields, with hashes of this process
+    if function.__code__.co_filename.startswith("<attrs generated"):  # from its fields, with hashes of this process
         return Shape(("generated function", name))
     if function.__code__ is _SINGLE:
         registry = sorted(function.registry.items(), key=lambda each: name_of(each[0]))  # type: ignore[attr-defined]
@@ -164,14 +221,14 @@ def _class(kind: type, scope: Scope) -> Shape:
 
 
 def _is_of_pydantic(name: str) -> bool:
-    """Return whether an attribute is what pydantic makes of the fields of a class, with ids of this process."""
+    """Return whether pydantic derives an attribute from the fields of a class, with ids of this process."""
     return name.startswith("__pydantic_") and name not in ("__pydantic_fields__", "__pydantic_decorators__")
 
 
 def _cell(value: types.CellType, _scope: Scope) -> Shape:
     try:
         return Shape("cell", (value.cell_contents,))
-    except ValueError:  # it is empty still
+    except ValueError:  # not yet assigned
         return Shape("empty cell")
 
 
@@ -215,7 +272,7 @@ def _partial(value: Any, _scope: Scope) -> Shape:
 
 
 def _compiled(value: Any, _scope: Scope) -> Shape:
-    """Describe a function that numba compiles: what it says of itself has an id of this process."""
+    """Describe a function compiled by numba. Its pickled form contains an id of this process."""
     dispatcher = getattr(value, "_dispatcher", value)
     return Shape("compiled", (type(value), dispatcher.py_func, Attributes(dict(dispatcher.targetoptions))))
 
@@ -239,7 +296,7 @@ _HANDLERS: dict[type, Handler] = {
 
 
 def handler_of(kind: type) -> Handler | None:
-    """Return what describes the values of a class, if they are code."""
+    """Return the handler of a class of code objects; None for other classes."""
     if issubclass(kind, type):
         return _class
     if issubclass(kind, types.ModuleType):

@@ -1,7 +1,7 @@
-"""Checksums: how a value that is not what was written is noticed, and where that is remembered.
+"""Checksums: detection of damaged values, and the list of damaged objects and ranges.
 
-Used by the record. The number of a row and how it has ended are part of a checksum, so a value that lies at another row
-is damaged, too. Must never: decide what becomes of a damaged value.
+Used by the record, which decides how to handle damage. The number of a row and its status are part of its checksum, so
+a value in the place of another row is damaged, too.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from scaler.jobs.facts import Facts
-from scaler.jobs.schema import RecordError
+from scaler.jobs.tables.facts import Facts
+from scaler.jobs.tables.schema import RecordError
 
 SUM_BYTES = 4
 
 SIGN = 2**31
-"""Taken from a checksum that is kept as a number, which has a sign in a database."""
+"""Offset that maps a checksum to a signed number in the database."""
 
 HOW_SEED = 0x9E3779B1
-"""Odd and large, so that rows that are near each other never begin alike because they have ended in different ways."""
+"""Factor of `how` in seeds: odd and large, so that nearby rows with different statuses have different seeds."""
 
 
 class DamagedError(RecordError):
-    """Arguments or a function are damaged or missing. The message names them."""
+    """Error for damaged or missing arguments, objects or functions, named by the message."""
 
 
 def seed_of(row: int, how: int) -> int:
-    """Return the beginning of the checksum of a row."""
+    """Return the initial value of the checksum of a row."""
     return row + how * HOW_SEED
 
 
 def sum_of(frames: Iterable[Any], seed: int) -> bytes:
-    """Return the checksum of frames that belong together."""
+    """Return the checksum of the frames of one value."""
     for frame in frames:
         seed = zlib.crc32(frame, seed)
     return (seed & 0xFFFFFFFF).to_bytes(SUM_BYTES, "little")
 
 
 def number_of(checksum: bytes) -> int:
-    """Return a checksum as a number of 4 bytes in a database: such a one is written sooner."""
+    """Return a checksum as a signed number of 4 bytes, which SQLite writes faster than a blob."""
     return int.from_bytes(checksum, "little") - SIGN
 
 
 def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:
-    """Return the checksums of neighbours.
+    """Return the checksums of consecutive rows that are packed in one value.
 
     Args:
-        ends: where the block of each of them ends in the value, after where the first one begins.
+        ends: the position of the first block in the value, then the end of each block.
     """
     n_rows, seed = len(ends) - 1, seed_of(row, how)
     blocks = [value[begin:end] for begin, end in pairwise(ends)]
@@ -58,7 +58,7 @@ def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:
 
 
 class Damage:
-    """Which arguments and functions of a job are damaged, until they are written anew."""
+    """The names of damaged ranges and objects of a job, until they are rewritten."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -66,15 +66,15 @@ class Damage:
         self.read()
 
     def read(self) -> None:
-        """Read what is on disk."""
+        """Read the names from disk."""
         self.names = set(json.loads(self._facts.get("damaged", "[]")))
 
     def note(self, names: Iterable[str]) -> None:
-        """Remember what is damaged; on disk, too, within a transaction."""
+        """Add damaged names; within a transaction also on disk."""
         self._set(self.names | set(names))
 
     def mend(self, name: str) -> None:
-        """Forget what has been written anew."""
+        """Remove the name of a rewritten range or object."""
         self._set(self.names - {name})
 
     def _set(self, names: set[str]) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from scaler.jobs.objects import FUNCTION
-from scaler.jobs.ranges import NOT_COMPARED
 from scaler.jobs.record import (
     DATABASE,
     VALUES,
@@ -21,7 +19,9 @@ from scaler.jobs.record import (
     Result,
     RowsDiffer,
 )
-from scaler.jobs.terms import DAMAGED, NO_WORKER
+from scaler.jobs.tables.objects import FUNCTION
+from scaler.jobs.tables.ranges import NOT_COMPARED
+from scaler.jobs.terms import NO_WORKER
 from scaler.jobs.value_files import IN_DATABASE_BYTES
 from scaler.jobs.values import Row, pack, pack_rows
 
@@ -98,7 +98,7 @@ def test_rows_that_come_again_are_known(record: JobRecord) -> None:
     ],
 )
 def test_the_first_row_that_differs_is_named(record: JobRecord, first: int, values: Values, row: int) -> None:
-    with pytest.raises(RowsDiffer, match=f"row {row} has other arguments than the job has kept") as differ:
+    with pytest.raises(RowsDiffer, match=f"row {row} has different arguments than the job has stored") as differ:
         add(record, first, values)
     assert (differ.value.row, record.rows) == (row, 6)
 
@@ -160,11 +160,18 @@ def test_of_rows_with_other_arguments_those_that_had_ended_run_again(record: Job
 
 def test_a_row_that_may_run_once_never_runs_again_with_other_arguments(record: JobRecord) -> None:
     end(record, Result(0, 0, (pack([b"A", b"B"]),), 2), Result(2, NO_WORKER, (b"no",)))
-    assert replace(record, 0, [b"a", b"x", b"y"], once=True) == [2]
+    with pytest.raises(RowsDiffer, match="row 1 has begun with other arguments, and has the option at_most_once"):
+        replace(record, 0, [b"a", b"x", b"y"], once=True)
+    record.commit()
     found = record.results(0, 3, 100)
-    assert [(each.row, each.status) for each in found] == [(0, 0), (1, DAMAGED)]
-    assert b"its arguments have changed since it began" in found[1].frames[0]
-    assert ([each.row for each in record.take_damaged()], record.done, record.failed) == ([1], 1, 1)
+    assert [(each.row, each.n_rows, each.status) for each in found] == [(0, 2, 0), (2, 1, NO_WORKER)]
+    assert replace(record, 0, [b"a", b"b", b"y"], once=True) == [2]
+    record.begin()
+    with pytest.raises(RowsDiffer, match="row 1 has begun, and would be dropped"):
+        record.truncate(1, at_most_once=True)
+    record.truncate(2, at_most_once=True)
+    record.commit()
+    assert (record.rows, record.done) == (2, 2)
 
 
 def test_rows_that_are_cut_off_go_with_their_results(record: JobRecord) -> None:
@@ -263,7 +270,9 @@ def test_damaged_objects_are_sent_again(record: JobRecord) -> None:
     file = record.folder / VALUES / f"object-{function.object_id.hex()}"
     flip(file)
     record.begin()
-    with pytest.raises(DamagedError, match=rf"the function is damaged on disk \({file.name}: it is not what"):
+    with pytest.raises(
+        DamagedError, match=rf"the function is damaged on disk \({file.name}: its checksum does not match"
+    ):
         record.objects()
     record.commit()
     assert (record.damaged, record.object_ids()) == ({file.name}, {value.object_id})

@@ -1,7 +1,7 @@
 """Row digests: hashes of rows by which they are compared in another process.
 
-Rows of plain values are hashed as marshal writes them, all others by their description. Must never: raise because of a
-value.
+Rows of plain values are hashed as serialised by marshal, all others by their description. No value makes a call here
+raise.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from scaler.client.jobs.description import Descriptions, KnownClasses, written
-from scaler.client.jobs.shapes import PLAIN
+from scaler.client.jobs.comparing.description import Descriptions, KnownClasses, written
+from scaler.client.jobs.comparing.shapes import PLAIN
 from scaler.client.object_reference import ObjectReference
 
 ROW_BYTES, RANGE_BYTES = 8, 16
@@ -21,20 +21,20 @@ NOT_COMPARED = bytes(ROW_BYTES)
 """The digest of a row that cannot be compared."""
 
 _PARTS_MOST, _CONTAINERS_MOST, _DEPTH_MOST = 1 << 23, 1 << 17, 100
-"""Plain rows have no more parts than these at one depth: each counts wherever it is met."""
+"""The most values, the most containers of values per level, and the most levels of rows that count as plain."""
 
 _KINDS = PLAIN | {tuple, list, dict}
 
 
 def are_plain(rows: Sequence[Sequence[Any]]) -> bool:
-    """Return whether marshal writes equal rows in the same way in each process, and soon."""
+    """Return whether marshal serialises equal rows to the same bytes in each process, in acceptable time."""
     level: Sequence[Any] = rows
     for _ in range(_DEPTH_MOST):
-        if len(level) > _CONTAINERS_MOST or sum(map(len, level)) > _PARTS_MOST:
-            return False
         kinds = set(map(type, chain.from_iterable(level)))
         if kinds <= PLAIN:
             return True
+        if len(level) > _CONTAINERS_MOST or sum(map(len, level)) > _PARTS_MOST:
+            return False
         if not kinds <= _KINDS:
             return False
         inner = [each for each in chain.from_iterable(level) if type(each) not in PLAIN]
@@ -46,14 +46,14 @@ def are_plain(rows: Sequence[Sequence[Any]]) -> bool:
 
 
 class RowDigests:
-    """Hashes of rows.
+    """A hasher of rows.
 
     Args:
-        content_of: returns the hash of the object of a reference.
-        own_modules: the modules that travel.
+        content_of: returns the hash of the object that a reference refers to.
+        own_modules: the modules that travel with the function.
 
     Attributes:
-        not_compared: the index of each row of the last call that cannot be compared, and what of it.
+        not_compared: (index, reason) of each row of the last call that cannot be compared.
     """
 
     def __init__(
@@ -63,37 +63,34 @@ class RowDigests:
         self._known = KnownClasses()
         self.not_compared: list[tuple[int, str]] = []
 
-    def of_range(self, rows: Sequence[Sequence[Any]]) -> bytes:
-        """Return the hash of a range of rows; none if not all of them can be compared."""
+    def of_range(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
+        """Return the hash of a range of rows; empty if one of them cannot be compared."""
         self.not_compared = []
-        tuples = [row if type(row) is tuple else tuple(row) for row in rows]
-        if are_plain(tuples):
-            return hashlib.blake2b(written(tuples), digest_size=RANGE_BYTES).digest()
-        return self._of_digests(self.of_rows(tuples))
+        if are_plain(rows):
+            return hashlib.blake2b(written(list(rows)), digest_size=RANGE_BYTES).digest()
+        digests = self.of_rows(rows)
+        return b"" if self.not_compared else range_digest(digests)
 
-    def of_both(self, rows: Sequence[Sequence[Any]]) -> tuple[bytes, bytes]:
-        """Return what `of_range` and `of_rows` return, for less."""
-        tuples = [row if type(row) is tuple else tuple(row) for row in rows]
-        digests = self.of_rows(tuples)
-        return self.of_range(tuples) if are_plain(tuples) else self._of_digests(digests), digests
+    def of_both(self, rows: Sequence[tuple[Any, ...]]) -> tuple[bytes, bytes]:
+        """Return the results of `of_range` and `of_rows`, describing each value once."""
+        if are_plain(rows):
+            return self.of_range(rows), self.of_rows(rows)
+        digests = self.of_rows(rows)
+        return b"" if self.not_compared else range_digest(digests), digests
 
-    def _of_digests(self, digests: bytes) -> bytes:
-        return b"" if self.not_compared else hashlib.blake2b(digests, digest_size=RANGE_BYTES).digest()
-
-    def of_rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
-        """Return the hashes of rows, of 8 bytes each."""
+    def of_rows(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
+        """Return the concatenated hashes of rows, `ROW_BYTES` each."""
         self.not_compared = []
         hashed, write, size = hashlib.blake2b, written, ROW_BYTES
-        tuples = [row if type(row) is tuple else tuple(row) for row in rows]
-        if are_plain(tuples):
-            return b"".join([hashed(write(row), digest_size=size).digest() for row in tuples])
+        if are_plain(rows):
+            return b"".join([hashed(write(row), digest_size=size).digest() for row in rows])
         described = Descriptions(self._own_modules, self._content_of, self._known)
         return b"".join(
             [
                 hashed(write(row), digest_size=size).digest()
                 if are_plain((row,))
                 else self._described(described, at, row)
-                for at, row in enumerate(tuples)
+                for at, row in enumerate(rows)
             ]
         )
 
@@ -104,3 +101,8 @@ class RowDigests:
             self.not_compared.append((index, f"argument {at}: {trouble}"))
             return NOT_COMPARED
         return digest[:ROW_BYTES]
+
+
+def range_digest(row_digests: bytes) -> bytes:
+    """Return the digest of a range whose rows are not all plain, given their digests."""
+    return hashlib.blake2b(row_digests, digest_size=RANGE_BYTES).digest()

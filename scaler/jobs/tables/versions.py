@@ -1,4 +1,7 @@
-"""Versions: the terms of a job, from its first on: a function that was mended goes on with what is done."""
+"""Versions: the terms of a job, one row for each version; a corrected function begins a new version.
+
+Used by the record.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import sqlite3
 from dataclasses import asdict, replace
 from typing import Any
 
-from scaler.jobs.checksums import sum_of
-from scaler.jobs.schema import RecordError
+from scaler.jobs.tables.checksums import sum_of
+from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.terms import JobTerms
 
 COLUMNS = "number, terms, prefix, function_id, options, sum"
@@ -18,7 +21,7 @@ class Versions:
     """The versions of one job.
 
     Raises:
-        RecordError: if there is none, or one is damaged.
+        RecordError: if the terms of a version are missing or damaged.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -27,16 +30,16 @@ class Versions:
         self.read()
 
     def read(self) -> None:
-        """Read them all from disk."""
+        """Read all versions from disk."""
         found = self._connection.execute(f"SELECT {COLUMNS} FROM versions ORDER BY number")  # noqa: S608 - a constant
         self.all = [self._terms_of(row) for row in found]
         if not self.all:
-            raise RecordError("it holds no whole job: its terms are missing")
+            raise RecordError("it holds no complete job: its terms are missing")
 
     def _terms_of(self, row: tuple[Any, ...]) -> JobTerms:
         try:
             if row[5] != _sum_of(*row[:5]):
-                raise ValueError("the checksum")
+                raise ValueError("their checksum does not match")
             terms = JobTerms(
                 **{**json.loads(row[1]), "prefix": row[2], "function_id": row[3], "options": row[4], "version": row[0]}
             )
@@ -49,18 +52,18 @@ class Versions:
         return self.all[-1]
 
     def add(self, terms: JobTerms) -> None:
-        """Keep the terms of the next version."""
+        """Append the terms of a new version, and number it."""
         terms = replace(terms, version=len(self.all))
         write(self._connection, terms)
         self.all.append(terms)
 
     def set_function(self, function_id: bytes) -> None:
-        """Change which object is the function of the latest version."""
+        """Replace the function of the latest version."""
         self.all[-1] = replace(self.latest, function_id=function_id)
         write(self._connection, self.latest)
 
     def belong_to(self, owner: str) -> None:
-        """Name another owner than the one who has made it."""
+        """Replace the owner in all terms, in memory only."""
         self._owner = owner
         self.all = [replace(each, owner=owner) for each in self.all]
 

@@ -1,0 +1,222 @@
+"""Module sources: digests of the program's modules that a function imports when it runs.
+
+    imports of a function --resolve--> modules --parse--> digests, and imports of their own --resolve--> ...
+
+Such a module counts by its source whether it is loaded or not, so that two runs of a program that load it at different
+times agree. What never belongs here: an import, or a run of the code of a module.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import sys
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import resolve_name
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from scaler.interruptions import is_interruption
+from scaler.pickling import loaded
+
+
+class Import(NamedTuple):
+    """An import of a module, and of names from it."""
+
+    module: str
+    """its name, after a dot for each level of a relative import"""
+    names: tuple[str, ...] = ()
+    """the names imported from it; empty for `import module`"""
+
+
+class _Module(NamedTuple):
+    """A module of the program."""
+
+    text: bytes | None
+    """its source; None for a namespace package"""
+    folders: Sequence[str] | None
+    """the folders of its submodules; None if it is not a package"""
+
+
+class _Parsed(NamedTuple):
+    """The digest and the imports of a source."""
+
+    digest: str
+    imports: frozenset[Import]
+
+
+class ModuleSources:
+    """The sources of the program's modules, found once each.
+
+    Args:
+        known: the sources of modules that travel with the function, by name.
+    """
+
+    def __init__(self, known: Mapping[str, bytes]) -> None:
+        self._known = known
+        self._found: dict[str, _Module | None] = {}
+
+    def digests(self, imports: Iterable[Import], package: str, names: Iterable[str] = ()) -> dict[str, str]:
+        """Return the digests of all modules of the program that imports execute, directly or not, by name.
+
+        Args:
+            package: the package that relative imports start from.
+            names: further modules to include.
+        """
+        todo = [*names, *self._all_targets(imports, package)]
+        found: dict[str, str] = {}
+        while todo:
+            name = todo.pop()
+            module = None if name in found else self._find(name)
+            if module is None or module.text is None:
+                continue
+            parsed = parse(module.text)
+            found[name] = parsed.digest
+            inside = name if module.folders is not None else name.rpartition(".")[0]
+            todo += self._all_targets(parsed.imports, inside)
+        return dict(sorted(found.items()))
+
+    def _all_targets(self, imports: Iterable[Import], package: str) -> Iterator[str]:
+        for each in imports:
+            try:
+                name = resolve_name(each.module, package)
+            except (ImportError, ValueError):  # it fails when it runs
+                continue
+            yield from self._targets(name, each.names, package)
+
+    def _targets(self, name: str, names: tuple[str, ...], package: str) -> Iterator[str]:
+        """Iterate over the modules that an import executes, except packages that the importing module is in.
+
+        Those are executed before; they count only if the import takes a name of their own.
+        """
+        submodules = [each for each in (f"{name}.{inner}" for inner in names) if self._find(each) is not None]
+        yield from submodules
+        used = {name} if len(submodules) < len(names) else set()
+        before = {*_with_parents(package)} if names else set()
+        yield from (each for each in _with_parents(name) if each in used or each not in before)
+
+    def _find(self, name: str) -> _Module | None:
+        """Find a module of the program; None for installed, built-in, compiled and unknown ones."""
+        if name not in self._found:
+            self._found[name] = None
+            self._found[name] = self._find_loaded(name) if _loaded(name) else self._find_file(name)
+        found = self._found[name]
+        if name in self._known:
+            return _Module(self._known[name], found and found.folders)
+        return found
+
+    def _find_loaded(self, name: str) -> _Module | None:
+        names = vars(sys.modules[name])
+        folders, file = names.get("__path__"), names.get("__file__")
+        folders = None if folders is None else _listed(folders)
+        if file is None and folders:
+            return _Module(None, folders)
+        return _module(name, file, names.get("__loader__"), folders)
+
+    def _find_file(self, name: str) -> _Module | None:
+        parent, _, last = name.rpartition(".")
+        package = self._find(parent) if parent else None
+        within = None if package is None else package.folders
+        if parent and not within:
+            return None
+        spec = _spec(name, within)
+        if spec is None:  # perhaps a namespace package inside another one that is not loaded
+            inner = [str(each) for each in (Path(folder, last) for folder in within or ()) if each.is_dir()]
+            return _Module(None, inner) if inner else None
+        places = spec.submodule_search_locations
+        folders = None if places is None else _listed(places)
+        if spec.origin is None and folders:
+            return _Module(None, folders)
+        return _module(name, spec.origin, spec.loader, folders)
+
+
+def _loaded(name: str) -> bool:
+    return issubclass(type(sys.modules.get(name)), ModuleType)
+
+
+def _with_parents(name: str) -> list[str]:
+    """Return the name of a module and those of the packages that it is in."""
+    parts = name.split(".") if name else []
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _listed(folders: Iterable[str]) -> list[str]:
+    try:
+        return [*folders]
+    except KeyError:  # a namespace package whose parent is not loaded
+        return []
+
+
+def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+    """Find the spec of a module that is not loaded, as an import does."""
+    for finder in [*sys.meta_path]:
+        try:
+            spec = finder.find_spec(name, folders)
+        except BaseException as error:  # the code of any finder
+            if is_interruption(error):
+                raise
+            continue
+        if spec is not None:
+            return spec
+    return None
+
+
+def _module(name: str, file: Any, loader: Any, folders: Sequence[str] | None) -> _Module | None:
+    if not isinstance(file, str) or not loaded.is_own(name, file):
+        return None
+    try:
+        return _Module(Path(file).read_bytes(), folders)
+    except OSError:
+        pass
+    try:
+        return _Module(bytes(loader.get_data(file)), folders)  # of an archive
+    except BaseException as error:  # the code of any loader
+        if is_interruption(error):
+            raise
+        return None
+
+
+@functools.lru_cache(1024)
+def parse(text: bytes) -> _Parsed:
+    """Parse a source. Comments, line numbers and docstrings make no difference to its digest."""
+    imports: set[Import] = set()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        for node in ast.walk(tree):
+            imports.update(_imports(node))
+            if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+                node.body[:1] = [] if node.body[1:] else [ast.Pass()]
+        code = ast.dump(tree)
+    except (SyntaxError, ValueError, RecursionError):
+        code = text.decode("utf-8", "replace")
+    digest = hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=16)
+    return _Parsed(digest.hexdigest(), frozenset(imports))
+
+
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+IMPORTERS = frozenset({"import_module", "__import__"})
+"""Functions that import the module that a text names."""
+
+
+def _imports(node: ast.AST) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from (Import(each.name) for each in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield Import("." * node.level + (node.module or ""), tuple(each.name for each in node.names))
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        if called in IMPORTERS:
+            yield from imports_named((node.args[0].value,))
+
+
+def imports_named(values: Collection[Any]) -> list[Import]:
+    """Return the imports of the modules that texts among values name."""
+    texts = [each for each in values if type(each) is str]
+    return [Import(each) for each in texts if all(map(str.isidentifier, each.lstrip(".").split(".")))]

@@ -1,0 +1,79 @@
+"""State shared by all calls of one client about jobs: the jobs in use, and digests of stored objects.
+
+Used where a job is opened, in any thread of the user.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from scaler.client.jobs.comparing.description import Descriptions
+from scaler.client.maker import CallMaker
+from scaler.client.object_reference import ObjectReference
+from scaler.client.outcome import read_value
+from scaler.ids import ObjectId
+
+
+class JobsInUse:
+    """The jobs in use by calls of one client, and the digests of its stored objects.
+
+    Args:
+        core: the core of the client.
+    """
+
+    def __init__(self, core: CallMaker[Any, Any]) -> None:
+        self._serializer, self._stored = core.serializer, core.stored
+        self._lock = threading.Lock()
+        self._calls: Counter[str] = Counter()
+        self._digests: dict[ObjectId, bytes | None] = {}
+
+    def enter(self, name: str) -> None:
+        """Count a call that begins to use a job."""
+        with self._lock:
+            self._calls[name] += 1
+
+    def n_calls(self, name: str) -> int:
+        """Return the number of calls that use a job."""
+        with self._lock:
+            return self._calls[name]
+
+    def leave(self, name: str) -> None:
+        """Uncount a call that used a job."""
+        with self._lock:
+            self._calls[name] -= 1
+            if self._calls[name] <= 0:
+                del self._calls[name]
+
+    def digest_of(self, reference: ObjectReference) -> bytes:
+        """Return the digest of the content of an object, computed once. Raises `TypeError` if it cannot be compared."""
+        with self._lock:
+            if reference.object_id not in self._digests:
+                self._digests[reference.object_id] = self._made(reference)
+            digest = self._digests[reference.object_id]
+        if digest is None:
+            raise TypeError("the content of this object cannot be compared")
+        return digest
+
+    def _made(self, reference: ObjectReference) -> bytes | None:
+        known = self._stored.get(reference.object_id)
+        if known is None:
+            return None
+        value, error = read_value(self._serializer, known.frames)
+        digest, trouble = (b"", "unreadable") if error is not None else Descriptions().of(value)
+        return None if trouble else digest
+
+
+_OF_CLIENTS: WeakKeyDictionary[CallMaker[Any, Any], JobsInUse] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def jobs_of(core: CallMaker[Any, Any]) -> JobsInUse:
+    """Return the jobs in use of a client, created at the first call."""
+    with _LOCK:
+        found = _OF_CLIENTS.get(core)
+        if found is None:
+            found = _OF_CLIENTS[core] = JobsInUse(core)
+        return found

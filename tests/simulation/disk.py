@@ -10,6 +10,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -17,7 +18,7 @@ from unittest.mock import patch
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.jobs.clerk import Answer, Clerk, Order
 from scaler.jobs.folder import JobFolder, job_places
-from scaler.jobs.record import ENDED_WELL, OPEN, JobRecord
+from scaler.jobs.record import DONE, ENDED_WELL, OPEN, JobRecord
 from scaler.kit import ActorRef
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ class _CrashError(BaseException):
 class ClerkModel(Clerk):
     """The clerk of one life of the scheduler."""
 
-    def __init__(self, party: SchedulerParty) -> None:
+    def __init__(self, party: SchedulerParty, disk: DiskModel) -> None:
         super().__init__(has_thread=False)
+        self._disk = disk
         self._party = party
         self._is_due = False
         self._untold: deque[tuple[ActorRef, Any]] = deque()
@@ -55,7 +57,24 @@ class ClerkModel(Clerk):
 
     def _write(self) -> None:
         self._is_due = False
-        self.work()
+        if not self._disk.fails:
+            self.work()
+            return
+        changes: dict[JobRecord, int] = {}
+        begin, commit = JobRecord.begin, JobRecord.commit
+
+        def note(record: JobRecord) -> None:
+            begin(record)
+            changes[record] = record._connection.total_changes
+
+        def fail(record: JobRecord) -> None:
+            """Nothing can be written. What changes nothing is well."""
+            if record._connection.total_changes != changes[record]:
+                raise OSError(ENOSPC, "No space left on device")
+            commit(record)
+
+        with patch.multiple(JobRecord, begin=note, commit=fail):
+            self.work()
 
     def post(self, actor: ActorRef, message: Any) -> None:
         """Have an actor told, after all that was told before."""
@@ -99,11 +118,13 @@ class DiskModel:
         self._place = tempfile.TemporaryDirectory(prefix="simulated-jobs-", dir=place)
         self._folder: JobFolder | None = None
         self._clerk: ClerkModel
+        self.fails = False
+        """whether nothing can be written at the moment"""
 
     def shelf(self, party: SchedulerParty) -> JobShelf:
         """Return what a new scheduler finds."""
         self._folder = JobFolder(Path(self._place.name) / "jobs")
-        self._clerk = ClerkModel(party)
+        self._clerk = ClerkModel(party, self)
         post: Callable[[ActorRef, Any], None] = self._clerk.post
         return JobShelf(self._folder, self._clerk, post, "nobody", 2**50)
 
@@ -147,14 +168,16 @@ def _lacks_of(place: Path, job: NamedJob, acknowledged: set[str]) -> Iterator[st
     kept = JobRecord.open(place, writing=False)
     try:
         ended = b"".join(bytes(kept.ended_rows(first)) for first in sorted(kept.ranges))
-        is_whole, is_open = kept.is_sealed and len(ended) == len(job.scripts), kept.state == OPEN
+        is_whole, state = kept.is_sealed and len(ended) == len(job.scripts), kept.state
     finally:
         kept.close()
     if not is_whole:
         rows = f"{len(ended)} of {len(job.scripts)} rows, " + ("sealed" if kept.is_sealed else "not sealed")
         yield f"the job {job.name} was said to be whole on disk, and has {rows}"
-    if job.is_canceled and is_open:
+    if job.is_canceled and state == OPEN:
         yield f"the job {job.name} was cancelled, and is open on disk"
+    if job.is_tried_again and state != OPEN and not (state == DONE and all(ended)):
+        yield f"the job {job.name} was tried again, and is {state} on disk"
     for script, how in zip(job.scripts, ended, strict=False):
         if script.key in acknowledged and how != ENDED_WELL:
             yield f"row {script.key} of the job {job.name} was acknowledged, and is not on disk"

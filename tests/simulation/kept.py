@@ -17,10 +17,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from scaler.actors.jobs.job import TRY_AGAIN_SECONDS
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.client.jobs.questions import read_rows
 from scaler.client.link.requests import JobQuestion
-from scaler.errors import JobError, MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
+from scaler.errors import (
+    JobConflictError,
+    JobError,
+    MissingObjects,
+    ProcessorDiedError,
+    TaskNotFoundError,
+    WorkerDiedError,
+)
 from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 from tests.simulation.programs import RAISE, Script, value_of, work
 from tests.simulation.world import Party, ViolationError
@@ -45,6 +53,14 @@ class NamedJob:
     """whether that was acknowledged, and nobody has had it go on since"""
     n_openings: int = 0
     """how many calls have it go on, and are not over"""
+    is_tried_again: bool = False
+    """whether that was acknowledged, and nobody has cancelled it since"""
+    rivals: Sequence[Script] = ()
+    """other rows that a program has under the same name"""
+    is_mine: bool = False
+    """whether a program has had all results of these rows, and not of the others"""
+    n_cancels: int = 0
+    """how many calls cancel it, and are not over"""
     failed: dict[str, int] = field(default_factory=dict)
     """rows that were said to have failed, and after how many runs"""
     maps: Counter[Party] = field(default_factory=Counter)
@@ -57,8 +73,13 @@ class NamedJob:
         is_sealed = verb == JobVerb.OPEN and json.loads(response.body)["sealed"]
         self.is_kept = self.is_kept or verb == JobVerb.SEAL or is_sealed
         self.is_canceled = self.is_canceled or (verb == JobVerb.CANCEL and not self.n_openings)
+        self.is_tried_again = self.is_tried_again or (verb == JobVerb.RETRY and not self.n_cancels)
         if verb == JobVerb.LEAVE and not self.maps[party]:
             self.attending.discard(party)
+
+
+TROUBLE_SECONDS = TRY_AGAIN_SECONDS + 1.0
+"""So long after a disk has failed a job may still pause."""
 
 
 class _EndedError(BaseException):
@@ -140,8 +161,15 @@ class Kept:
             return
         if isinstance(error, ViolationError):
             raise error
-        if not (isinstance(error, CancelledError) and self.job.was_canceled):
+        if not self._may_fail(error):
             raise ViolationError(f"the job {self.job.name} of {self.job.owner} ended with {error!r}") from error
+
+    def _may_fail(self, error: BaseException) -> bool:
+        if isinstance(error, CancelledError):
+            return self.job.was_canceled
+        if isinstance(error, JobConflictError):
+            return bool(self.job.rivals)
+        return isinstance(error, JobError) and self._record.disk_failed_until + TROUBLE_SECONDS >= self._since
 
     # What users do
 
@@ -201,7 +229,10 @@ class Kept:
         self._ask_again()
         try:
             with self._opening():
-                self.client.job(self.job.name).retry()
+                job = self.client.job(self.job.name)
+                self.job.attending.add(self.user.party)  # who has rows run again needs them
+                job.retry()
+                self.job.attending.add(self.user.party)  # the last of its maps may have left meanwhile
         except JobError as error:
             if not self.job.once or "they may have begun" not in str(error):
                 raise
@@ -209,21 +240,34 @@ class Kept:
     def cancel(self) -> None:
         self.job.was_canceled = True
         self._record.of_canceled_jobs.update(script.key for script in self.job.scripts)
+        self.job.n_cancels += 1
+        self.job.is_tried_again = False
         self.client.job(self.job.name).cancel()
+        self.job.n_cancels -= 1
 
     def finish(self) -> None:
         """Have it end, however far it is, and read all."""
         if self.job.is_attended:
             self.map()
             return
-        self.start()
+        if not self.job.is_kept:
+            self.start()
         if self.job.was_canceled:
             self.retry()
         self.client.job(self.job.name).wait()
         self.read()
 
+    def finish_rival(self) -> None:
+        """Have it end, if these are its rows."""
+        (self.map if self.job.is_attended else self.finish)()
+        self.job.is_mine = True
+
     def forget(self) -> None:
-        self.client.job(self.job.name).forget()
+        try:
+            self.client.job(self.job.name).forget()
+        except JobError:
+            if not self.job.rivals:  # else another one may have forgotten it
+                raise
 
     # What it checks
 
@@ -236,8 +280,8 @@ class Kept:
         """Rows that have failed are to run again."""
         record = self._record
         self._begun = {} if self.job.once else self.job.failed.copy()
-        for script in self.job.scripts:
-            record.asked_again[script.key] += 1
+        for key in {script.key for script in (*self.job.scripts, *self.job.rivals)}:
+            record.asked_again[key] += 1
 
     def _check_again(self) -> None:
         for key, n_runs in self._begun.items():
@@ -278,9 +322,9 @@ def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
     hear = JobQuestion.hear
 
     def note(question: JobQuestion, response: Any, rows: object) -> bool:
-        verb, name, *_ = question._said
+        verb, name, *_ = question._request
         job = party().record.jobs.get((party().owner, name))
-        if response.status == JobStatus.ROWS:
+        if response.status == JobStatus.ROWS and job is not None:
             party().record.acknowledge(party().owner, name, read_rows(response))
         elif response.status == JobStatus.KNOWN and job is not None:
             job.hear(verb, response, party())

@@ -417,8 +417,23 @@ KEPT = Kind(
 )
 """Jobs that outlive programs, agents and schedulers."""
 
+RIVALS = dataclasses.replace(
+    KEPT,
+    name="rivals",
+    acts=(
+        *("rival_jobs", "rival_jobs", "rival_jobs", "same_rival", "same_rival", "program_joins", "program_joins"),
+        *("kill_program", "restart_scheduler", "agent_joins", "reset", "spoil_program", "hole"),
+    ),
+)
+"""Programs that have other rows under one name, at the same time: nobody gets results of the rows of another one."""
+
+FULL = dataclasses.replace(KEPT, name="full", acts=(*KEPT.acts, *("disk_fails",) * 5, *("retry_job", "cancel_job") * 3))
+"""The disk is full for a while: what was acknowledged is on it."""
+
 OF_24 = {
     13: KEPT,
+    10: RIVALS,
+    12: FULL,
     5: ONCE,
     17: OPTIONS,
     20: MAPS,

@@ -61,7 +61,7 @@ def _a_retry_takes_a_row_that_is_done() -> Patches:
         for (row,) in done if rows else ():
             self._connection.execute("DELETE FROM results WHERE row = ?", (row,))
             first = max(each for each in self.ranges if each <= row)
-            self._count(first, -1, 0)
+            self._ranges.count(first, -1, 0)
             rows.append(row)
         return rows
 
@@ -75,9 +75,9 @@ def _rows_are_not_marked() -> Patches:
 def _rows_that_are_said_again_are_new() -> Patches:
     add = JobRecord.add_range
 
-    def always_new(self: JobRecord, first: int, count: int, digest: bytes, block: Any) -> bool:
-        add(self, first, count, digest, block)
-        return True
+    def always_new(self: JobRecord, first: int, count: int, *rest: Any) -> int:
+        add(self, first, count, *rest)
+        return count
 
     return patch.object(JobRecord, "add_range", always_new)
 
@@ -85,7 +85,7 @@ def _rows_that_are_said_again_are_new() -> Patches:
 def _a_job_that_was_left_waits_for_a_program() -> Patches:
     may = JobActor._may_go_on
     return patch.object(
-        JobActor, "_may_go_on", lambda self: may(self) and (self._standing.is_new or bool(self._desk._readers))
+        JobActor, "_may_go_on", lambda self: may(self) and (self._standing.is_new or bool(self._desk._programs))
     )
 
 

@@ -215,7 +215,7 @@ class SchedulerParty(_Shelled):
         """Return whether an order is for a map of which, as far as the scheduler can know, no program is there."""
         terms = [job._standing.terms for job in self.inside.jobs()]
         names = [(each.owner, each.name) for each in terms if order.task_id.startswith(each.prefix)]
-        job = self.record.jobs[names[0]] if names else None
+        job = self.record.jobs.get(names[0]) if names else None
         if job is None or not job.is_attended:
             return False
         since = self.world.now - GONE_SECONDS

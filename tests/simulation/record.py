@@ -118,6 +118,10 @@ class Record:
     """id -> name of the user"""
     jobs: dict[tuple[str, str], NamedJob] = field(default_factory=dict)
     """by owner and name"""
+    rivals: list[tuple[NamedJob, NamedJob]] = field(default_factory=list)
+    """jobs of other rows under one name"""
+    disk_failed_until: float = -inf
+    """when the disk that keeps jobs could be written again"""
     acknowledged: set[str] = field(default_factory=set)
     """rows of jobs of which a program has heard that they have ended well"""
     asked_again: Counter[str] = field(default_factory=Counter)

@@ -79,7 +79,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
     clock = SimpleNamespace(monotonic=world.monotonic, monotonic_ns=world.monotonic_ns)
     poll = SimpleNamespace(poll=lambda: PollModel(party().is_readable), POLLIN=1)
     link = scaler.client.link
-    wall_clock = {"time": SimpleNamespace(time=world.monotonic)}
+    wall_clock = {"time": SimpleNamespace(time=world.monotonic, monotonic=world.monotonic)}
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (scaler.ids, {"os": SimpleNamespace(urandom=world.urandom)}),
         (scaler.process.shell, {"time": clock, "new_event_loop": lambda _name: LoopModel(party())}),

@@ -316,6 +316,46 @@ class Story:
                 self._kill_program(program, is_silent=False)
         self.world.run(client_session.COME_BACK_SECONDS + 3.0)
 
+    def rival_jobs(self) -> None:
+        """Two programs have other rows under one new name, at nearly the same time."""
+        draw, program = self.random, self._some_program()
+        if program is None or len(self.system.record.rivals) >= JOBS_MOST:
+            return
+        scripts = [self.script() for _ in range(draw.randint(1, 30))]
+        n_same = draw.choice((0, len(scripts) - 1, draw.randint(0, len(scripts) - 1)))
+        others = scripts[:n_same] + [self.script() for _ in range(draw.choice((1, len(scripts) - n_same)))]
+        if draw.random() < 0.3:
+            others = [*scripts, self.script()]
+        name, is_attended = f"job-{self._tokens}", draw.random() < 0.7
+        both = [NamedJob(program.owner, name, each, is_attended) for each in (scripts, others)]
+        both[0].rivals, both[1].rivals = others, scripts
+        self.system.record.rivals.append((both[0], both[1]))
+        draw.shuffle(both)
+        for job in both:
+            self._do_with(job, self._way_to_do(job))
+            self.world.run(draw.choice((0.0, 0.001, 0.02, 0.1)))
+
+    def same_rival(self) -> None:
+        """One of them is run again."""
+        rivals = [job for both in self.system.record.rivals for job in both]
+        if rivals:
+            job = self.random.choice(rivals)
+            self._do_with(job, self._way_to_do(job))
+
+    def disk_fails(self) -> None:
+        """Nothing can be written for a while."""
+        disk, record, seconds = self.system.job_disk, self.system.record, self.random.choice((0.5, 3.0, 10.0))
+        if disk is None or disk.fails:
+            return
+        self.world.log(f"the disk is full for {seconds:g} s")
+        disk.fails, record.disk_failed_until = True, inf
+
+        def heal() -> None:
+            if disk.fails:
+                disk.fails, record.disk_failed_until = False, self.world.now
+
+        self.world.at(seconds, heal)
+
     def same_job(self) -> None:
         """The same program is run again, whether the first one goes on or not."""
         job = self._some_job()
@@ -597,7 +637,7 @@ class Story:
     def restart_writing(self) -> None:
         """Somebody wants something of a job, and the scheduler is killed as soon as it has something to write."""
         disk = self.system.job_disk
-        getattr(self, self.random.choice(("new_job", "same_job", "cancel_job", "read_job")))()
+        getattr(self, self.random.choice(("new_job", "same_job", "retry_job", "cancel_job", "read_job")))()
         self.world.run(self.random.choice((0.0, 0.1, 0.2, 0.3, 0.5)))
         self.world.run(2.0, lambda: disk is not None and disk.is_busy)
         self.restart_scheduler()

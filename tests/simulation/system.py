@@ -119,7 +119,7 @@ class System:
         """From now on nothing bad happens: everything must end well."""
         self._be_well()
         world = self.world
-        self._have_jobs(Kept.finish)
+        self._have_jobs(Kept.finish, Kept.finish_rival)
         if not self._await(lambda: all(program.user.has_all for program in self.living_programs()), "has no result"):
             return
         self._check_promises()
@@ -128,7 +128,8 @@ class System:
             program.act(lambda user: user.look())
         if not self._await(lambda: all(program.user.is_done for program in self.living_programs()), "was not read"):
             return
-        self._have_jobs(Kept.forget)
+        self._check_rivals()
+        self._have_jobs(Kept.forget, Kept.forget)
         if not self._await(
             lambda: all(program.user.is_done for program in self.living_programs()), "was not forgotten"
         ):
@@ -169,10 +170,18 @@ class System:
                 if agent is not None and (wrong := agent.breaks_promise(object_id, location)):
                     self.world.complain(wrong)
 
-    def _have_jobs(self, act: Callable[[Kept], None]) -> None:
+    def _have_jobs(self, act: Callable[[Kept], None], act_of_rivals: Callable[[Kept], None]) -> None:
         """Have somebody do this with each job."""
         for job in self.record.jobs.values():
             self.program_of(job.owner).act(partial(User.keep, job=job, act=act))
+        for job in (job for both in self.record.rivals for job in both):
+            self.program_of(job.owner).act(partial(User.keep, job=job, act=act_of_rivals))
+        self.world.run(0.01)  # until all have begun
+
+    def _check_rivals(self) -> None:
+        for one, other in self.record.rivals:
+            if not (one.is_mine or other.is_mine):
+                self.world.complain(f"of two programs neither can finish the job {one.name}")
 
     def program_of(self, owner: str) -> ProgramParty:
         """Return a program of this owner, which may have to be started."""
@@ -192,6 +201,8 @@ class System:
         world.log("from now on nothing bad happens")
         for host in self.network.ways:
             self.network.heal(host)
+        if self.job_disk is not None and self.job_disk.fails:
+            self.job_disk.fails, self.record.disk_failed_until = False, world.now
         if not self.scheduler.is_alive:
             self.start_scheduler()
         self.wake_scheduler()

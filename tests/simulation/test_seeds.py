@@ -66,7 +66,7 @@ def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count(count: int) 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_scheduler(count: int) -> None:
-    assert well(count, "spared", "anew", "kept")
+    assert well(count, "spared", "anew", "kept", "full", "rivals")
 
 
 @runs

@@ -14,9 +14,7 @@ from scaler.ids import ID_BYTES, random_id
 from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row, pack_sizes
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
-
-PREFIX_BYTES = 8
-"""Size of the prefix that the ids of all tasks of one version of a job share."""
+from scaler.wire.messages.rows import PREFIX_BYTES
 
 RESULT_HEAD = struct.Struct("<QIBI")
 """Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these
@@ -95,7 +93,7 @@ def terms_of(request: JobRequest, owner: str) -> JobTerms:
     fingerprint = {str(part): str(digest) for part, digest in said["fingerprint"].items()}
     function_id, most = bytes.fromhex(said["function_id"]), said["max_failures"]
     if len(function_id) != ID_BYTES:
-        raise ValueError("the id of its function is none")
+        raise ValueError("the id of its function has a wrong length")
     return JobTerms(
         request.name, owner, random_id()[:PREFIX_BYTES], function_id, str(said["function"]), str(said["program"]),
         str(said["python"]), fingerprint, bytes.fromhex(said["options"]), int(said["priority"]),

@@ -1,8 +1,7 @@
 """Desk: answers requests about one job.
 
 Owned by the job, which passes on what the job keeper delivers. A request that cannot be answered yet waits in
-`Reading`. Each change is one order for the clerk; memory and the answer follow when it is on disk. Must never:
-acknowledge a change before it is on disk.
+`Reading`. Each change is one order for the clerk; memory and the answer follow when it is on disk.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from scaler.actors.jobs.answers import (
-    PREFIX_BYTES,
     changed,
     conflict,
     info_of,
@@ -41,13 +39,11 @@ from scaler.jobs.record import (
     Summary,
 )
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb, JobWish
+from scaler.wire.messages.client import TOKEN_BYTES, JobRequest, JobResponse, JobStatus, JobVerb, JobWish
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import PREFIX_BYTES
 
 T = TypeVar("T")
-
-CALL_BYTES = 8
-"""Size of the token of a call, which precedes the digest in the body of `ROWS`."""
 
 REFUSED_MOST = 1024
 """Number of refused calls that are remembered; ranges in flight of older ones have arrived long ago."""
@@ -282,8 +278,9 @@ class Desk:
         if self._record.revision != revision:
             raise RevisionError(CHANGED)
 
-    def _check_not_compared(self) -> None:
-        """Raise `RevisionError` if another call has compared its rows with this version. Called by the clerk."""
+    def _check_may_replace(self, revision: int) -> None:
+        """Raise `RevisionError` if known rows must not change: another call relies on them. Called by the clerk."""
+        self._check_revision(revision)
         if self._record.is_compared:
             raise RevisionError(CHANGED)
 
@@ -347,7 +344,7 @@ class Desk:
             return
         self._note_program(asked, needs_run=True)
         digests, block = request.frames
-        call, digest = request.body[:CALL_BYTES], request.body[CALL_BYTES:]
+        call, digest = request.body[:TOKEN_BYTES], request.body[TOKEN_BYTES:]
         refused_calls = self._refused_calls
 
         def add() -> tuple[int, int, int]:
@@ -383,14 +380,13 @@ class Desk:
             self._tell(asked, conflict(request, request.first, RUNNING))
             return
         digests, block = request.frames
-        token, digest = request.body[:CALL_BYTES], request.body[CALL_BYTES:]
+        token, digest = request.body[:TOKEN_BYTES], request.body[TOKEN_BYTES:]
         once = self._standing.is_at_most_once
 
         def replace_rows() -> tuple[list[int], int, int]:
             if record.has_done(token):
                 return [], 0, record.revision
-            self._check_revision(request.amount)
-            self._check_not_compared()
+            self._check_may_replace(request.amount)
             record.note_request(token)
             ended = record.ended_rows(request.first)
             rows = request.first, digest, bytes(digests), block
@@ -434,8 +430,7 @@ class Desk:
 
         def truncate() -> int:
             if not record.has_done(request.body):
-                self._check_revision(request.amount)
-                self._check_not_compared()
+                self._check_may_replace(request.amount)
                 record.note_request(request.body)
                 record.truncate(request.first, self._standing.is_at_most_once)
             return record.revision

@@ -30,8 +30,6 @@ from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 
 logger = logging.getLogger(__name__)
 
-PREFIX_BYTES = 8
-
 AGES_SECONDS = 3600.0
 """How often jobs that have not changed for long are looked for."""
 

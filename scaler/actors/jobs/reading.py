@@ -1,6 +1,6 @@
 """Reading: answers to clients that read a job; requests that cannot be answered yet wait here.
 
-Used by the job. Results are read from the record, so only what is on disk is announced. Must never: change anything.
+Used by the job. Results are read from the record, so only what is on disk is announced.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _cancel_if_unwanted(self, attempt: int) -> None:
-        """That run does not go on: another one is not wanted."""
+        """Cancel the task when its run has ended without a result and no further run is wanted."""
         if attempt == self._unwanted and self._state is states.READY:
             self._only_waited = True
             self._move(states.CANCEL)

@@ -24,7 +24,7 @@ from scaler.config import check_timeout
 from scaler.errors import JobError, ScalerError, TooManyFailuresError
 from scaler.ids import TaskId, random_id
 from scaler.pickling.serialization import Serializer, read_arguments
-from scaler.wire.messages.client import JobResponse, JobVerb, TaskResult
+from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 READ_ROWS = 4096
@@ -198,7 +198,7 @@ class Job:
         Raises:
             JobError: if `at_most_once` forbids to run any failed row again, or the job no longer exists.
         """
-        ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:8]))
+        ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:TOKEN_BYTES]))
 
     def cancel(self) -> None:
         """Cancel the job: interrupt running rows and start no others. Results of ended rows are kept."""

@@ -34,7 +34,7 @@ from scaler.errors import JobConflictError, JobError, ScalerError
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Serializer
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import JobResponse, JobVerb, JobWish
+from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, JobWish
 from scaler.wire.messages.common import ObjectInstruction
 
 logger = logging.getLogger(__name__)
@@ -43,9 +43,6 @@ ON_CHANGE = RAISE, RESTART, KEEP = "raise", "restart", "keep"
 
 UNWRITTEN_MOST = 8
 """The most ranges sent and not yet acknowledged as written to disk."""
-
-CALL_BYTES = 8
-"""The size of the token that identifies a call to the scheduler."""
 
 GIVE_UP_SECONDS = 5.0
 """The longest wait of a failed opening for the removal of the record that it created."""
@@ -107,7 +104,7 @@ class Work:
 
 
 def _new_token() -> str:
-    return random_id()[:CALL_BYTES].hex()
+    return random_id()[:TOKEN_BYTES].hex()
 
 
 def _program() -> str:

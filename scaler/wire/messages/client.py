@@ -53,6 +53,10 @@ class Known(IntEnum):
     """the value is an object of the scheduler, with the id of the task"""
 
 
+TOKEN_BYTES = 8
+"""Size of the token by which a call, or a request that changes a job, is known again."""
+
+
 class JobVerb(IntEnum):
     """The kinds of requests about a job."""
 

@@ -84,6 +84,8 @@ struct RunOptions {
   noWorkerTimeoutMs @8 :UInt32;           # fail it when for so long no worker was connected that could have taken it; 0 = it waits
   devices @9 :List(UInt16);               # the numbers of the GPUs that it has; an agent says it to its processors
   worker @10 :Text;                       # the name of the one worker that may run it; empty = any. It fails if that is not there
+  seed @11 :List(UInt32);                 # the entropy of its random generators, see README.md; empty = fresh state
+  seedSpawns @12 :Bool;                   # its spawn key is the number in the last 8 bytes of its id; else it has none
 
   struct Capability {
     name @0 :Text;       # such as "gpu"

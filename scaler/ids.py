@@ -30,6 +30,8 @@ NO_CONNECTION = Connection(b"")
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
+PREFIX_BYTES = 8
+"""The id of a task of a map, a job or a graph begins with random bytes, the same for all of them; its index follows."""
 _MADE_AT_ONCE = 256
 
 
@@ -75,6 +77,11 @@ PUBLIC_ID_BYTES = 8
 def public_id(secret: bytes) -> bytes:
     """Return the short id by which monitors know a thing: it says nothing about the id, which is a secret."""
     return hashlib.blake2b(secret, digest_size=PUBLIC_ID_BYTES).digest() if any(secret) else b""
+
+
+def index_of(task_id: bytes) -> int:
+    """Return the index of a task in its map, job or graph, if its id was made there."""
+    return int.from_bytes(task_id[PREFIX_BYTES:], "big")
 
 
 _HEX_DIGITS = frozenset("0123456789abcdef")

@@ -12,9 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from scaler.ids import NO_ID, TaskId
+
+if TYPE_CHECKING:
+    import numpy.random
 
 _NOTHING_HAPPENS = nullcontext()
 
@@ -45,6 +49,9 @@ class CurrentTask:
         attempt: the number of this run. No other run of any task has the same, as long as the scheduler lives.
         worker: the name of the worker that runs it; empty in another engine, which runs it where it likes.
         ends_at: when its limit is reached, in seconds of `time.monotonic`; None: it has no limit.
+        seed: the option `seed` of its call, in 32-bit words, the lowest of each integer first; empty without it.
+        spawn_key: the number of its row, or that of its key in a graph; empty for a single call, or without a seed. It
+            draws from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)` (docs/howto/monte-carlo.md).
     """
 
     task_id: bytes
@@ -52,11 +59,31 @@ class CurrentTask:
     attempt: int
     worker: str
     ends_at: float | None = None
+    seed: tuple[int, ...] = ()
+    spawn_key: tuple[int, ...] = ()
 
     @property
     def seconds_left(self) -> float | None:
         """How long it may still run before it is interrupted, in seconds; None: for ever."""
         return None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
+
+    def rng(self) -> numpy.random.Generator:
+        """Return the random generator of this run, the same one each time.
+
+        With the option `seed` it is `numpy.random.default_rng(SeedSequence(seed, spawn_key=spawn_key))`, and draws the
+        same numbers wherever the task runs. Without it no other run draws the same.
+
+        Raises:
+            ImportError: if NumPy is not installed where the task runs.
+        """
+        return self._rng
+
+    @cached_property
+    def _rng(self) -> numpy.random.Generator:
+        import numpy.random  # noqa: PLC0415 - clients import this module, and few tasks draw
+
+        entropy = self.seed or None
+        return numpy.random.default_rng(numpy.random.SeedSequence(entropy, spawn_key=self.spawn_key))
 
     def report(self, fraction: float, text: str = "") -> None:
         """Say how far this task is, for `future.progress()`, progress bars and whoever watches the cluster.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import not_of_map
 from scaler.client.calls.job_names import OnChange, job_of_map, job_of_start
-from scaler.client.calls.options import TakesOptions, TaskOptions, for_one, named_as
+from scaler.client.calls.options import TakesOptions, TaskOptions, for_executor, for_one, named_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_CLIENTS, answers
@@ -160,8 +160,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
         Raises:
             ValueError: if `max_workers` is not above 0.
+            ConfigError: if this client has the option `seed` or `max_failures`; it is a `ValueError`.
         """
-        for_one(self._caller[2])
+        for_executor(self._caller[2])
         return ClientExecutor(self.options(), max_workers)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
@@ -264,7 +265,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
             return making.results(kept, options.max_failures, return_exceptions, bar)
         most = options.max_failures
-        return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions, most)
+        return core.map(fn, iterable, core.terms(options, spawns=True), progress, timeout, return_exceptions, most)
 
     starmap = map  # noqa: A003 - the name is a public contract
     """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
@@ -407,7 +408,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
             return making.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures
-        return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window, most)
+        return core.map_unordered(
+            fn, iterable, core.terms(options, spawns=True), timeout, return_exceptions, window, most
+        )
 
     @overload
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: Literal[True] = ...) -> dict[str, Any]: ...
@@ -444,7 +447,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             BaseException: the exception of the first of `keys` that failed, if `block`.
         """
         client, core, options = self._caller
-        return core.get(client, graph, keys, block, core.terms(for_one(options)))
+        return core.get(client, graph, keys, block, core.terms(for_one(options), spawns=True))
 
 
 class ClientWithOptions(Caller):

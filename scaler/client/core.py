@@ -67,7 +67,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         link = self.link
         if link.closed_because:  # a call less for each task
             link.check_open()
-        function = self.functions.get(fn)
+        function = self.function_of(fn, terms)
         task_id = TaskId(self.new_id())
         future: ScalerFuture[T] = ScalerFuture(
             task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name
@@ -93,7 +93,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     ) -> list[Any]:
         """Run one task for each item and return the results."""
         self.check_map(timeout)
-        function, repeated = self.functions.get(fn), self._repeated(items)
+        function, repeated = self.function_of(fn, terms), self._repeated(items)
         run = MapRun(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated, max_failures)
         return run.run(items, progress)
 
@@ -110,7 +110,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         """Run one task for each item and yield the results as they come."""
         self.check_map(timeout)
         check_number("window", window, 1)
-        function, repeated = self.functions.get(fn), self._repeated(items)
+        function, repeated = self.function_of(fn, terms), self._repeated(items)
         tolerated = (return_exceptions, repeated, window, max_failures)
         run = MapStream(function, terms, self.serializer, self.link, timeout, *tolerated)
         return run.stream(items)

@@ -6,6 +6,7 @@ a client, which then could not be collected.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -14,7 +15,7 @@ from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import GraphEntry
-from scaler.client.calls.functions import Functions, Terms, options_of_call
+from scaler.client.calls.functions import RUN_OPTIONS, Function, Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions, for_one
 from scaler.client.link.link import Link
 from scaler.client.object_reference import ObjectReference
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 L = TypeVar("L", bound=Link)
 F = TypeVar("F", "ScalerFuture[Any]", "AsyncFuture[Any]")
 
+logger = logging.getLogger("scaler.client")
+
 _FIRST = TaskOptions(priority=MOST)
+_SEEDS_MOST = 1024
+"""The most functions with seeds that are remembered."""
 
 
 class CallMaker(Generic[L, F]):
@@ -58,17 +63,53 @@ class CallMaker(Generic[L, F]):
         self.stored: dict[ObjectId, ObjectInstruction] = {}
         """the objects that the client holds"""
         self.new_id = IdSource()
+        self._seeded: dict[tuple[ObjectId, tuple[int, ...]], bool] = {}
+        """function and seed of earlier calls -> whether a second one was warned of"""
         self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
         self.functions = Functions(serializer, link.endpoint, self.packer, shipped)
 
-    def terms(self, options: TaskOptions, name: str = "") -> Terms:
-        """Return the terms of tasks with `options` that are submitted now. `name` overrides that of the options."""
+    def terms(self, options: TaskOptions, name: str = "", *, spawns: bool = False) -> Terms:
+        """Return the terms of tasks with `options` that are submitted now.
+
+        Args:
+            name: overrides that of the options.
+            spawns: whether each task draws from the seed and a number of its own: the tasks of a map or graph.
+        """
+        run_options = options.spawning_options if spawns else options.run_options
         here = task_context.current
         priority = here.child_priority
         if options.priority is not None:
             priority = with_wish(priority, options.priority)
-        return priority, name or options.name or "", options.run_options, here.account if self.link.is_nested else 0
+        return priority, name or options.name or "", run_options, here.account if self.link.is_nested else 0
+
+    def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
+        """Return the function of a call or map, ready to be sent, and note its seed."""
+        function = self.functions.get(fn)
+        if terms[RUN_OPTIONS]:
+            self._note_seed(function, RunOptions.decode(terms[RUN_OPTIONS]))
+        return function
+
+    def _note_seed(self, function: Function, options: RunOptions) -> None:
+        """Log a warning, once for each function and seed, if a call draws the same numbers as an earlier one."""
+        if not options.seed or options.worker:
+            return
+        seeded, seed = self._seeded, options.seed
+        used = (function.instruction.object_id, seed)
+        if used not in seeded:
+            if len(seeded) >= _SEEDS_MOST:
+                seeded.clear()
+            seeded[used] = False
+        elif not seeded[used]:
+            seeded[used] = True
+            first, *more = seed
+            logger.warning(
+                "%s is called again with seed=%s and draws the same numbers again; if that is not intended, give each "
+                "call a seed of its own, such as seed=%s",
+                function.instruction.name,
+                seed if more else first,
+                (*seed, 1),
+            )
 
     def call(self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions) -> F:
         """Call a function by its name."""

@@ -18,7 +18,7 @@ from math import inf
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.entry import PREFIX_BYTES, Entry, MakeError, index_of
+from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, RUN_OPTIONS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
 from scaler.client.calls.repeated import Repeated
@@ -28,7 +28,7 @@ from scaler.client.outcome import missing_result, read_error, read_value, unread
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
 from scaler.client.ranges import Drawn, TakenRows, unreadable
 from scaler.errors import has_ended_a_task
-from scaler.ids import ObjectId, TaskId, random_id
+from scaler.ids import PREFIX_BYTES, ObjectId, TaskId, index_of, random_id
 from scaler.interruptions import is_interruption
 from scaler.pickling.serialization import Frames, Serializer, reader_of, size_of
 from scaler.wire.codec.structs import RunOptions

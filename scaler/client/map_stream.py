@@ -10,14 +10,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from scaler.client.calls.entry import index_of
 from scaler.client.calls.functions import Function, Terms
 from scaler.client.calls.repeated import Repeated
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_BYTES, WINDOW_TASKS, MapRun
 from scaler.errors import has_ended_a_task
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, index_of
 from scaler.pickling.serialization import Serializer
 from scaler.wire.messages.client import TaskResult
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from scaler.client.calls.entry import PREFIX_BYTES, index_of
+from scaler.client.calls.inputs import Keys
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,
@@ -28,6 +28,7 @@ from scaler.errors import (
     TaskNotFoundError,
     WorkerDiedError,
 )
+from scaler.ids import PREFIX_BYTES, index_of
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Frames, Serializer, from_frames
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
@@ -74,11 +75,11 @@ def unread_result(error: BaseException, name: str) -> BaseException:
     return better
 
 
-def read_error(result: TaskResult, name: str, keys: Sequence[str] = ()) -> BaseException:
+def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
     """Return the exception of a result without a value. Errors of the system name the task.
 
     Args:
-        keys: of the calls of its graph, in the order of their nodes.
+        keys: the keys of its graph, by the indexes in the ids of its nodes.
     """
     if result.status == TaskStatus.FAILED:
         return _read_failure(result, name, keys)
@@ -97,15 +98,18 @@ def read_error(result: TaskResult, name: str, keys: Sequence[str] = ()) -> BaseE
     return error
 
 
-def _name_of_needed(failed: bytes, name: str, keys: Sequence[str]) -> str:
+def _name_of_needed(failed: bytes, name: str, keys: Keys) -> str:
     """Return the name under which the failure of another task of the same graph is shown."""
     if not keys:  # a task with futures as arguments: its name says which one has failed
         return name
-    index = index_of(failed)
-    return f"{keys[index] if index < len(keys) else failed.hex()}, which task {name} needs"
+    try:
+        first = keys[index_of(failed)]
+    except LookupError:
+        first = failed.hex()
+    return f"{first}, which task {name} needs"
 
 
-def error_key(task_id: bytes, keys: Sequence[str]) -> bytes:
+def error_key(task_id: bytes, keys: Keys) -> bytes:
     """Return what the error of a task is known by: those of a graph, which has keys, have the same."""
     return task_id[:PREFIX_BYTES] if keys else task_id
 
@@ -208,7 +212,7 @@ def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str,
     return error
 
 
-def _read_failure(result: TaskResult, name: str, keys: Sequence[str]) -> BaseException:
+def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
     try:
         failure = TaskFailure.decode(result.payload)
     except ProtocolError as error:

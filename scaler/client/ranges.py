@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from scaler.client.calls.entry import Entry
 from scaler.client.link.window import Window
-from scaler.ids import TaskId
+from scaler.ids import PREFIX_BYTES, TaskId
 from scaler.pickling.serialization import Buffer, size_of
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import PREFIX_BYTES, RANGE_BYTES, RowsError, calls_of, results_of, row_ids
+from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_of, row_ids
 
 
 class Ranges:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
+from scaler.client.caller import ClientWithOptions
+from scaler.client.calls.options import for_executor
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.insight.presence import SchedulerInfo
@@ -48,6 +50,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
     def __init__(self, client: _Submits | None = None, **options: Any) -> None:
         super().__init__(**options)
+        if isinstance(client, ClientWithOptions):
+            for_executor(client.task_options)
         self._client = client
         self._begin: tuple[Any, ...] = ()
         """what each worker process calls before its first batch of this parallel call"""

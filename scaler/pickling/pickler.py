@@ -3,7 +3,9 @@
 cloudpickle forgets that a class has slots when it sends the class by value: its objects would have a `__dict__` in the
 worker, and could not be read where the class is that of the program. It sends a function with a cache
 (`functools.cache`, `functools.lru_cache`) by name, which leads nowhere if the function is one of the main script. It
-cannot send a `functools.cached_property`, which has a lock until Python 3.12. From version 3.1.3 on it leaves out the
+cannot send a `functools.cached_property`, which has a lock until Python 3.12. It sends the global random generators of
+`random` and NumPy with their state, for example with the function `random.gauss`; here they are pickled by reference,
+and those of the worker draw. From version 3.1.3 on it leaves out the
 name of the file that code is from, which tracebacks need.
 
 Must never: write what cloudpickle can write in another way.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import io
+import random
 import sys
 from collections import ChainMap
 from collections.abc import Callable
@@ -53,6 +56,22 @@ def _reduced_cached(function: Any) -> Reduced:
     return with_cache, (function.__wrapped__, parameters["maxsize"], parameters["typed"]), attributes or None
 
 
+def is_global_generator(value: object) -> bool:
+    """Return whether a value is the generator of the functions of `random` or of `numpy.random`."""
+    numpy = sys.modules.get("numpy.random.mtrand")
+    return value is _RANDOM or (numpy is not None and value is getattr(numpy, _NUMPYS, numpy))
+
+
+def _reduced_generator(generator: Any) -> Reduced:
+    if not is_global_generator(generator):
+        return generator.__reduce_ex__(5)
+    return getattr, (random, _PYTHONS) if generator is _RANDOM else (sys.modules["numpy.random.mtrand"], _NUMPYS)
+
+
+_PYTHONS, _NUMPYS = "_inst", "_rand"
+_RANDOM = getattr(random, _PYTHONS, None)
+
+
 def _reduced_property(value: functools.cached_property[Any]) -> Reduced:
     return (
         functools.cached_property,
@@ -85,6 +104,7 @@ def _reduced_code(code: CodeType) -> Reduced:
 _REDUCED: dict[type, Callable[[Any], Reduced]] = {
     _Cached: _reduced_cached,
     functools.cached_property: _reduced_property,
+    random.Random: _reduced_generator,
 }
 _cloudpickles, *_others = cloudpickle.Pickler.dispatch_table.maps
 _NO_FILE = "<dynamic-code>"
@@ -93,8 +113,17 @@ if _NO_FILE in _reduced_code_without_file(_reduced_code.__code__)[1]:
     _REDUCED[CodeType] = _reduced_code
 
 
+class _Reducers(ChainMap[type, Callable[[Any], Reduced]]):
+    """The reducers of classes. It is looked into for each object, so it has as few maps as it can."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], Reduced]:
+        if cls is getattr(sys.modules.get("numpy.random.mtrand"), "RandomState", None):
+            return _reduced_generator
+        raise KeyError(cls)
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar = ChainMap({**_cloudpickles, **_REDUCED}, *_others)  # asked for each object: no more maps
+    dispatch_table: ClassVar = _Reducers({**_cloudpickles, **_REDUCED}, *_others)
 
     def reducer_override(self, obj: Any) -> Reduced:
         cls = type(obj)

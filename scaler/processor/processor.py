@@ -47,6 +47,7 @@ from scaler.pickling.serialization import (
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
+from scaler.processor.execution.draws import Draws
 from scaler.processor.execution.failure import describe_failure, describe_stack
 from scaler.processor.execution.meter import Meter
 from scaler.processor.execution.outputs import TaskOutputs
@@ -64,6 +65,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
 from scaler.wire.messages.rows import frames_of, row_id, unpack
+from scaler.wire.messages.seeds import NO_SEED
 from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
@@ -146,6 +148,9 @@ class Processor:
         self.waiting.say_report = self.outputs.report
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
+        self.draws = Draws()
+        self._seeds: RunOptions | None = None
+        """the options of the present range, if its rows have seeds"""
         self._may_interrupt = False
         self._is_void = False
         """whatever the executed task returns or raises is dropped"""
@@ -248,6 +253,7 @@ class Processor:
         rows = uplink.open_rows(task)
         add = rows.blocks.append
         waiting.run = task
+        self._seeds = self._seeds_of(task)
         for row, (block, frames) in enumerate(zip(unpack(task.payload, task.rows), frames_of(task), strict=True)):
             number += 1
             words[4] = now_ns = monotonic_ns()
@@ -269,6 +275,14 @@ class Processor:
         uplink.close_rows(left)
         return number
 
+    def _seeds_of(self, task: RunTask) -> RunOptions | None:
+        """Return the options of a range if its rows have seeds. If not, they find fresh state."""
+        options = RunOptions.decode(task.options)
+        if options.seed:
+            return options
+        self.draws.begin(NO_SEED)
+        return None
+
     def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, began_ns: int) -> bytes | RunResult:
         """Return the value of a row, or its whole result if that is not a small value."""
         frames, error = NO_FRAMES, None
@@ -276,6 +290,8 @@ class Processor:
             try:
                 known = self._functions.get(task.function_id)
                 serializer, function, value = known or self._values.read_function(task.function_id)
+                if self._seeds is not None:
+                    self.draws.begin(self._seeds.seed_of(row_id(task.task_id, row)))
                 self._may_interrupt = True
                 if block[:1] == PICKLED:
                     returned = function(*value(block))
@@ -349,8 +365,8 @@ class Processor:
                 serializer, function, value = known or self._values.read_function(task.function_id)
                 if self._is_logging:
                     logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
-                if task.options and RunOptions.decode(task.options).profiling:
-                    function = meter = Meter(function)
+                if task.options or self.draws.seed.seed:
+                    function, meter = self._with_options(task, function)
                 self._may_interrupt = True
                 if task.payload:
                     stored = partial(self._values.stored, serializer)
@@ -382,6 +398,15 @@ class Processor:
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failed)
+
+    def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], Meter | None]:
+        """Prepare the random generators for a task. Return its function, and the meter around it if it is profiled."""
+        options = RunOptions.decode(task.options)
+        self.draws.begin(options.seed_of(task.task_id))
+        if not options.profiling:
+            return function, None
+        meter = Meter(function)
+        return meter, meter
 
     def forked(self) -> None:
         """In a process that a task has forked: end where the task ends, and answer nothing."""

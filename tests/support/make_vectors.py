@@ -32,6 +32,7 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
+from scaler.wire.messages.seeds import CallSeed, seed_words
 from scaler.wire.messages.worker import HELD_RUN
 from tests.support.items import default_item
 
@@ -214,7 +215,19 @@ def parts() -> Json:
         {"kind": OBJECT, "name": "", "data": sample_id(7)},
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
-    options = RunOptions(True, True, 3, 2_500, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
+    options = RunOptions(
+        True,
+        True,
+        3,
+        2_500,
+        (("gpu", 1), ("licence", 0)),
+        False,
+        ("OSError", "my.Error"),
+        250,
+        seed=(7, 1),
+        seed_spawns=True,
+    )
+    seeds = [CallSeed(seed_words(7)), options.seed_of(sample_id(1)), CallSeed((1, 2, 3, 4, 5), (2**32,))]
     named = (NAMED, "fläche".encode())
     frames = (b"\x80\x05the pickle", b"a buffer", b"\x80\x05another")
     outside: list[Json] = [
@@ -229,6 +242,7 @@ def parts() -> Json:
             "meaning": {**failure._asdict(), "exception": failure.exception.hex(), "task_id": failure.task_id.hex()},
         },
         "runOptions": {"payload": options.encode().hex(), "meaning": options._asdict()},
+        "seeds": [{**each._asdict(), "state": each.state(8)} for each in seeds],
         "arguments": {
             "payload": _block(arguments).hex(),
             "meaning": [{**a, "data": a["data"].hex()} for a in arguments],

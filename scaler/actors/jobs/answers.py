@@ -10,11 +10,10 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scaler.ids import ID_BYTES, random_id
+from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
 from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row, pack_sizes
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
-from scaler.wire.messages.rows import PREFIX_BYTES
 
 RESULT_HEAD = struct.Struct("<QIBI")
 """Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these

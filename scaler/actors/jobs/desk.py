@@ -25,6 +25,7 @@ from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.peers.outbox import Outbox
+from scaler.ids import PREFIX_BYTES
 from scaler.jobs.record import (
     CANCELED,
     DONE,
@@ -41,7 +42,6 @@ from scaler.jobs.record import (
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import TOKEN_BYTES, JobRequest, JobResponse, JobStatus, JobVerb, JobWish
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import PREFIX_BYTES
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from scaler.actors.jobs.desk import Desk
 from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
-from scaler.actors.jobs.said_rows import SaidRows, row_of
+from scaler.actors.jobs.said_rows import SaidRows
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
@@ -30,7 +30,7 @@ from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.retries import NOT_AGAIN
-from scaler.ids import ClientId, TaskId, random_id
+from scaler.ids import ClientId, TaskId, index_of, random_id
 from scaler.jobs.record import DONE, OPEN, STOPPED, JobRecord, Object, Result
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Arguments
@@ -310,7 +310,7 @@ class JobActor(Actor):
     @handles(RunHeld)
     def _is_held(self, held: RunHeld) -> None:
         """A row that may run once is about to begin: when that is on disk."""
-        self._held[row_of(held.task_id)] = held
+        self._held[index_of(held.task_id)] = held
         self.go_on_soon()
 
     def _are_marked(self, held: dict[int, RunHeld], _nothing: None, error: BaseException | None) -> None:
@@ -325,7 +325,7 @@ class JobActor(Actor):
     @handles(RunNotBegun)
     def _has_not_begun(self, news: RunNotBegun) -> None:
         """Such a row has come back from its worker."""
-        row = row_of(news.task_id)
+        row = index_of(news.task_id)
         self._said.marks.discard(row)
         if self._held.pop(row, None) is None:
             self.order(lambda: self._record.mark((), (row,)), lambda _nothing, _error: None)
@@ -350,7 +350,7 @@ class JobActor(Actor):
         if not result.rows:
             self._keep(result.task_id, result.status, (result.payload,), result.duration_us)
             return
-        first = row_of(result.task_id)
+        first = index_of(result.task_id)
         if first not in self._tasks.ranges:
             return
         self._tasks.end(first)
@@ -359,7 +359,7 @@ class JobActor(Actor):
 
     @handles(TaskDone)
     def _ended_with_frames(self, done: TaskDone) -> None:
-        if row_of(done.result.task_id) not in self._tasks:
+        if index_of(done.result.task_id) not in self._tasks:
             return
         result = done.result
         frames, reason = self._large.take(result.task_id, done.frames, done.function_id, result.duration_us)
@@ -389,7 +389,7 @@ class JobActor(Actor):
             reason = f"its result was lost before it was on disk{NOT_AGAIN}"
             self._keep(task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
         else:
-            self._take_back(row_of(task_id))
+            self._take_back(index_of(task_id))
 
     @handles(SupplyObject)
     def _supply(self, _supply: SupplyObject) -> None:
@@ -404,7 +404,7 @@ class JobActor(Actor):
         self.go_on_soon()
 
     def _keep(self, task_id: TaskId, status: int, frames: Any, duration_us: int = 0) -> None:
-        row = row_of(task_id)
+        row = index_of(task_id)
         if self._tasks.end(row):
             self._end(Result(row, status, frames, 1, duration_us))
 

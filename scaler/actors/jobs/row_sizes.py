@@ -6,10 +6,11 @@ many together as take some milliseconds. Must never: keep a row that has failed 
 
 from __future__ import annotations
 
+from scaler.ids import index_of
 from scaler.jobs.record import Result
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.rows import PREFIX_BYTES, pack, results_of, rows_together
+from scaler.wire.messages.rows import pack, results_of, rows_together
 
 
 class RowSizes:
@@ -42,7 +43,7 @@ class RowSizes:
 
 def pieces_of(result: TaskResult) -> list[Result]:
     """Return how the rows of a range have ended: neighbours that have ended well together, each other one alone."""
-    first = int.from_bytes(result.task_id[PREFIX_BYTES:], "big")
+    first = index_of(result.task_id)
     if result.rows > 1 and result.status == TaskStatus.SUCCESS and not any(result.statuses):
         return [Result(first, TaskStatus.SUCCESS, (result.payload,), result.rows, result.duration_us)]
     pieces: list[Result] = []

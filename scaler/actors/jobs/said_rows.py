@@ -12,17 +12,12 @@ from scaler.actors.jobs.open_rows import NextRows
 from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId, index_of
 from scaler.jobs.record import JobRecord, JobTerms, Result
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
-from scaler.wire.messages.rows import PREFIX_BYTES, calls_of
-
-
-def row_of(task_id: bytes) -> int:
-    """Return the number of a row, or of the first one of a range."""
-    return int.from_bytes(task_id[PREFIX_BYTES:], "big")
+from scaler.wire.messages.rows import calls_of
 
 
 class SaidRows:
@@ -77,7 +72,7 @@ class SaidRows:
 
     def _split(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""
-        first = row_of(spec.task_id)
+        first = index_of(spec.task_id)
         if first not in self._tasks.ranges:
             return ()
         rows = [self._spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]

@@ -290,9 +290,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
         check_number("window", window, 1)
         client, core, options = self._caller
-        terms = core.terms(options)
+        terms = core.terms(options, spawns=True)
         core.functions.look()
-        rows = Rows(core.link, core.functions.get(fn), terms)
+        rows = Rows(core.link, core.function_of(fn, terms), terms)
         return TaskStream(lambda index, item: core.submit(client, fn, item, {}, terms, (rows, index)), items, window)
 
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         Graphs and errors are those of `Client.get`. If this is cancelled, so is the graph.
         """
         client, core, options = self._caller
-        return await core.get(client, graph, list(keys), core.terms(for_one(options)))
+        return await core.get(client, graph, list(keys), core.terms(for_one(options), spawns=True))
 
 
 class AsyncClientWithOptions(AsyncCaller):

@@ -52,7 +52,7 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
     ) -> AsyncFuture[T]:
         """Submit one task, or a row of a map. Its future keeps `owner` alive."""
         link = self.link
-        function = self.functions.get(fn)
+        function = self.function_of(fn, terms) if row is None else self.functions.get(fn)
         task_id = TaskId(self.new_id()) if row is None else row[0].new_id(row[1])
         future: AsyncFuture[T] = AsyncFuture(
             task_id, link, self.serializer, owner, terms[NAME] or function.instruction.name

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
-from scaler.client.calls.entry import Entry, MakeError, index_of
+from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
 from scaler.client.ranges import Drawn, TakenRows, has_only_frames, unreadable
-from scaler.ids import TaskId, random_id
+from scaler.ids import PREFIX_BYTES, TaskId, index_of, random_id
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.rows import PREFIX_BYTES, RowsError, results_of, rows_together
+from scaler.wire.messages.rows import RowsError, results_of, rows_together
 
 
 class Rows:

@@ -10,26 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
-from scaler.client.calls.inputs import Input
+from scaler.client.calls.inputs import Input, Keys
 from scaler.client.object_reference import ObjectReference
 from scaler.graph.readiness import positions
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, index_of
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
-
-PREFIX_BYTES = 8
-"""The id of a task of a graph or a map begins with so many random bytes; its index there follows."""
 
 
 def node_id(graph_id: GraphId, index: int) -> TaskId:
     """Return the id of a task of a graph."""
     return TaskId(graph_id[:PREFIX_BYTES] + index.to_bytes(8, "big"))
-
-
-def index_of(task_id: bytes) -> int:
-    """Return the index of a task among the nodes of its graph, or the items of its map, if its id was made here."""
-    return int.from_bytes(task_id[PREFIX_BYTES:], "big")
 
 
 MakeError: TypeAlias = Callable[[], BaseException]
@@ -86,7 +78,7 @@ class GraphEntry:
         objects: made for it.
         references: kept alive by it.
         inputs: the results of other tasks that it needs: its first nodes, in this order.
-        keys: the names of its nodes in the user's graph, in their order.
+        keys: the keys of its nodes in the user's graph, by the indexes in their ids.
     """
 
     __slots__ = ("functions", "inputs", "keepers", "keys", "nodes", "objects", "references", "sinks", "spec")
@@ -99,7 +91,7 @@ class GraphEntry:
         objects: Sequence[ObjectInstruction],
         references: Sequence[ObjectReference],
         inputs: Sequence[Input] = (),
-        keys: Sequence[str] = (),
+        keys: Keys = (),
     ) -> None:
         self.spec = spec
         self.nodes = nodes

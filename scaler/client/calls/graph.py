@@ -14,7 +14,7 @@ from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
 from scaler.client.calls.entry import GraphEntry, node_id
-from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, Function, Functions, Terms
+from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, RUN_OPTIONS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import ObjectTooLargeError, RemoteTraceback, SerializeObjectError
 from scaler.graph.description import Call, keys_in_lists, read
@@ -29,8 +29,10 @@ from scaler.pickling.serialization import (
     result_argument,
     size_of,
 )
+from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
+from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
 """A value that is worth an object becomes one if more nodes than these use it."""
@@ -87,6 +89,8 @@ class _GraphPacker:
         self._get_function = functions.get
         self._packer = packer
         self._functions: dict[int, Function] = {}
+        self._seeded: dict[int, str] | None = {} if RunOptions.decode(terms[RUN_OPTIONS]).seed else None
+        """the index in the id of each node -> its key, if the nodes have seeds"""
         self._positions: dict[str, int] = {}
         self._data: dict[str, PackedArguments] = {}
         self._uses: dict[str, int] = {}
@@ -112,7 +116,7 @@ class _GraphPacker:
             except ObjectTooLargeError as error:
                 raise error.said_of(f"a value of the node {key!r}") from None
             positions[key] = position
-            task_id = node_id(graph_id, position)
+            task_id = node_id(graph_id, self._index(key, position))
             is_wanted = key in asked
             if is_wanted:
                 asked[key] = task_id
@@ -120,7 +124,19 @@ class _GraphPacker:
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted, frames))
         functions = [function.instruction for function in self._functions.values()]
         spec = GraphTask(graph_id, len(nodes), *self._terms)
-        return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=tuple(positions)), asked
+        return GraphEntry(
+            spec, nodes, functions, self._objects, self._references, keys=self._seeded or tuple(positions)
+        ), asked
+
+    def _index(self, key: str, position: int) -> int:
+        """Return the index in the id of a node: its position, or with a seed the spawn key that its key gives it."""
+        if self._seeded is None:
+            return position
+        index = key_number(key)
+        while index in self._seeded:
+            index = (index + 1) % 2**64
+        self._seeded[index] = key
+        return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
         """Return the error of a node with the argument that cannot be serialised. They are packed again to find it."""

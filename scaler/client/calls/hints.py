@@ -7,15 +7,10 @@ value alive, or cost a call anything that does neither.
 from __future__ import annotations
 
 import logging
-import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import suppress
-from functools import partial
-from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
-from scaler.pickling.pickled_functions import is_found_by_name
+from scaler.pickling.generators import find_generator
 from scaler.pickling.serialization import Buffer, name_of, size_of
 
 logger = logging.getLogger("scaler.client")
@@ -40,17 +35,19 @@ class Hints:
     def look_at_function(self, function: Any) -> None:
         """Say so if a function that is pickled carries a random generator along."""
         looked, code = self._looked, id(getattr(function, "__code__", function))
-        if looked is None or code in looked or (type(function) is FunctionType and is_found_by_name(function)):
+        if looked is None or code in looked:
             return
         if len(looked) >= _MOST:
             looked.clear()
         looked.add(code)
-        if any(map(_draws, _carried(function))):
+        if generator := find_generator(function):
             self._looked = None
             logger.warning(
-                "the function %s carries a random generator along: tasks on different workers draw the same numbers; "
-                "give each task a seed, and make the generator from it in the function",
+                "the function %s brings a random generator along (%s): each worker process has a copy, and copies draw "
+                "the same numbers; draw from scaler.current_task().rng() instead, or make the generator in the "
+                "function, from an argument",
                 name_of(function),
+                generator,
             )
 
     def look_at_argument(self, value: object, frames: list[Buffer]) -> None:
@@ -88,28 +85,3 @@ def _checksum(frames: list[Buffer]) -> int:
     for frame in frames:
         checksum = zlib.crc32(frame, checksum)
     return checksum
-
-
-def _carried(function: Any) -> Iterator[object]:
-    """Yield the values that are pickled with a function, as far as they are easy to find."""
-    if type(function) is partial:
-        yield from (*function.args, *function.keywords.values())
-        function = function.func
-    yield function
-    function = getattr(function, "__func__", function)
-    if type(function) is FunctionType:
-        yield from function.__defaults__ or ()
-        for cell in function.__closure__ or ():
-            with suppress(ValueError):  # it has no value yet
-                yield cell.cell_contents
-        for name in function.__code__.co_names:
-            yield function.__globals__.get(name)
-
-
-def _draws(value: Any) -> bool:
-    """Return whether it is a random generator or one of its methods."""
-    if type(value) in (BuiltinMethodType, MethodType):
-        value = value.__self__
-    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
-    kinds = (getattr(random, "Random", ()), getattr(numpy, "Generator", ()), getattr(numpy, "RandomState", ()))
-    return issubclass(type(value), kinds) and not isinstance(value, getattr(random, "SystemRandom", ()))

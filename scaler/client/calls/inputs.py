@@ -6,9 +6,9 @@ the thread that submits; the link's thread notes how the task ends. Must never: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.wire.messages.client import GraphInput, Known, TaskResult
@@ -79,6 +79,10 @@ class Input:
         return GraphInput(*where, Known.HERE, result.payload, result.status)
 
 
+Keys: TypeAlias = Sequence[str] | Mapping[int, str]
+"""The keys of the nodes of a graph, by the indexes in their ids."""
+
+
 class ResultArgument:
     """What a future must be to be an argument.
 
@@ -93,8 +97,8 @@ class ResultArgument:
     """the place of its task in a map, and the items if they are known"""
     needs: Sequence[tuple[str, Input]] = ()
     """which argument of its task is the result of which other one"""
-    keys: Sequence[str] = ()
-    """the keys of its graph, by the index of their nodes"""
+    keys: Keys = ()
+    """the keys of its graph, by the indexes in the ids of its nodes"""
     _input: Input | None = None
     """its result as an argument of other tasks"""
     as_argument: Callable[[object], tuple[Input | None, Any]]

@@ -20,6 +20,7 @@ from scaler.errors import class_name
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
+from scaler.wire.messages.seeds import seed_words
 
 WithOptions = TypeVar("WithOptions")
 C = TypeVar("C", bound=type)
@@ -61,6 +62,10 @@ class TaskOptions:
             errors are returned as results. An `int` is a number of rows; a `float` below 1 is a fraction of the ended
             rows, applied once 100 rows have ended, and at the end. By default a `map` stops at the first failure, and
             a job of `start` runs all rows. Only for `map`, `map_unordered` and `start`.
+        seed: a non-negative integer, or a tuple of them, from which `random`, `numpy.random`, `torch` and
+            `current_task().rng()` are seeded for each call: each row of a map from the seed and the number of the row,
+            each call of a graph from the seed and its key. The same seed gives the same numbers, wherever a call runs
+            and however often (docs/howto/monte-carlo.md). By default each worker process draws other numbers.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -79,8 +84,11 @@ class TaskOptions:
     memory: int | str | None = None
     no_worker_timeout: float | None = None
     max_failures: float | None = None
+    seed: int | tuple[int, ...] | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """the options to send, encoded as `RunOptions`"""
+    """the options to send for a single call, encoded as `RunOptions`"""
+    spawning_options: bytes = field(default=b"", init=False, repr=False, compare=False)
+    """the same for calls that each draw from the seed and a number of their own: those of a map or graph"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -110,9 +118,11 @@ class TaskOptions:
             timeout_ms=round((self.timeout or 0) * 1000),
             capabilities=_amounts(self.capabilities, self.memory),
             no_worker_timeout_ms=round((self.no_worker_timeout or 0) * 1000),
+            seed=() if self.seed is None else seed_words(self.seed),
             **({} if not self.retries else self._retry_options(self.retries)),
         )
         object.__setattr__(self, "run_options", options.encode())
+        object.__setattr__(self, "spawning_options", options._replace(seed_spawns=bool(options.seed)).encode())
 
     def __repr__(self) -> str:
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
@@ -167,6 +177,20 @@ def for_one(options: TaskOptions) -> TaskOptions:
             "call"
         )
     return options
+
+
+def for_executor(options: TaskOptions) -> TaskOptions:
+    """Return the options of an executor, which submits tasks one by one.
+
+    Raises:
+        ConfigError: if an option cannot apply to the tasks of an executor.
+    """
+    if options.seed is not None:
+        raise ConfigError(
+            "all tasks of an executor, or of joblib, would draw the same numbers from one seed: use client.map, whose "
+            "rows have seeds of their own"
+        )
+    return for_one(options)
 
 
 def named_as(name: str) -> Callable[[C], C]:
@@ -232,6 +256,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
         memory: int | str | None = None,
         no_worker_timeout: float | None = None,
         max_failures: float | None = None,
+        seed: int | tuple[int, ...] | None = None,
     ) -> WithOptions:
         """Return a client with further options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does
         not change. Keywords override `options`, and `options` override those of this client. See `TaskOptions`.
@@ -253,6 +278,8 @@ class TakesOptions(ABC, Generic[WithOptions]):
                 connected worker could have run it; by default it waits.
             max_failures: the failures of a map or job after which it is stopped: an `int` is a number of rows, a
                 `float` below 1 a fraction of the ended rows.
+            seed: an integer, or a tuple of them, from which the random generators of each call are seeded, so that it
+                draws the same numbers wherever it runs.
 
         Raises:
             TypeError: if an option is of the wrong type.

@@ -77,7 +77,8 @@ def _open(core: CallMaker[Any, Any], wish: Wish, kept: tuple[bool, float, float 
         core.functions.look()
         function, sources = core.functions.get(fn), core.functions.sources()
         n_calls = partial(here.n_calls, name)
-        about = (name, fn, function, sources, items, core.terms(options), *kept, on_change, n_calls, deadline)
+        terms = core.terms(options, spawns=True)
+        about = (name, fn, function, sources, items, terms, *kept, on_change, n_calls, deadline)
         job = _opened(partial(Opening, link, core.serializer, Work(*about), core.stored, here.digest_of), items)
     except BaseException:  # raised again
         leave()

@@ -498,12 +498,12 @@ def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
 
 
 def _other_options(known: bytes, now: bytes) -> list[str]:
-    """Return the differences in task options, for display. `profiling` is ignored: it changes no result."""
+    """Return the differences in task options, for display. `profiling` changes no result; `seed` includes its flag."""
     pairs = zip(RunOptions.decode(known)._asdict().items(), RunOptions.decode(now), strict=True)
     return [
         f"its option {name} was {was!r}, and is {value!r}"
         for (name, was), value in pairs
-        if was != value and name != "profiling"
+        if was != value and name not in ("profiling", "seed_spawns")
     ]
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from scaler.executors.inline.task_context import by_thread
@@ -69,8 +70,13 @@ class CallContext(TaskContext):
         return of_child(self._task.priority)
 
     def describe_task(self) -> CurrentTask:
+        return self._described
+
+    @cached_property
+    def _described(self) -> CurrentTask:
         task = self._task
-        return CurrentTask(task.task_id, self.values.name_of(task), task.attempt, "", self._ends_at)
+        seed = RunOptions.decode(task.options).seed_of(task.task_id)
+        return CurrentTask(task.task_id, self.values.name_of(task), task.attempt, "", self._ends_at, *seed)
 
     def wait(
         self,

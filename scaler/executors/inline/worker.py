@@ -15,9 +15,11 @@ Must never: answer a task twice, or wait for a thread that runs a task.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from itertools import count
 
 from scaler.executors.answers import Answers, End
@@ -53,12 +55,23 @@ from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
+logger = logging.getLogger(__name__)
+
 _CANCELED = End(TaskStatus.CANCELED)
 
 REPORT_SECONDS = 0.25
 """Of the reports of a task, one travels in this time at the most: the latest."""
 IDLE_MOST = 2
 """So many threads are kept for the next tasks."""
+
+
+@cache
+def _log_what_has_no_seed() -> None:
+    """Log once in a process that the option `seed` does not apply to the generators of a program."""
+    logger.warning(
+        "the option seed does not apply to random and numpy.random here, because tasks run in threads of a program, or "
+        "in another engine: draw from scaler.current_task().rng(), which has the seed"
+    )
 
 
 class _State(Enum):
@@ -288,8 +301,14 @@ class InlineWorker(Actor):
             number = self._next_number()
             self._runs[thread] = _Run(task, number, thread, self.now())
             thread.hand(PreparedTask(number, task, self._values))
-            if task.options and (timeout_ms := RunOptions.decode(task.options).timeout_ms):
-                self.schedule(timeout_ms / 1000, LimitDue(thread, number, timeout_ms / 1000))
+            if task.options:
+                self._obey(RunOptions.decode(task.options), thread, number)
+
+    def _obey(self, options: RunOptions, thread: Runner, number: int) -> None:
+        if options.timeout_ms:
+            self.schedule(options.timeout_ms / 1000, LimitDue(thread, number, options.timeout_ms / 1000))
+        if options.seed:
+            _log_what_has_no_seed()
 
     def _has_room(self) -> bool:
         """Return whether one more task may run now."""

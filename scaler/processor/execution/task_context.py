@@ -94,6 +94,8 @@ class ProcessorTaskContext(TaskContext):
         """of the task that is executed"""
         self.row = 0
         """which row of it, if it is a range"""
+        self._described: tuple[int, CurrentTask | None] = (0, None)
+        """the number of the task that was described last, and its description"""
         self.name_of: Callable[[RunTask], str] = _said_name
         self.say_report: Callable[[str], None] = _to_nobody
         self.children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
@@ -130,10 +132,16 @@ class ProcessorTaskContext(TaskContext):
     def describe_task(self) -> CurrentTask | None:
         if not self._words[0]:
             return None
-        run = self.run
-        limits = [limit for limit in (self._limit_seconds, RunOptions.decode(run.options).timeout_ms / 1000) if limit]
+        if self._described[0] != self._words[0]:
+            self._described = self._words[0], self._describe()
+        return self._described[1]
+
+    def _describe(self) -> CurrentTask:
+        run, task_id = self.run, self._task_id()
+        options = RunOptions.decode(run.options)
+        limits = [limit for limit in (self._limit_seconds, options.timeout_ms / 1000) if limit]
         ends_at = self._words[4] / 1e9 + min(limits) if limits else None
-        return CurrentTask(self._task_id(), self.name_of(run), run.attempt, self._worker, ends_at)
+        return CurrentTask(task_id, self.name_of(run), run.attempt, self._worker, ends_at, *options.seed_of(task_id))
 
     def report(self, task: CurrentTask, line: str) -> None:
         if self._words[0] and (self._task_id(), self.run.attempt) == (task.task_id, task.attempt):

@@ -69,6 +69,7 @@ class Bootstrap:
         signals.catch_signals(processor.interrupt, processor.keyboard, continued)
         task_context.enter(processor.waiting)
         pickled_classes.take_changes()
+        processor.draws.refresh()
         if failed := initialize(config.initializer):
             os._exit(failed)
         after_task()

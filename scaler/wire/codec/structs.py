@@ -10,7 +10,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from scaler.errors import ProtocolError
+from scaler.ids import index_of
 from scaler.wire.codec.schemas import SCHEMAS, first_line, read, utf8
+from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
 """The size of the caches of encoded and decoded options: most tasks of a program share a few."""
@@ -85,6 +87,10 @@ class RunOptions(NamedTuple):
     """the numbers of the GPUs that it has; said by an agent to its processors"""
     worker: str = ""
     """the name of the one worker that may run it; empty: any"""
+    seed: tuple[int, ...] = ()
+    """the entropy of its random generators, in 32-bit words; empty: they have fresh state"""
+    seed_spawns: bool = False
+    """its spawn key is the number in the last 8 bytes of its id; otherwise it has none"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -96,8 +102,15 @@ class RunOptions(NamedTuple):
 
     @property
     def suit_rows(self) -> bool:
-        """Whether rows with these options may travel together: retries and time limits are those of a row anyway."""
-        return self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0) == _DEFAULTS
+        """Whether rows with these options may travel together: retries, time limits and seeds apply to each row."""
+        plain = self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0, seed=(), seed_spawns=False)
+        return plain == _DEFAULTS
+
+    def seed_of(self, task_id: bytes) -> CallSeed:
+        """Return the seed of the call with this id; `NO_SEED` without the option."""
+        if not self.seed:
+            return NO_SEED
+        return CallSeed(self.seed, (index_of(task_id),) if self.seed_spawns else ())
 
     @classmethod
     def decode(cls, data: bytes) -> RunOptions:
@@ -140,6 +153,8 @@ def _write(options: RunOptions) -> bytes:
         noWorkerTimeoutMs=options.no_worker_timeout_ms,
         devices=options.devices,
         worker=utf8(options.worker),
+        seed=options.seed,
+        seedSpawns=options.seed_spawns,
     )
     return bytes(message.to_bytes())
 
@@ -160,6 +175,8 @@ def _read(data: bytes) -> RunOptions:
             options.noWorkerTimeoutMs,
             tuple(options.devices),
             options.worker,
+            tuple(options.seed),
+            options.seedSpawns,
         )
     except Exception as error:  # as above
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

@@ -16,14 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from scaler.ids import TaskId
+from scaler.ids import PREFIX_BYTES, TaskId, index_of
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
-
-PREFIX_BYTES = 8
-"""The id of a row begins with so many random bytes, the same for all rows of a map; its number there follows."""
 
 ROWS_MOST = 4096
 """The most rows of one task that are accepted."""
@@ -94,7 +91,7 @@ def unpack(payload: bytes, rows: int) -> list[bytes]:
 
 def row_id(first: bytes, row: int) -> TaskId:
     """Return the id of a row of the range that begins with `first`."""
-    number = int.from_bytes(first[PREFIX_BYTES:], "big") + row
+    number = index_of(first) + row
     return TaskId(first[:PREFIX_BYTES] + number.to_bytes(8, "big"))
 
 
@@ -102,7 +99,7 @@ def row_ids(first: bytes, rows: int) -> list[TaskId]:
     """Return the ids of all rows of a range; of a single task its own."""
     if not rows:
         return [TaskId(first)]
-    prefix, number = first[:PREFIX_BYTES], int.from_bytes(first[PREFIX_BYTES:], "big")
+    prefix, number = first[:PREFIX_BYTES], index_of(first)
     return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
 
 
@@ -113,10 +110,10 @@ def flaw_of(spec: Task, suits_rows: bool) -> str:
         suits_rows: whether its options do.
     """
     if spec.object_ids or not suits_rows:
-        return "a task of many rows has no objects, and of options only retries and a time limit"
+        return "a task of many rows has no objects, and of options only retries, a time limit and a seed"
     if len(spec.frames) % spec.rows:
         return f"{spec.rows:,} rows cannot have as many of its {len(spec.frames):,} frames each"
-    if int.from_bytes(spec.task_id[PREFIX_BYTES:], "big") + spec.rows > _END:
+    if index_of(spec.task_id) + spec.rows > _END:
         return "its rows have no ids"
     try:
         lengths(spec.payload, spec.rows)

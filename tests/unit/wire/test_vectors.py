@@ -13,6 +13,7 @@ from scaler.pickling.serialization import OBJECT, VALUE, function_from_frames, p
 from scaler.wire.codec.codec import decode, encode_message, numbers, union_name
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, DIRECTIONS, PROCESSOR_TO_AGENT, Direction
+from scaler.wire.messages.seeds import CallSeed
 from scaler.wire.messages.worker import HELD_RUN
 from tests.support.items import as_sent
 from tests.support.make_vectors import FOLDER, files, items_from_json
@@ -80,6 +81,8 @@ def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
     assert json.loads(json.dumps(meaning)) == parts["taskFailure"]["meaning"]
     options = RunOptions.decode(bytes.fromhex(parts["runOptions"]["payload"]))
     assert json.loads(json.dumps(options._asdict())) == parts["runOptions"]["meaning"]
+    for seed in parts["seeds"]:
+        assert CallSeed(tuple(seed["seed"]), tuple(seed["spawn_key"])).state(len(seed["state"])) == seed["state"]
     positional, keywords = read_arguments(
         bytes.fromhex(parts["arguments"]["payload"]),
         lambda data: {"kind": VALUE, "data": data.hex()},

@@ -42,6 +42,7 @@ from scaler.client.jobs.comparing.shapes import (
 )
 from scaler.client.object_reference import ObjectReference, ReferenceAsIs
 from scaler.errors import class_name
+from scaler.pickling.pickler import is_global_generator
 
 _MICROSECONDS = dt.timedelta(microseconds=1)
 
@@ -144,13 +145,9 @@ def _reference_as_is(value: Any, _scope: Scope) -> Shape:
 
 def _random(value: Any, scope: Scope) -> Shape:
     """Describe a generator by its state, unless it is the global one, which each process seeds."""
-    numpys = sys.modules.get("numpy.random.mtrand")
-    if scope.is_verifying or value is _RANDOM or value is getattr(numpys, "_rand", numpys):
+    if scope.is_verifying or is_global_generator(value):
         return Shape(("global", class_name(type(value))))
     return _object(value, scope)
-
-
-_RANDOM = getattr(random, "_inst", None)
 
 
 def _stream(value: Any, scope: Scope) -> Shape:

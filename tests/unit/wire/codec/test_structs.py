@@ -5,8 +5,23 @@ import pytest
 from scaler.errors import ProtocolError
 from scaler.wire.codec.schemas import SCHEMAS
 from scaler.wire.codec.structs import RunOptions, TaskFailure
+from scaler.wire.messages.seeds import NO_SEED
 
-ALL = RunOptions(True, True, 3, 2_500, (("gpu", 1), ("größe", 0)), True, ("OSError",), 250, 9, (0, 65535), "w")
+ALL = RunOptions(
+    True,
+    True,
+    3,
+    2_500,
+    (("gpu", 1), ("größe", 0)),
+    True,
+    ("OSError",),
+    250,
+    9,
+    (0, 65535),
+    "w",
+    (7, 0, 2**32 - 1),
+    True,
+)
 
 
 def test_task_failure_arrives_as_it_was() -> None:
@@ -33,6 +48,13 @@ def test_bytes_that_are_no_task_failure_are_refused(payload: bytes) -> None:
 def test_options_arrive_as_they_were() -> None:
     assert RunOptions.decode(ALL.encode()) == ALL
     assert all(value for value in ALL), "each has another value than its default"
+
+
+def test_the_spawn_key_of_a_row_is_the_number_in_its_id() -> None:
+    row = bytes(range(8)) + (2**40).to_bytes(8, "big")
+    assert ALL.seed_of(row) == (ALL.seed, (2**40,))
+    assert ALL._replace(seed_spawns=False).seed_of(row) == (ALL.seed, ())
+    assert RunOptions(seed_spawns=True).seed_of(row) == NO_SEED
 
 
 def test_options_that_are_all_defaults_are_no_bytes() -> None:

@@ -1,0 +1,147 @@
+"""Generators: the random generators that a function brings along to its workers, where copies draw the same numbers.
+
+Looked for once, when a function is pickled. Copies of one state arise in two ways: the generator is pickled with the
+function, or it is made by the import of a module that each worker process imports or inherits. The global generators of
+`random` and NumPy are left out: they are pickled by reference, and each worker process has its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from scaler.pickling.loaded import file_of, is_installed
+from scaler.pickling.pickled_functions import is_found_by_name
+from scaler.pickling.pickler import is_global_generator
+
+_VALUES_MOST = 1000
+"""The most values that are looked at for one function."""
+_MEMBERS_MOST = 100
+"""The most members of a container that are looked at."""
+
+_MAPPINGS, _SEQUENCES = (dict,), (list, tuple, set, frozenset)
+_WRAPPERS = (staticmethod, classmethod, property, functools.cached_property, type(functools.lru_cache(len)))
+
+
+class _Part(NamedTuple):
+    """A value that a function uses, and its name for display."""
+
+    value: Any
+    name: str
+
+
+def find_generator(function: Any) -> str:
+    """Return the name of a random generator that a function brings along, for display; empty if none is found."""
+    parts = deque([_Part(function, "the function itself")])
+    seen: dict[int, object] = {}
+    while parts and len(seen) < _VALUES_MOST:
+        value, name = parts.popleft()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if is_generator(value):
+            return name
+        with suppress(Exception):  # whatever the code of its class raises
+            parts.extend(_parts_of(value, name))
+    return ""
+
+
+def is_generator(value: Any) -> bool:
+    """Return whether a value is a random generator, other than the global ones, or a method of such a generator."""
+    if type(value) in (BuiltinMethodType, MethodType):
+        value = value.__self__
+    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    kinds = [getattr(random, "Random", None)]
+    kinds += [getattr(numpy, name, None) for name in ("Generator", "RandomState", "BitGenerator")]
+    if not issubclass(type(value), tuple(kind for kind in kinds if kind is not None)):
+        return False
+    return not (issubclass(type(value), getattr(random, "SystemRandom", ())) or is_global_generator(value))
+
+
+def _parts_of(value: Any, name: str) -> Iterator[_Part]:
+    """Iterate over the values that another one brings along."""
+    kind = type(value)
+    if kind is functools.partial:
+        yield _Part(value.func, name)
+        yield from _members(
+            (*value.args, *value.keywords.values()), f"an argument of the partial of {_shown(value.func)}"
+        )
+    elif kind is MethodType:
+        yield _Part(value.__func__, name)
+        yield _Part(value.__self__, f"the object {_shown(type(value.__self__))}")
+    elif kind is FunctionType:
+        yield from _parts_of_function(value)
+    elif kind in _SEQUENCES:
+        yield from _members(value, f"a member of {name}")
+    elif kind in _MAPPINGS:
+        yield from _members(value.values(), f"a value of {name}")
+    elif issubclass(kind, _WRAPPERS):
+        for attribute in ("__func__", "fget", "func", "__wrapped__"):
+            yield _Part(getattr(value, attribute, None), name)
+    elif kind is not ModuleType and not _is_of_a_library(kind if not isinstance(value, type) else value):
+        yield from _attributes(value)
+
+
+def _parts_of_function(function: FunctionType) -> Iterator[_Part]:
+    if _is_of_a_library(function):
+        return
+    shown = f"{function.__name__}()"
+    yield from _members(function.__defaults__ or (), f"a default of {shown}")
+    yield from _members((function.__kwdefaults__ or {}).values(), f"a default of {shown}")
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # the cell is empty
+            yield _Part(cell.cell_contents, f"{name}, which {shown} encloses")
+    names = {*_names_in(function.__code__)}
+    where = function.__module__
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        yield _Part(value, f"the global {name} of {where}")
+        if type(value) is ModuleType and not _is_of_a_library(value):
+            yield from (
+                _Part(vars(value)[each], f"the global {each} of {value.__name__}") for each in names & {*vars(value)}
+            )
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Iterate over the names of globals and attributes that a function and the functions inside it use."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _names_in(constant)
+
+
+def _attributes(value: Any) -> Iterator[_Part]:
+    """Iterate over the attributes of an object of the user, and of its class."""
+    cls = value if isinstance(value, type) else type(value)
+    for owner in (value, cls):
+        found = list(getattr(owner, "__dict__", {}).items())[:_MEMBERS_MOST]
+        yield from (_Part(each, f"the attribute {name} of {_shown(cls)}") for name, each in found)
+    for name in getattr(cls, "__slots__", ()) if cls is not value else ():
+        with suppress(AttributeError):
+            yield _Part(object.__getattribute__(value, name), f"the attribute {name} of {_shown(cls)}")
+
+
+def _members(values: Any, name: str) -> Iterator[_Part]:
+    for number, value in enumerate(values):
+        if number >= _MEMBERS_MOST:
+            return
+        yield _Part(value, name)
+
+
+def _is_of_a_library(value: Any) -> bool:
+    """Return whether a module, class or function is one of Python or of an installed package."""
+    name = value.__name__ if type(value) is ModuleType else getattr(value, "__module__", "")
+    if not isinstance(name, str) or name in ("__main__", "__mp_main__"):
+        return False
+    if type(value) is FunctionType and not is_found_by_name(value):
+        return False
+    return not file_of(name) or is_installed(name)
+
+
+def _shown(value: Any) -> str:
+    return str(getattr(value, "__qualname__", "an object"))

@@ -1,0 +1,122 @@
+"""Draws: the global random generators of a worker process: `random`, `numpy.random`, and `torch` once it is imported.
+
+A process that was just forked gives them fresh state, because forked copies of one state draw the same numbers. A call
+with the option `seed` has them seeded; the next call without it finds fresh state. Used by the main thread of a worker
+process; threads of a program leave its generators alone. docs/howto/monte-carlo.md has the seeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from scaler.wire.messages.seeds import NO_SEED, CallSeed
+
+TORCH = "torch"
+_STATE_WORDS = 18
+"""the words of the state of a call: 8 of `CurrentTask.rng`, 4 of `numpy.random`, 4 of `random`, 2 of `torch`"""
+
+
+class Draws:
+    """The global random generators of this process."""
+
+    def __init__(self) -> None:
+        self.seed: CallSeed = NO_SEED
+        """the seed of the present call; without one it is empty"""
+        self._numpy: ModuleType | None = None
+        self._state: Sequence[int] = ()
+        self._finder = _TorchFinder(self._seed_torch)
+
+    def begin(self, seed: CallSeed) -> None:
+        """Prepare the generators for a call.
+
+        Args:
+            seed: the seed of the call; without one they get fresh state, if an earlier call has seeded them.
+        """
+        if seed.seed:
+            self._set(seed)
+        elif self.seed.seed:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Give the generators fresh state, which no other process has."""
+        self.seed = NO_SEED
+        random.seed()
+        if (numpy := sys.modules.get("numpy.random")) is not None:
+            numpy.seed(_words_of(os.urandom(16)))
+        if (seed := getattr(sys.modules.get(TORCH), "seed", None)) is not None:
+            with contextlib.suppress(Exception):  # whatever a device of this process raises
+                seed()
+
+    def _set(self, seed: CallSeed) -> None:
+        if not self.seed.seed:
+            self._prepare()
+        self.seed = seed
+        numpy = self._numpy
+        if numpy is None:
+            self._state = seed.state(_STATE_WORDS)
+        else:
+            sequence = numpy.SeedSequence(seed.seed, spawn_key=seed.spawn_key)
+            state = sequence.generate_state(_STATE_WORDS)
+            numpy.seed(state[8:12])
+            self._state = state.tolist()
+        random.seed(_number(self._state[12:16]))
+        if (torch := sys.modules.get(TORCH)) is not None:
+            self._seed_torch(torch)
+
+    def _prepare(self) -> None:
+        """Import NumPy if it is installed, and have the import of torch seed it."""
+        if self._numpy is None:
+            with contextlib.suppress(ImportError):
+                import numpy.random  # noqa: PLC0415 - it takes a tenth of a second, and few calls have a seed
+
+                self._numpy = numpy.random
+        if TORCH not in sys.modules and self._finder not in sys.meta_path:
+            sys.meta_path.insert(0, self._finder)
+
+    def _seed_torch(self, torch: Any) -> None:
+        if self.seed.seed and (seed := getattr(torch, "manual_seed", None)) is not None:
+            seed(_number(self._state[16:18]))
+
+
+class _TorchFinder(MetaPathFinder):
+    """An import hook that calls `seed` with torch, as soon as that is imported. It removes itself."""
+
+    def __init__(self, seed: Callable[[Any], None]) -> None:
+        self._seed = seed
+
+    def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
+        if fullname != TORCH:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            self._have_seeded(spec.loader)
+        return spec
+
+    def _have_seeded(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            del loader.exec_module
+            execute(module)
+            self._seed(module)
+
+        loader.exec_module = exec_module
+
+
+def _number(words: Sequence[int]) -> int:
+    """Return the integer with these 32-bit words, the lowest first."""
+    return sum(word << 32 * place for place, word in enumerate(words))
+
+
+def _words_of(data: bytes) -> list[int]:
+    return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]

@@ -1,0 +1,124 @@
+"""Seeds: the entropy from which the random generators of a task are seeded.
+
+A call with the option `seed` has the entropy of `numpy.random.SeedSequence(seed, spawn_key=...)`, wherever it runs,
+with or without NumPy. This module computes what `SeedSequence` computes (M. E. O'Neill, "Developing a seed_seq
+Alternative", 2015). It is used by clients, agents and worker processes, and imports nothing that is not below it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from typing import NamedTuple
+
+from scaler.config import ConfigError
+from scaler.texts import shown
+
+WORDS_MOST = 64
+"""The most 32-bit words of a seed."""
+
+_POOL = 4
+"""The number of words of the state of a seed sequence."""
+_WORD = 0xFFFFFFFF
+_INIT_A, _MULTIPLIER_A = 0x43B0D7E5, 0x931E8875
+_INIT_B, _MULTIPLIER_B = 0x8B51F9DD, 0x58F38DED
+_MIX_LEFT, _MIX_RIGHT = 0xCA01F9DD, 0x4973F715
+
+
+class CallSeed(NamedTuple):
+    """The seed of one call."""
+
+    seed: tuple[int, ...]
+    """the entropy, in 32-bit words, the lowest word of each integer first; empty: the call has no seed"""
+    spawn_key: tuple[int, ...] = ()
+    """the number of the row of a map, or `key_number` of the key of a graph; empty for a single call"""
+
+    def state(self, n_words: int) -> list[int]:
+        """Return `SeedSequence(self.seed, spawn_key=self.spawn_key).generate_state(n_words)`."""
+        entropy = self.seed
+        if self.spawn_key:
+            entropy += (0,) * (_POOL - len(entropy))
+            for number in self.spawn_key:
+                entropy += _words(number)
+        return _generated(_mixed(entropy), n_words)
+
+
+NO_SEED = CallSeed(())
+"""The seed of a call without the option."""
+
+
+def seed_words(seed: object) -> tuple[int, ...]:
+    """Return the option `seed`, an integer or a tuple of integers, as 32-bit words.
+
+    Raises:
+        TypeError: if it is neither.
+        ConfigError: if an integer is negative, or the seed is empty or too long.
+    """
+    words: tuple[int, ...] = ()
+    for number in seed if isinstance(seed, tuple) else (seed,):
+        words += _words(_checked(number, seed))
+    if not 0 < len(words) <= WORDS_MOST:
+        raise ConfigError(f"seed must have from 1 to {WORDS_MOST} words of 32 bits, not {len(words)}: take a short one")
+    return words
+
+
+def _checked(number: object, seed: object) -> int:
+    try:
+        if isinstance(number, bool):
+            raise TypeError
+        value = operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"seed must be an int or a tuple of ints, not {shown(seed)}") from None
+    if value < 0:
+        raise ConfigError(f"seed must not be negative: {shown(seed)}")
+    return value
+
+
+def key_number(key: str) -> int:
+    """Return the spawn key of a call of a graph: the first 8 bytes of the BLAKE2b digest of its key, big-endian."""
+    return int.from_bytes(hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _words(number: int) -> tuple[int, ...]:
+    """Return the 32-bit words of an integer, the lowest first; 0 has one."""
+    words = [number & _WORD]
+    while number := number >> 32:
+        words.append(number & _WORD)
+    return tuple(words)
+
+
+class _Hash:
+    """The hash of a seed sequence, whose multiplier changes with each word."""
+
+    def __init__(self, constant: int, multiplier: int) -> None:
+        self._constant, self._multiplier = constant, multiplier
+
+    def __call__(self, word: int) -> int:
+        word ^= self._constant
+        self._constant = self._constant * self._multiplier & _WORD
+        word = word * self._constant & _WORD
+        return word ^ word >> 16
+
+
+def _mixed(entropy: tuple[int, ...]) -> list[int]:
+    """Return the state into which the words of the entropy are mixed."""
+    hashed = _Hash(_INIT_A, _MULTIPLIER_A)
+    pool = [hashed(word) for word in (*entropy, 0, 0, 0, 0)[:_POOL]]
+    for source in range(_POOL):
+        for target in range(_POOL):
+            if source != target:
+                pool[target] = _mix(pool[target], hashed(pool[source]))
+    for word in entropy[_POOL:]:
+        for target in range(_POOL):
+            pool[target] = _mix(pool[target], hashed(word))
+    return pool
+
+
+def _mix(left: int, right: int) -> int:
+    mixed = (_MIX_LEFT * left - _MIX_RIGHT * right) & _WORD
+    return mixed ^ mixed >> 16
+
+
+def _generated(pool: list[int], n_words: int) -> list[int]:
+    hashed = _Hash(_INIT_B, _MULTIPLIER_B)
+    return [hashed(pool[at % _POOL]) for at in range(n_words)]

@@ -1,0 +1,164 @@
+"""Generators: found wherever a function keeps one, and named; the global ones are not among them."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import random
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scaler.pickling.generators import find_generator
+from scaler.pickling.pickler import dumps
+
+chance = random.Random(1)
+drawn_by = {"one": [np.random.default_rng(1)]}
+helpers = ModuleType("helpers_of_the_user")
+
+
+class Model:
+    shared = np.random.RandomState(3)
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def draw(self) -> float:
+        return float(self.__dict__["rng"].random())
+
+
+class Slotted:
+    __slots__ = ("rng",)
+
+    def __init__(self) -> None:
+        self.rng = random.Random(1)
+
+    def __call__(self) -> float:
+        return self.rng.random()
+
+
+class Plain:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def run(self) -> object:
+        return self.value
+
+    @property
+    def broken(self) -> None:
+        raise AssertionError("properties are not called")
+
+
+class Hostile:
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise LookupError
+
+    def __call__(self) -> None: ...
+
+
+def encloses(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def reads_a_global() -> float:
+    return chance.random()
+
+
+def reads_inside_of_others() -> list[float]:
+    return [reads_a_global() for _ in range(2)]
+
+
+def reads_a_container() -> float:
+    return float(drawn_by["one"][0].random())
+
+
+def reads_a_module() -> float:
+    return float(helpers.rng.random())
+
+
+def reads_libraries() -> float:
+    return random.random() + float(np.random.rand()) + random.SystemRandom().random()
+
+
+def has_a_default(rng: random.Random = chance) -> float:
+    return rng.random()
+
+
+def has_a_keyword(*, rng: random.Random = chance) -> float:
+    return rng.random()
+
+
+@functools.lru_cache(None)
+def is_cached() -> float:
+    return chance.random()
+
+
+@pytest.fixture(autouse=True)
+def _module_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    helpers.__file__ = str(tmp_path / "helpers_of_the_user.py")
+    helpers.rng = np.random.default_rng(1)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, helpers.__name__, helpers)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (chance.random, "the function itself"),
+        (np.random.RandomState(1).rand, "the function itself"),
+        (functools.partial(max, chance), "an argument of the partial of max"),
+        (functools.partial(max, key=chance), "an argument of the partial of max"),
+        (functools.partial(reads_a_global), "the global chance"),
+        (encloses(np.random.default_rng(1)), "value, which <lambda>() encloses"),
+        (encloses(np.random.PCG64(1)), "value, which <lambda>() encloses"),
+        (encloses(encloses(chance)), "value, which <lambda>() encloses"),
+        (encloses([0, {"a": chance}]), "a value of a member of value, which <lambda>() encloses"),
+        (reads_a_global, "the global chance of"),
+        (reads_inside_of_others, "the global chance of"),
+        (reads_a_container, "a member of a value of the global drawn_by of"),
+        (reads_a_module, "the global rng of helpers_of_the_user"),
+        (has_a_default, "a default of has_a_default()"),
+        (has_a_keyword, "a default of has_a_keyword()"),
+        (is_cached, "the global chance of"),
+        (Model(rng=np.random.default_rng(1)).draw, "the attribute rng of Model"),
+        (Model(deep=Plain(chance)).draw, "the attribute shared of Model"),
+        (Plain(Plain(chance)).run, "the attribute value of Plain"),
+        (Slotted(), "the attribute rng of Slotted"),
+        (Model, "the attribute shared of Model"),
+    ],
+)
+def test_a_generator_is_found_and_named(function: Callable[..., Any], name: str) -> None:
+    assert find_generator(function).startswith(name)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        len, random.random, random.gauss, np.random.rand, np.random.default_rng, reads_libraries, encloses(random),
+        encloses(random.SystemRandom()), encloses(np.zeros(3)), Plain(1).run, Hostile(), functools.partial(max, 1),
+        encloses([[0]] * 5000), random.Random,
+    ],
+)  # fmt: skip
+def test_what_has_none_is_not_named(function: Callable[..., Any]) -> None:
+    assert find_generator(function) == ""
+
+
+def test_a_value_that_contains_itself_is_looked_at_once() -> None:
+    endless: list[Any] = []
+    endless += [endless, encloses(endless)]
+    assert find_generator(encloses(endless)) == ""
+
+
+@pytest.mark.parametrize("function", [random.random, random.gauss, np.random.rand, np.random.normal, random.seed])
+def test_functions_of_the_global_generators_are_pickled_by_reference(function: Callable[..., Any]) -> None:
+    read = pickle.loads(dumps(function))
+    assert read.__self__ is function.__self__  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("generator", [random.Random(1), np.random.RandomState(1), np.random.default_rng(1)])
+def test_other_generators_are_pickled_with_their_state(generator: Any) -> None:
+    assert pickle.loads(dumps(generator)).random() == generator.random()

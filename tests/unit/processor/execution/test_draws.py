@@ -1,0 +1,123 @@
+"""Draws: seeded for a call, and fresh for the next one; tried in the generators of this process."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scaler.processor.execution.draws import TORCH, Draws
+from scaler.wire.messages.seeds import NO_SEED, CallSeed
+
+SEVEN = CallSeed((7,), (3,))
+
+STAND_IN = """
+seeds = []
+def manual_seed(seed): seeds.append(seed)
+def seed(): seeds.append("fresh")
+"""
+"""of torch, which is too large to be installed for a test"""
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    state, numpys, finders = random.getstate(), np.random.get_state(), list(sys.meta_path)
+    yield
+    random.setstate(state)
+    np.random.set_state(numpys)
+    sys.meta_path[:] = finders
+    sys.modules.pop(TORCH, None)
+
+
+def drawn() -> tuple[float, float]:
+    return random.random(), float(np.random.rand())
+
+
+def drawn_after(draws: Draws, seed: CallSeed) -> tuple[float, float]:
+    draws.begin(seed)
+    return drawn()
+
+
+def test_a_seed_gives_the_same_numbers_each_time() -> None:
+    draws = Draws()
+    first = drawn_after(draws, SEVEN)
+    assert drawn_after(draws, CallSeed((7,), (4,))) != first
+    assert drawn_after(draws, NO_SEED) != first
+    assert drawn_after(Draws(), SEVEN) == first
+
+
+def test_the_generators_are_seeded_as_the_page_says() -> None:
+    state = np.random.SeedSequence(7, spawn_key=(3,)).generate_state(18)
+    expected = (
+        random.Random(int.from_bytes(state[12:16].astype("<u4").tobytes(), "little")).random(),
+        np.random.RandomState(state[8:12]).rand(),
+    )
+    assert drawn_after(Draws(), SEVEN) == expected
+
+
+def test_without_numpy_random_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = drawn_after(Draws(), SEVEN)[0]
+    monkeypatch.setitem(sys.modules, "numpy", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "numpy.random", None)
+    draws = Draws()
+    draws.begin(SEVEN)
+    assert random.random() == expected
+
+
+def test_a_call_without_a_seed_changes_nothing() -> None:
+    random.seed(1)
+    np.random.seed(1)
+    expected = drawn()
+    random.seed(1)
+    np.random.seed(1)
+    assert drawn_after(Draws(), NO_SEED) == expected
+
+
+def test_copies_of_a_process_draw_other_numbers_once_they_are_refreshed() -> None:
+    state, numpys = random.getstate(), np.random.get_state()
+    found = set()
+    for _ in range(3):
+        random.setstate(state)
+        np.random.set_state(numpys)
+        Draws().refresh()
+        found.update(drawn())
+    assert len(found) == 6
+
+
+def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch.py").write_text(STAND_IN)
+    monkeypatch.syspath_prepend(tmp_path)
+    state = SEVEN.state(18)
+    expected = state[16] + (state[17] << 32)
+    draws = Draws()
+    draws.begin(SEVEN)
+    import torch  # type: ignore[import-not-found]
+
+    assert torch.seeds == [expected]
+    draws.begin(SEVEN)
+    assert torch.seeds == [expected, expected]
+    draws.begin(NO_SEED)
+    draws.begin(NO_SEED)
+    assert torch.seeds == [expected, expected, "fresh"]
+    assert torch.__spec__.loader.get_source("torch") == STAND_IN, "its loader is as without the hook"
+
+
+def test_torch_that_is_imported_by_a_later_call_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch.py").write_text(STAND_IN)
+    monkeypatch.syspath_prepend(tmp_path)
+    draws = Draws()
+    draws.begin(SEVEN)
+    draws.begin(NO_SEED)
+    import torch
+
+    assert torch.seeds == []
+
+
+def test_without_torch_its_import_fails_as_ever() -> None:
+    Draws().begin(SEVEN)
+    with pytest.raises(ImportError, match="No module named 'torch'"):
+        import torch  # noqa: F401

@@ -1,0 +1,55 @@
+"""Seeds: words and states are those of `numpy.random.SeedSequence`; anything that is no seed is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.config import ConfigError
+from scaler.wire.messages.seeds import NO_SEED, WORDS_MOST, CallSeed, key_number, seed_words
+
+INTEGERS = st.integers(0, 2**130)
+
+
+@given(st.one_of(INTEGERS, st.lists(INTEGERS, min_size=1, max_size=8).map(tuple)), st.lists(INTEGERS, max_size=3))
+def test_a_state_is_that_of_numpys_seed_sequence(seed: Any, spawn_key: list[int]) -> None:
+    expected = np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(18)
+    assert CallSeed(seed_words(seed), tuple(spawn_key)).state(18) == expected.tolist()
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    assert seed_words(np.int64(7)) == seed_words(7) == (7,)
+    assert seed_words((np.uint8(7), 2**40)) == (7, 0, 256)
+
+
+@pytest.mark.parametrize("seed", [1.5, "7", True, [1], (True,), (1, "2"), np.float64(3), np.array([1, 2]), object()])
+def test_what_is_no_integer_is_a_type_error(seed: Any) -> None:
+    with pytest.raises(TypeError, match="seed must be an int or a tuple of ints"):
+        seed_words(seed)
+
+
+@pytest.mark.parametrize(
+    ("seed", "why"), [(-1, "negative"), ((1, -2), "negative"), ((), "not 0"), (2 ** (32 * WORDS_MOST), "not 65")]
+)
+def test_what_is_out_of_range_is_a_config_error(seed: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        seed_words(seed)
+
+
+def test_the_longest_seed_is_accepted() -> None:
+    assert len(seed_words(2 ** (32 * WORDS_MOST) - 1)) == WORDS_MOST
+
+
+def test_keys_have_numbers_of_their_own() -> None:
+    keys = ["a", "b", "", "ä", "\ud800", *map(str, range(1000))]
+    numbers = {key_number(key) for key in keys}
+    assert len(numbers) == len(keys)
+    assert all(0 <= number < 2**64 for number in numbers)
+
+
+def test_no_seed_is_no_words() -> None:
+    assert CallSeed((), ()) == NO_SEED

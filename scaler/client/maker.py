@@ -27,6 +27,7 @@ from scaler.pickling.shipped import Shipped
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.priority import MOST, with_wish
+from scaler.wire.messages.seeds import seed_of
 
 if TYPE_CHECKING:
     from scaler.client.aio.future import AsyncFuture
@@ -94,7 +95,8 @@ class CallMaker(Generic[L, F]):
         """Log a warning, once for each function and seed, if a call draws the same numbers as an earlier one."""
         if not options.seed or options.worker:
             return
-        seeded, seed = self._seeded, options.seed
+        seeded = self._seeded
+        seed: tuple[int, ...] = options.seed
         used = (function.instruction.object_id, seed)
         if used not in seeded:
             if len(seeded) >= _SEEDS_MOST:
@@ -102,13 +104,12 @@ class CallMaker(Generic[L, F]):
             seeded[used] = False
         elif not seeded[used]:
             seeded[used] = True
-            first, *more = seed
             logger.warning(
                 "%s is called again with seed=%s and draws the same numbers again; if that is not intended, give each "
                 "call a seed of its own, such as seed=%s",
                 function.instruction.name,
-                seed if more else first,
-                (*seed, 1),
+                seed_of(seed),
+                seed_of((*seed, 1)),
             )
 
     def call(self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions) -> F:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -49,6 +49,17 @@ def find_generator(function: Any) -> str:
         with suppress(Exception):  # whatever the code of its class raises
             parts.extend(_parts_of(value, name))
     return ""
+
+
+def generator_in(modules: Iterable[str]) -> str:
+    """Return the name of a random generator that is a global of one of these loaded modules; empty if none is."""
+    found = (
+        f"{module}.{name}"
+        for module in modules
+        for name, value in list(getattr(sys.modules.get(module), "__dict__", {}).items())
+        if is_generator(value)
+    )
+    return next(found, "")
 
 
 def is_generator(value: Any) -> bool:

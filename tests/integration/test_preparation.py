@@ -86,6 +86,7 @@ with open("imports", "a") as file:
     if file.tell() == 2:
         raise OSError("not now")
 """
+HAS_A_GENERATOR = "import random; drawn_from = random.Random()"
 HAS_A_THREAD = "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
 
 
@@ -96,9 +97,10 @@ HAS_A_THREAD = "import threading; threading.Thread(target=threading.Event().wait
         ("", 2, True, ""),
         pytest.param("", 1, False, "", marks=pytest.mark.more),
         (HAS_A_THREAD, 2, False, "its import starts threads"),
+        (HAS_A_GENERATOR, 2, False, "makes the random generator installed.drawn_from"),
         pytest.param(FAILS_ONCE_IN_A_CLUSTER, 2, False, "OSError: not now", marks=pytest.mark.more),
     ],
-    ids=["as usual", "one worker", "a thread", "an error"],
+    ids=["as usual", "one worker", "a thread", "a generator", "an error"],
 )
 def test_what_the_program_has_imported_of_installed_packages_is_imported_once(
     tmp_path: Path, content: str, n_workers: int, is_shared: bool, why: str

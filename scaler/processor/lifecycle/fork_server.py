@@ -285,7 +285,13 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
     if config.preload:
         set_up_logging(config.logging, is_strict=False)
         try:
-            preload(config.preload)
+            if generator := preload(config.preload):
+                logging.getLogger(__name__).warning(
+                    "the preloaded modules make the random generator %s: each worker process has a copy, and "
+                    "copies draw the same numbers; draw from scaler.current_task().rng() instead, or have an "
+                    "initializer make the generator",
+                    generator,
+                )
         except PreloadError as error:
             logging.getLogger(__name__).critical("%s", error)
             os._exit(FAILED_EXIT_CODE)

@@ -43,7 +43,9 @@ def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> No
     why = ""
     try:
         with contextlib.redirect_stdout(sys.stderr):  # the other one is that of the program
-            preload(names)
+            generator = preload(names)
+        if generator:
+            why = f"the import of {', '.join(names)} makes the random generator {generator}, whose copies draw the same"
     except PreloadError as error:
         why = str(error).partition(";")[0]
     if not why and len(list(_TASKS.iterdir())) > 1:

@@ -13,6 +13,7 @@ import importlib
 import logging
 import mmap
 import pickle
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ from typing import Any
 
 from scaler.errors import DeserializeObjectError
 from scaler.interruptions import is_interruption
+from scaler.pickling.generators import generator_in
 from scaler.pickling.serialization import Named, serves_nothing
 from scaler.settings.functions import PICKLED, read_functions
 
@@ -40,13 +42,17 @@ class PreloadError(RuntimeError):
     """A module cannot be imported for all processors at once."""
 
 
-def preload(modules: Iterable[str]) -> None:
+def preload(modules: Iterable[str]) -> str:
     """Import modules in the process that forks all others.
+
+    Returns: the name of a random generator that is a global of a module imported by this, of which each forked process
+        has a copy; empty if there is none.
 
     Raises:
         PreloadError: if one cannot be imported, or starts threads: those would not be there in forked processes, and
             what they hold would never be released. And if it opens a GPU, which no forked process can use.
     """
+    known = set(sys.modules)
     for name in modules:
         before = set(threading.enumerate())
         devices = _open_devices()
@@ -65,6 +71,7 @@ def preload(modules: Iterable[str]) -> None:
                 f"cannot preload module {name!r}: its import opens a GPU ({', '.join(opened)}), and forked processes "
                 "cannot use that; take it out of `preload`, tasks import it themselves"
             )
+    return generator_in(set(sys.modules) - known)
 
 
 def _why(name: str, error: BaseException) -> str:

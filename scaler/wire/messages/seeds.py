@@ -62,6 +62,11 @@ def seed_words(seed: object) -> tuple[int, ...]:
     return words
 
 
+def seed_of(words: tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return the option `seed` that gives these words, for display."""
+    return words[0] if len(words) == 1 else words
+
+
 def _checked(number: object, seed: object) -> int:
     try:
         if isinstance(number, bool):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scaler.pickling.generators import find_generator
+from scaler.pickling.generators import find_generator, generator_in
 from scaler.pickling.pickler import dumps
 
 chance = random.Random(1)
@@ -162,3 +162,8 @@ def test_functions_of_the_global_generators_are_pickled_by_reference(function: C
 @pytest.mark.parametrize("generator", [random.Random(1), np.random.RandomState(1), np.random.default_rng(1)])
 def test_other_generators_are_pickled_with_their_state(generator: Any) -> None:
     assert pickle.loads(dumps(generator)).random() == generator.random()
+
+
+def test_generators_of_modules_are_found() -> None:
+    assert generator_in([helpers.__name__]) == "helpers_of_the_user.rng"
+    assert generator_in(["random", "numpy.random", "numpy.random.mtrand", "not_loaded", __name__ + "_"]) == ""

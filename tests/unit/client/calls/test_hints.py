@@ -103,3 +103,22 @@ def test_a_buffer_that_is_filled_anew_for_each_task_is_not(
         packer.pack((value,), {})
     assert caplog.messages == []
     assert fresh._sent is None  # no further checksums
+
+
+AGAIN = "is called again with seed="
+
+
+def test_a_seed_that_a_client_uses_again_is_logged_once(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    seeded = client.options(seed=7)
+    seeded.submit(abs, -1)
+    client.options(seed=(7, 1)).submit(abs, -1)
+    client.submit(abs, -1)
+    seeded.submit(len, "")
+    assert caplog.messages == []
+    for _ in range(3):
+        seeded.submit(abs, -1)
+        client.options(seed=(7, 1)).submit(abs, -1)
+    first, second = caplog.messages
+    assert first.startswith(f"abs {AGAIN}7 and draws the same numbers again")
+    assert first.endswith("such as seed=(7, 1)")
+    assert f"{AGAIN}(7, 1) and" in second

@@ -25,8 +25,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_modules_are_imported(folder: Path) -> None:
     (folder / "preloaded_one.py").write_text("")
     (folder / "preloaded_two.py").write_text("")
-    preload(["preloaded_one", "preloaded_two"])
+    assert preload(["preloaded_one", "preloaded_two"]) == ""
     assert {"preloaded_one", "preloaded_two"} <= set(sys.modules)
+
+
+def test_a_random_generator_of_a_module_is_named(folder: Path) -> None:
+    (folder / "draws_below.py").write_text("import random\nchance = random.Random(1)\n")
+    (folder / "preloaded_three.py").write_text("import draws_below\n")
+    assert preload(["preloaded_three"]) == "draws_below.chance"
 
 
 @pytest.mark.parametrize(

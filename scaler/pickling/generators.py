@@ -8,6 +8,7 @@ function, or it is made by the import of a module that each worker process impor
 from __future__ import annotations
 
 import functools
+import random
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ from scaler.pickling.loaded import file_of, is_installed
 from scaler.pickling.pickled_functions import is_found_by_name
 from scaler.pickling.pickler import is_global_generator
 
+_NUMPYS = ("Generator", "RandomState", "BitGenerator")
 _VALUES_MOST = 1000
 """The most values that are looked at for one function."""
 _MEMBERS_MOST = 100
@@ -53,11 +55,12 @@ def find_generator(function: Any) -> str:
 
 def generator_in(modules: Iterable[str]) -> str:
     """Return the name of a random generator that is a global of one of these loaded modules; empty if none is."""
+    kinds = _kinds()
     found = (
         f"{module}.{name}"
         for module in modules
         for name, value in list(getattr(sys.modules.get(module), "__dict__", {}).items())
-        if is_generator(value)
+        if issubclass(type(value), kinds) and is_generator(value)
     )
     return next(found, "")
 
@@ -66,12 +69,15 @@ def is_generator(value: Any) -> bool:
     """Return whether a value is a random generator, other than the global ones, or a method of such a generator."""
     if type(value) in (BuiltinMethodType, MethodType):
         value = value.__self__
-    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
-    kinds = [getattr(random, "Random", None)]
-    kinds += [getattr(numpy, name, None) for name in ("Generator", "RandomState", "BitGenerator")]
-    if not issubclass(type(value), tuple(kind for kind in kinds if kind is not None)):
+    if not issubclass(type(value), _kinds()) or issubclass(type(value), random.SystemRandom):
         return False
-    return not (issubclass(type(value), getattr(random, "SystemRandom", ())) or is_global_generator(value))
+    return not is_global_generator(value)
+
+
+def _kinds() -> tuple[type, ...]:
+    """Return the classes of random generators; those of NumPy if it is loaded."""
+    numpy = sys.modules.get("numpy.random")
+    return (random.Random, *(getattr(numpy, name) for name in _NUMPYS if hasattr(numpy, name)))
 
 
 def _parts_of(value: Any, name: str) -> Iterator[_Part]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, ConfigError, SchedulerClusterCombo
 from tests.bridges.needs import needs
 from tests.support.processes import wait_until
 
@@ -166,3 +166,10 @@ def test_the_initializer_of_a_parallel_call_runs_once_in_each_process() -> None:
     calls = [joblib.delayed(what_was_prepared)(number) for number in range(20)]
     assert joblib.Parallel(n_jobs=2, initializer=prepare, initargs=("one",))(calls) == [["one"]] * 20
     assert joblib.Parallel(n_jobs=2, initializer=prepare, initargs=("two",))(calls) == [["one", "two"]] * 20
+
+
+def test_a_client_with_a_seed_is_refused(client: Client) -> None:
+    import scaler.integrations.joblib
+
+    with pytest.raises(ConfigError, match="of joblib, would draw the same numbers"):
+        scaler.integrations.joblib.ScalerBackend(client.options(seed=7))

@@ -8,7 +8,7 @@ from queue import Queue
 
 import pytest
 
-from scaler import Client, SerializeObjectError
+from scaler import Client, ConfigError, SerializeObjectError
 from scaler.wire.messages.client import Task, TaskCancel
 from tests.support.fake_scheduler import FakeScheduler
 
@@ -195,3 +195,8 @@ def test_a_call_costs_few_calls_more_than_a_submit(client: Client) -> None:
     )
     assert of_executor - of_client <= 12, "with the condition of the standard library they are 16"
     executor.shutdown()
+
+
+def test_an_executor_of_a_client_with_a_seed_is_refused(client: Client) -> None:
+    with pytest.raises(ConfigError, match="all tasks of an executor, or of joblib, would draw the same numbers"):
+        client.options(seed=7).as_executor()

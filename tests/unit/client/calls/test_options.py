@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler import ConfigError, TaskOptions
-from scaler.client.calls.options import for_one, named_as
+from scaler.client.calls.options import for_executor, for_one, named_as
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
@@ -89,6 +89,23 @@ def test_a_call_of_one_task_takes_no_number_of_failures() -> None:
     for most in (0, 3, 0.5):
         with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
             for_one(TaskOptions(max_failures=most))
+
+
+def test_a_seed_travels_in_words_and_rows_have_spawn_keys() -> None:
+    options = TaskOptions(seed=(7, 2**40))
+    assert RunOptions.decode(options.run_options) == RunOptions(seed=(7, 0, 256))
+    assert RunOptions.decode(options.spawning_options) == RunOptions(seed=(7, 0, 256), seed_spawns=True)
+    assert RunOptions.decode(options.spawning_options).suit_rows
+    assert TaskOptions().spawning_options == b""
+    with pytest.raises(ConfigError, match="negative"):
+        TaskOptions(seed=-1)
+
+
+def test_an_executor_takes_no_seed() -> None:
+    assert for_executor(TaskOptions(retries=1)) == TaskOptions(retries=1)
+    for options in (TaskOptions(seed=0), TaskOptions(max_failures=1)):
+        with pytest.raises(ConfigError):
+            for_executor(options)
 
 
 def test_a_limit_travels_in_milliseconds() -> None:

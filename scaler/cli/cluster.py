@@ -1,16 +1,19 @@
-"""scaler_cluster, also called scaler_worker: run one agent and its workers in the foreground."""
+"""scaler_cluster, also called scaler_worker: run one agent and its workers in the foreground.
+
+The imports are where they are used: the command executes itself anew before the first of them.
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from scaler.cli import options
-from scaler.config import ConfigError
-from scaler.process.interpreter import no_collections
-from scaler.process.logs import set_up_logging
-from scaler.settings import ClusterConfig
+from scaler.process import hash_seed
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scaler.settings import ClusterConfig
 
 EXAMPLES = """\
 examples:
@@ -24,6 +27,9 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
+    from scaler.cli import options
+    from scaler.settings import ClusterConfig
+
     return options.make_parser(
         "scaler_cluster",
         ClusterConfig,
@@ -35,12 +41,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn:
     """Run a cluster; ends the process."""
+    from scaler.config import ConfigError
+    from scaler.process.interpreter import no_collections
+    from scaler.process.logs import set_up_logging
+    from scaler.settings import ClusterConfig
+
     with no_collections():
         if config.engine == ClusterConfig.engine:
-            from scaler.processor.lifecycle import early, fork_server  # noqa: PLC0415 - of the usual engine alone
+            from scaler.processor.lifecycle import early, fork_server  # of the usual engine alone
 
             early.fork(fork_server.import_client, fork_server.serve)
-        from scaler.agent.agent import run_agent  # noqa: PLC0415 - the fork has no modules of the agent
+        from scaler.agent.agent import run_agent  # the fork has no modules of the agent
     try:
         set_up_logging(config.logging)
         code = run_agent(config)
@@ -51,6 +62,10 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
+    hash_seed.execute_anew()
+    from scaler.cli import options
+    from scaler.settings import ClusterConfig
+
     parser = make_parser()
     run_with(parser, options.read_settings(parser, ClusterConfig, argv))
 

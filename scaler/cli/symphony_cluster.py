@@ -1,12 +1,17 @@
-"""scaler_symphony_cluster: run one agent whose workers hand their tasks to a Symphony service, in the foreground."""
+"""scaler_symphony_cluster: run one agent whose workers hand their tasks to a Symphony service, in the foreground.
+
+The imports are where they are used, as in `cluster.py`.
+"""
 
 from __future__ import annotations
 
-import argparse
+from typing import TYPE_CHECKING
 
-from scaler.cli import options
 from scaler.cli.cluster import run_with
-from scaler.settings import SymphonyConfig
+from scaler.process import hash_seed
+
+if TYPE_CHECKING:
+    import argparse
 
 EXAMPLES = """\
 examples:
@@ -17,6 +22,9 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
+    from scaler.cli import options
+    from scaler.settings import SymphonyConfig
+
     return options.make_parser(
         "scaler_symphony_cluster",
         SymphonyConfig,
@@ -28,6 +36,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
+    hash_seed.execute_anew()
+    from scaler.cli import options
+    from scaler.settings import SymphonyConfig
+
     parser = make_parser()
     run_with(parser, options.read_settings(parser, SymphonyConfig, argv).of_cluster())
 

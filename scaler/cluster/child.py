@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from scaler.cluster.child_process import PRIVATE
+from scaler.cluster.child_process import AGENT, PRIVATE
 from scaler.config import ConfigError
 from scaler.endpoint import ANYWHERE
 from scaler.process.interpreter import no_collections
@@ -33,7 +33,7 @@ def main() -> None:
             os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
             os.close(report_descriptor)
 
-    run = {"scaler_scheduler": _run_scheduler, "scaler_cluster": _run_cluster, "scaler_ui": _run_ui}[title]
+    run = {"scaler_scheduler": _run_scheduler, AGENT: _run_cluster, "scaler_ui": _run_ui}[title]
     try:
         sys.exit(run(report))
     except (ConfigError, OSError) as error:

@@ -17,6 +17,7 @@ import time
 import weakref
 from typing import Any, ClassVar
 
+from scaler.process import hash_seed
 from scaler.process.interpreter import command, modules_line
 from scaler.settings import Settings
 
@@ -25,6 +26,9 @@ START_SECONDS = 30.0
 
 STOP_SECONDS = 5.0
 """How long a child may take to end before it is killed."""
+
+AGENT = "scaler_cluster"
+"""The child that runs workers."""
 
 PRIVATE = "private"
 """Tells a scheduler that is started again that its folder was made for the first one, and goes with it."""
@@ -87,6 +91,7 @@ class Running:
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 pass_fds=(report,),
+                env=hash_seed.environment() if self.title == AGENT else None,
                 start_new_session=True,
             )
         finally:

@@ -7,7 +7,7 @@ import multiprocessing
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scaler.cluster.child_process import ChildProcess
+from scaler.cluster.child_process import AGENT, ChildProcess
 from scaler.cluster.keeper import keep
 from scaler.config import check_reachable
 from scaler.settings import ClusterConfig
@@ -63,7 +63,7 @@ class Cluster(ChildProcess):
         **options: Unpack[ClusterOptions],
     ) -> None:
         arguments = given(locals(), worker_io_threads="io_threads")
-        super().__init__("scaler_cluster")
+        super().__init__(AGENT)
         config = ClusterConfig.of(arguments)
         key = multiprocessing.current_process().authkey.hex()
         self._config = dataclasses.replace(config, authentication_key=key)

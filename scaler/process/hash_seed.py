@@ -1,0 +1,71 @@
+"""Hash seed: gives the workers of all clusters the same seed, so that `hash(text)` is the same wherever a task runs.
+
+Python reads the seed of `hash` for `str` and `bytes` from PYTHONHASHSEED when it starts, and draws a random one if that
+is not set. Forks inherit the seed, and programs the variable. So each agent is started with a seed, and its fork
+servers, worker processes and the programs of their tasks have it too. A value that the user has set stays.
+
+Must never: import what takes time, because a command that executes itself anew imports this twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+VARIABLE = "PYTHONHASHSEED"
+SEED = "0"
+"""The seed of all workers whose user has set none."""
+
+_STARTING = ("__main__", "runpy", "scaler")
+"""The packages whose code runs between the start of an interpreter and a command."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for a child process that runs workers: that of this process, with a seed."""
+    return {**os.environ, VARIABLE: os.environ.get(VARIABLE) or SEED}
+
+
+def execute_anew() -> None:
+    """Replace this program by itself with a seed, in the same process, if PYTHONHASHSEED is not set.
+
+    Do nothing if Python ignores its environment, or if that could repeat other work: in a program with a command
+    inside, in a thread, under a profiler, or if the text of the program came through a pipe.
+    """
+    if os.environ.get(VARIABLE) or sys.flags.ignore_environment or not _is_whole_program():
+        return
+    os.environ[VARIABLE] = SEED
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(*_program())  # noqa: S606 - this program
+    except (OSError, ValueError):  # a closed stream, a limit, no such program: go on with a random seed
+        del os.environ[VARIABLE]
+
+
+def _is_whole_program() -> bool:
+    """Return whether the main program itself has called the command, and can be read again."""
+    frame = sys._getframe(1)  # noqa: SLF001 - documented, and the only way to know
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _STARTING:
+            return False
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return "-c" in sys.orig_argv if file is None else not file.startswith(("<stdin>", "/dev/"))
+
+
+def _program() -> tuple[str, list[str]]:
+    """Return the path to execute, and the command line. A script that was started by its name keeps that for `ps`."""
+    words = sys.orig_argv
+    for place in range(1, min(3, len(words))):  # behind the interpreter, and what else is in the script's first line
+        if os.path.basename(words[place])[:15] == _name() and os.access(words[place], os.X_OK):  # noqa: PTH119
+            return words[place], words[place:]
+    return sys.executable, words
+
+
+def _name() -> str:
+    """Return the name of this process as `ps` and `pgrep` show it; empty where the system does not say."""
+    try:
+        with open("/proc/self/comm", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - as above
+            return file.read().rstrip("\n")
+    except OSError:
+        return ""

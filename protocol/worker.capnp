@@ -86,6 +86,7 @@ struct WorkerHello {
   closed @15 :Data;                    # UInt32 column: so many of the workers, the last ones, take no tasks now, see WorkersClosed
   namedOnly @16 :Data;                 # byte column: 1 = its workers run named functions and nothing else, see README.md; 0 = they run pickled ones
   takesRows @17 :Data;                 # byte column: 1 = it takes tasks of many rows, see README.md; 0 = each row is a task
+  textHash @18 :Data;                  # UInt32 column: the hash of a text in its workers, see README.md; 1 = its user wants random ones; 0 = not known
 }
 
 struct WorkersClosed {

@@ -28,11 +28,11 @@ from scaler.agent.values import Values
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
 from scaler.endpoint import Endpoint
-from scaler.executors.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
+from scaler.executors.executor import LINK, LOCAL_ENGINES, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.ids import random_id
 from scaler.keys.key_file import WORKER
 from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
-from scaler.process import strays
+from scaler.process import hash_seed, strays
 from scaler.process.files import allow_many_files
 from scaler.process.report import Report, in_words, page, traffic, with_most_tasks
 from scaler.process.shell import Shell
@@ -43,6 +43,7 @@ from scaler.store.store import Store
 from scaler.transport.opening import open_transport
 from scaler.wire.codec.stencil_warmup import OF_AGENTS, preparing
 from scaler.wire.messages.capabilities import to_text
+from scaler.wire.messages.worker import RANDOM_HASHES
 from scaler.wire.session.traffic import Traffic
 from scaler.wire.session.transfer import window_at
 
@@ -147,6 +148,7 @@ def _tree(
             capabilities=capabilities,
             n_open=n_open,
             values=values,
+            text_hash=_text_hash(config),
             **_abilities(executor, config),
         )
 
@@ -172,6 +174,13 @@ def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
     parts = executor.parts
     takes_rows = Part.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
     return {"can_say_runs": Part.WATCH in parts, "can_begin_anew": Part.FRESH in parts, "takes_rows": takes_rows}
+
+
+def _text_hash(config: ClusterConfig) -> int:
+    """Return the hash of a text where the tasks run, as the hello reports it."""
+    if config.engine not in LOCAL_ENGINES:
+        return 0
+    return RANDOM_HASHES if hash_seed.is_random() else max(RANDOM_HASHES + 1, hash_seed.text_hash())
 
 
 def _default_names(n_workers: int) -> tuple[str, ...]:

@@ -117,6 +117,7 @@ class ConnectionManager:
         capabilities: str,
         link: Actor,
         takes_rows: bool = False,
+        text_hash: int = 0,
     ) -> None:
         self._edge = edge
         self._config = config
@@ -126,7 +127,7 @@ class ConnectionManager:
         self._agent_id = random_id()
         self._agent_token = agent_token
         self._capabilities = capabilities
-        self._takes_rows = takes_rows
+        self._takes_rows, self._text_hash = takes_rows, text_hash
         self._link, self._now, self._schedule = link, link.now, link.schedule
         self.conversation = ConversationState(
             Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True
@@ -205,7 +206,7 @@ class ConnectionManager:
         resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
         closed, takes_rows = self._session_state.closed or 0, int(self._takes_rows)
-        self._edge.say_hello(replace(hello, closed=closed, takes_rows=takes_rows))
+        self._edge.say_hello(replace(hello, closed=closed, takes_rows=takes_rows, text_hash=self._text_hash))
 
     def _go_on(self, version: str) -> None:
         self._note_up(version)

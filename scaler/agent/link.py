@@ -117,6 +117,7 @@ class Link(Actor):
         can_begin_anew: whether they obey `BeginAnew`.
         values: keeps large results; None: they are sent.
         takes_rows: whether the workers take tasks of many rows.
+        text_hash: the hash of a text in the workers, as the hello reports it.
     """
 
     def __init__(
@@ -135,10 +136,11 @@ class Link(Actor):
         n_open: int | None = None,
         values: Values | None = None,
         takes_rows: bool = False,
+        text_hash: int = 0,
     ) -> None:
         self._session_state = session_state = SessionState(workers, objects, config.endpoint, values)
         self._connection = connection = ConnectionManager(
-            edge, config, names, agent_token, session_state, end, capabilities, self, takes_rows
+            edge, config, names, agent_token, session_state, end, capabilities, self, takes_rows, text_hash
         )
         self._conversation, self._is_up, self._say = connection.conversation, connection.is_up, connection.say
         self._edge, self._names, self._values = edge, names, values

@@ -74,6 +74,9 @@ PROCESSES = "processes"
 FUTURES = "futures"
 """The engine of a text without a name of an engine: `module:factory`."""
 
+LOCAL_ENGINES = (PROCESSES, "inline")
+"""The engines whose tasks run in the agent's process or in forks of it, and so hash texts as it does."""
+
 LINK, OBJECTS = "link", "objects"
 """The names of the agent's own actors among the peers of an executor's children."""
 

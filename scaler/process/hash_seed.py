@@ -15,7 +15,10 @@ import sys
 VARIABLE = "PYTHONHASHSEED"
 SEED = "0"
 """The seed of all workers whose user has set none."""
+RANDOM = "random"
+"""The value that gives each program a seed of its own."""
 
+_SAMPLE = "scaler"
 _STARTING = ("__main__", "runpy", "scaler")
 """The packages whose code runs between the start of an interpreter and a command."""
 
@@ -40,6 +43,16 @@ def execute_anew() -> None:
         os.execv(*_program())  # noqa: S606 - this program
     except (OSError, ValueError):  # a closed stream, a limit, no such program: go on with a random seed
         del os.environ[VARIABLE]
+
+
+def text_hash() -> int:
+    """Return 32 bits of the hash of a fixed text: other numbers mean another seed, or another build of Python."""
+    return hash(_SAMPLE) & 0xFFFFFFFF
+
+
+def is_random() -> bool:
+    """Return whether the user has asked for random seeds."""
+    return os.environ.get(VARIABLE) == RANDOM and not sys.flags.ignore_environment
 
 
 def _is_whole_program() -> bool:

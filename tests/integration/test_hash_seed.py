@@ -19,6 +19,7 @@ from tests.support.processes import Command, command, fork_server_of, run_python
 
 TEXT = "AAPL"
 PRINTS = f"print(hash({TEXT!r}))"
+LOGS = "hash(text) differs between clusters"
 
 
 def hash_with(seed: str) -> int:
@@ -58,7 +59,7 @@ def test_all_clusters_agree_and_so_do_the_programs_of_their_tasks_and_a_new_fork
     script = str(Path(sys.executable).with_name("scaler_cluster"))
     pool = ("--engine", "concurrent.futures:ProcessPoolExecutor")
     with (
-        scheduler() as (address, _),
+        scheduler() as (address, running),
         local_cluster(address, ""),
         cluster(address, "command") as agent,
         cluster(address, "threads", "--engine", "inline"),
@@ -78,26 +79,32 @@ def test_all_clusters_agree_and_so_do_the_programs_of_their_tasks_and_a_new_fork
         os.kill(fork_server.pid, signal.SIGKILL)
         wait_until(lambda: fork_server_of(agent.pid) not in (None, fork_server), "another fork server")
         assert client.run_on_all(hashes)["command"] == constant
+        assert LOGS not in running.output
 
 
-def test_the_users_seed_wins() -> None:
-    with scheduler() as (address, _), local_cluster(address, "5"), Client(address) as client:
+def test_the_users_seed_wins_and_clusters_that_differ_are_logged() -> None:
+    with scheduler() as (address, running), local_cluster(address, "5"), Client(address) as client:
         assert by_worker(client, 1) == {"local": (hash_with("5"),) * 3}
         with cluster(address, "same", seed="5"):
             assert by_worker(client, 2)["same"] == (hash_with("5"),) * 3
+            assert LOGS not in running.output
         with cluster(address, "random", seed="random"):
-            wait_until(lambda: any(worker.name == "random" for worker in client.workers()), "it is there")
+            line = running.wait_for(LOGS)
+            assert "random on worker random" in line
+            assert "on worker local" in line
+            assert "PYTHONHASHSEED" in line
             seen = by_worker(client, 2)["random"]
             assert len({*seen, hash_with("5"), hash_with("0")}) == 5, "each program has its own"
 
 
-def test_a_python_that_ignores_its_environment_has_a_random_seed() -> None:
-    with scheduler() as (address, _), cluster(address, "usual"), Client(address) as client:
+def test_a_python_that_ignores_its_environment_has_a_random_seed_and_is_logged() -> None:
+    with scheduler() as (address, running), cluster(address, "usual"), Client(address) as client:
         program = [sys.executable, "-E", "-m", "scaler.cli.cluster", address, "-n", "1", "-wn", "odd", "-ll", "WARNING"]
         ignoring = subprocess.Popen(program)
         try:
             seen = by_worker(client, 2)
             assert seen["odd"][0] != seen["usual"][0] == hash_with("0")
+            running.wait_for(LOGS)
             assert psutil.Process(ignoring.pid).cmdline() == program
         finally:
             ignoring.terminate()

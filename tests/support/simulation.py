@@ -274,10 +274,12 @@ class Simulation(Inside):
         self.run()
         return client
 
-    def agent(self, workers: int = 1, execute: Execute = succeed, closed: int = 0) -> SimulatedAgent:
+    def agent(
+        self, workers: int = 1, execute: Execute = succeed, closed: int = 0, text_hash: int = 0
+    ) -> SimulatedAgent:
         """Return an agent that has said hello."""
         agent = SimulatedAgent(self, AgentId(self.new_id(b"node")), workers, execute)
-        agent.closed = closed
+        agent.closed, agent.text_hash = closed, text_hash
         self.peers.append(agent)
         agent.connect()
         self.run()
@@ -775,6 +777,7 @@ class SimulatedAgent(SimulatedPeer):
         self.slots = [_Slot() for _ in range(workers)]
         self.closed = 0
         """so many of its workers, the last ones, take no tasks"""
+        self.text_hash = 0
         self.started: list[RunTask] = []
         """every run that began, in order"""
         self.kept: set[ObjectId] = set()
@@ -799,7 +802,8 @@ class SimulatedAgent(SimulatedPeer):
         names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
         about = (self.agent_token, IS_BACK * self.was_welcome)
-        return WorkerHello(*own, *about, agents=self.agents, capabilities="gpu=2", closed=self.closed)
+        about_workers = {"capabilities": "gpu=2", "closed": self.closed, "text_hash": self.text_hash}
+        return WorkerHello(*own, *about, agents=self.agents, **about_workers)
 
     def close_workers(self, closed: int) -> None:
         """Have so many workers, the last ones, take no tasks from now on."""

@@ -225,6 +225,7 @@ class Acceptor(Actor):
         self._reply(peer, is_resumed=False)
         self._tell_former(session)
         logger.info("workers %s connected (%s)", listed(identity.worker_names), language_of(hello))
+        self._directory.text_hashes.add(hello)
 
     @handles(WorkersChanged)
     def _workers_changed(self, changed: WorkersChanged) -> None:

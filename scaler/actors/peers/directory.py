@@ -17,6 +17,7 @@ from scaler.actors.peers.accounts import Accounts
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.owners import Owners
 from scaler.actors.peers.peer import Peer, PeerKey
+from scaler.actors.peers.text_hashes import TextHashes
 from scaler.actors.peers.worker_names import WorkerNames
 from scaler.ids import NO_CONNECTION, Connection, TaskId, is_later
 from scaler.kit import ActorRef
@@ -109,6 +110,7 @@ class Directory:
         self.accounts = Accounts(self.owners.nobody, has_turns)
         """of the clients that are not inside a task"""
         self.worker_names = WorkerNames()
+        self.text_hashes = TextHashes()
         self.workers = self.agents = 0
         """how many of them are connected"""
         self._by_session: dict[ActorRef, Peer] = {}
@@ -193,6 +195,7 @@ class Directory:
             del self.agents_by_token[peer.agent_token]
         if self.peers.get(peer.key) is peer:  # else it is back already, with a new session
             del self.peers[peer.key]
+            self.text_hashes.remove(peer.key[1])
             self.accounts.close(peer.key[1])
 
     def _is_root(self, peer: Peer) -> bool:

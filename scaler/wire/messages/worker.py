@@ -38,6 +38,9 @@ from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, R
 HELD_RUN = struct.Struct("<16sIH")
 """A task that an agent still has: its id, the attempt and the worker."""
 
+RANDOM_HASHES = 1
+"""The `text_hash` of workers whose user has asked for random hash seeds."""
+
 HELD_MOST = 250_000
 """The most runs that a hello names. Tasks of further ones begin anew, if there is another scheduler."""
 
@@ -80,6 +83,8 @@ class WorkerHello:
     """1: its workers run named functions only, as those in other languages do"""
     takes_rows: U8 = 0
     """1: it takes tasks of many rows; else each row is a task"""
+    text_hash: U32 = 0
+    """the hash of a text in its workers, which is at least 2; `RANDOM_HASHES`; 0: not known"""
 
 
 @travels(AGENT_TO_SCHEDULER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from scaler.wire.codec.codec import encode
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
-from scaler.wire.messages.worker import HELD_RUN, DisconnectResponse, RunCancel, RunTask
+from scaler.wire.messages.worker import HELD_RUN, RANDOM_HASHES, DisconnectResponse, RunCancel, RunTask
 from scaler.wire.session.traffic import Traffic
 from tests.support.fake_scheduler_for_agents import FakeScheduler, failure_of, start_agent, value_of
 from tests.support.processes import alive, free_address
@@ -115,6 +116,31 @@ def test_tasks_run_and_results_come_back(scheduler: FakeScheduler, start: Callab
     tasks = [scheduler.task(function, number, 1, worker=number % 2) for number in range(2000)]
     assert [value_of(result) for result in scheduler.run(tasks)] == [number + 1 for number in range(2000)]
     assert scheduler.requests == [function]
+
+
+@pytest.mark.parametrize(
+    ("engine", "seed", "number"),
+    [
+        ("processes", "0", None),
+        ("inline", "0", None),
+        ("processes", "random", RANDOM_HASHES),
+        ("concurrent.futures:ThreadPoolExecutor", "0", 0),
+    ],
+)
+def test_hello_reports_the_hash_of_a_text_in_the_workers(
+    scheduler: FakeScheduler,
+    start: Callable[..., Agent],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    seed: str,
+    number: int | None,
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", seed)
+    start(scheduler.address, 1, engine=engine)
+    scheduler.until(lambda: scheduler.hellos)
+    program = [sys.executable, "-c", "print(hash('scaler') & 0xffffffff)"]
+    elsewhere = int(subprocess.run(program, capture_output=True, check=True).stdout)
+    assert scheduler.hellos[0].text_hash == (elsewhere if number is None else number)
 
 
 def test_hello_names_the_workers_and_versions(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:

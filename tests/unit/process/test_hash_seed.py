@@ -166,3 +166,4 @@ def test_a_program_that_is_started_gets_a_seed_unless_the_user_has_set_one(
     else:
         monkeypatch.setenv("PYTHONHASHSEED", own)
     assert hash_seed.environment() == {**os.environ, "PYTHONHASHSEED": seed}
+    assert hash_seed.is_random() == (own == "random")

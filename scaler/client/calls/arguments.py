@@ -17,6 +17,7 @@ from scaler.client.object_reference import ObjectReference, OwnReference, check_
 from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
+from scaler.pickling.generators import is_generator
 from scaler.pickling.serialization import (
     ARGUMENT_HEADER_BYTES,
     BLOCK_BYTES,
@@ -217,7 +218,10 @@ class ArgumentPacker:
             return argument.object_id
         if type(argument) is _Result:
             return argument
-        return to_frames(self._serializer, argument)
+        frames = to_frames(self._serializer, argument)
+        if is_generator(argument):
+            hints.look_at_generator(argument, frames)
+        return frames
 
     def _all(self, named: list[tuple[str, Any]], labels: Sequence[str]) -> list[_Part]:
         packed: list[_Part] = []

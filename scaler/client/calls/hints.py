@@ -31,6 +31,9 @@ class Hints:
         self._sent: dict[int, tuple[int, int, int]] | None = {}
         """identity of a large argument -> its bytes, their checksum, how often it was sent; None: it was said"""
         self._changes = 0
+        self._generators: dict[int, int] | None = {}
+        """the identity of a random generator that was sent as an argument -> the checksum of its state; None: it was
+        logged that one was sent again"""
 
     def look_at_function(self, function: Any) -> None:
         """Say so if a function that is pickled carries a random generator along."""
@@ -49,6 +52,23 @@ class Hints:
                 name_of(function),
                 generator,
             )
+
+    def look_at_generator(self, generator: object, frames: list[Buffer]) -> None:
+        """Log a warning if a random generator is sent again as an argument, in the same state."""
+        sent = self._generators
+        if sent is None:
+            return
+        state = _checksum(frames)
+        if sent.get(id(generator)) == state:
+            self._generators = None
+            logger.warning(
+                "the same random generator is an argument of several calls: each has a copy, and copies draw the same "
+                "numbers; draw from scaler.current_task().rng() instead, or give each call one of generator.spawn(n)"
+            )
+            return
+        if len(sent) >= _MOST:
+            sent.clear()
+        sent[id(generator)] = state
 
     def look_at_argument(self, value: object, frames: list[Buffer]) -> None:
         """Say so if a large argument was sent several times. One that is filled anew each time is none."""

@@ -122,3 +122,18 @@ def test_a_seed_that_a_client_uses_again_is_logged_once(client: Client, caplog: 
     assert first.startswith(f"abs {AGAIN}7 and draws the same numbers again")
     assert first.endswith("such as seed=(7, 1)")
     assert f"{AGAIN}(7, 1) and" in second
+
+
+def test_a_generator_that_is_an_argument_of_several_calls_is_logged_once(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    generators = np.random.default_rng(1), random.Random(1), np.random.RandomState(1)
+    client.map(print, [(each,) for each in generators])
+    for each in generators:
+        each.random()  # type: ignore[attr-defined]
+    client.submit(print, generators[0])
+    assert caplog.messages == []
+    client.map(print, [(1, generators[1])] * 2)
+    client.submit(print, generators[1])
+    (said,) = caplog.messages
+    assert "the same random generator is an argument of several calls" in said

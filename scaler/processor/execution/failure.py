@@ -1,5 +1,9 @@
 """Failure: describes the exception of a task in a form that travels. No exception object can make this fail.
 
+An exception may outlive its task: a module, a cache or a future keeps it. Each `raise` adds frames to its traceback,
+and the frames keep the locals of all tasks that have raised it. So describing an exception releases its frames, and
+formats a bounded number of them.
+
 Used by the code that calls user functions.
 """
 
@@ -10,6 +14,7 @@ import inspect
 import pickle
 import traceback
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
@@ -28,6 +33,17 @@ TEXT_CHARACTERS = 64 * 1024
 EXCEPTION_BYTES = 4 * 1024 * 1024
 """A larger exception travels as text only."""
 
+CHAIN_MOST = 20
+"""The most exceptions of a chain that are formatted: the last ones."""
+SHOWN_MOST = 100
+"""The most exceptions that are formatted in all, members of groups included."""
+FRAMES_MOST = 1000
+"""The most frames of an exception that are formatted: the last ones, as in tracebacks of the interpreter."""
+_GROUP_WIDTH = 15
+"""The most members of a group that `traceback` formats; it counts the others."""
+_CLEAN_MOST = 100
+"""After this number of exceptions without frames, the rest of a chain was released by earlier tasks."""
+
 BASES_MOST = 32
 """The most classes that an exception is derived from that travel."""
 
@@ -41,15 +57,18 @@ _OWN_FILES = {
 def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
     """Return type, text, traceback and, if it can be pickled and read again, the exception itself.
 
+    Release the frames of the exception, of its chain and of its members.
+
     Args:
         worker: the name of the worker that called the function, if it has one.
     """
+    raised = error
     if type(error) is DeserializeObjectError and error.__cause__ is not None:
         error = _about_value(error, error.__cause__, worker)
     elif type(error) is SerializeObjectError and _is_of_result(error):
         error = _about_result(error)
     name = _try(_type_name, error, "an exception whose type has no name")
-    return TaskFailure(
+    described = TaskFailure(
         name,
         _clean(_try(str, error, "<its text cannot be shown>")),
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n")
@@ -58,6 +77,8 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
         _try(_pickled, error, b""),
         _try(_bases, error, ()),
     )
+    _release_frames(raised)
+    return described
 
 
 def _is_of_result(error: SerializeObjectError) -> bool:
@@ -133,7 +154,7 @@ def _unread(error: BaseException) -> str:
 
     It is found in the frames, so that no call pays for it.
     """
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][:2]
+    frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
     if code is Values.read_function.__code__:
         return "the function"
@@ -201,11 +222,87 @@ def _bases(error: BaseException) -> tuple[str, ...]:
 
 
 def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(type(error), error, _user_frames(error)))
+    """Format an exception, its chain and its members as `traceback` does, within the bounds above.
+
+    `TracebackException` has no bound for a chain: so each exception is formatted alone, and they are linked here.
+    """
+    whole = _alone(error)
+    shown, seen, is_cut = [(error, whole, 1)], {id(error)}, False
+    for each, summary, length in shown:  # grows meanwhile
+        link, earlier = _earlier(each)
+        if earlier is not None and id(earlier) not in seen:
+            is_cut |= length == CHAIN_MOST
+            if length < CHAIN_MOST:
+                seen.add(id(earlier))
+                shown.append((earlier, _alone(earlier), length + 1))
+                setattr(summary, link, shown[-1][1])
+        members = _members(each)
+        first = members[:_GROUP_WIDTH]
+        if members and len(shown) + len(first) <= SHOWN_MOST:
+            summaries = [(member, _alone(member), 1) for member in first]
+            shown += summaries
+            summary.exceptions = [one for _, one, _ in summaries] + [None] * (len(members) - len(first))
+    note = f"(Earlier exceptions are left out: the last {CHAIN_MOST} are shown.)\n\n" if is_cut else ""
+    return note + "".join(whole.format())
+
+
+def _alone(error: BaseException) -> Any:
+    """Return what `traceback` formats of an exception, without its chain and its members."""
+    frames = _last(_user_frames(error))
+    summary: Any = traceback.TracebackException(type(error), error, frames, _seen=set())
+    summary.__cause__ = summary.__context__ = summary.exceptions = None
+    return summary
+
+
+def _earlier(error: BaseException) -> tuple[str, BaseException | None]:
+    """Return the exception that is formatted above this one, and the name of the attribute that links them."""
+    if error.__cause__ is not None:
+        return "__cause__", error.__cause__
+    return "__context__", None if error.__suppress_context__ else error.__context__
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the members of an exception that is a group."""
+    members: tuple[BaseException, ...] = ()
+    if issubclass(type(error), _GROUPS):
+        members = _GROUPS.exceptions.__get__(error)
+    return members
 
 
 def _frames(error: BaseException) -> str:
-    return "".join(traceback.format_tb(_user_frames(error)))
+    return "".join(traceback.format_tb(_last(_user_frames(error))))
+
+
+def _last(frames: TracebackType | None) -> TracebackType | None:
+    """Return the end of a traceback that has at most `FRAMES_MOST` frames."""
+    ahead = frames
+    for _ in range(FRAMES_MOST):
+        if ahead is None:
+            return frames
+        ahead = ahead.tb_next
+    while ahead is not None and frames is not None:
+        ahead, frames = ahead.tb_next, frames.tb_next
+    return frames
+
+
+def _release_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an exception, of its chain and of its members.
+
+    A class may override these attributes with code of its own, so those of `BaseException` are used.
+    """
+    todo, seen = [(error, 0)], {id(error)}
+    while todo:
+        each, clean = todo.pop()
+        clean = 0 if _TRACEBACK.__get__(each) is not None else clean + 1
+        _TRACEBACK.__set__(each, None)
+        if clean < _CLEAN_MOST:
+            linked = (_CAUSE.__get__(each), _CONTEXT.__get__(each), *_members(each))
+            new = {id(other): (other, clean) for other in linked if other is not None and id(other) not in seen}
+            seen.update(new)
+            todo += new.values()
+
+
+_TRACEBACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in ("traceback", "cause", "context"))
 
 
 def _pickled(error: BaseException) -> bytes:
@@ -254,7 +351,7 @@ def _member(error: BaseException) -> BaseException | _Parts:
 
 def _user_frames(error: BaseException) -> TracebackType | None:
     """Return the traceback from the first frame on that is not ours."""
-    frames: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    frames: TracebackType | None = _TRACEBACK.__get__(error)
     while frames is not None and frames.tb_frame.f_code.co_filename in _OWN_FILES:
         frames = frames.tb_next
     return frames

@@ -6,8 +6,12 @@ import builtins
 import pickle
 import sys
 import types
+import weakref
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future
+from itertools import count
+from types import TracebackType
+from typing import Any, NoReturn
 
 import pytest
 
@@ -21,7 +25,7 @@ from scaler.pickling.serialization import (
     function_to_frames,
     to_frames,
 )
-from scaler.processor.execution.failure import describe_failure, describe_stack
+from scaler.processor.execution.failure import CHAIN_MOST, FRAMES_MOST, describe_failure, describe_stack
 from scaler.processor.execution.one_call import run_call
 from scaler.processor.execution.values import Values
 from scaler.wire.codec.structs import RunOptions, TaskFailure
@@ -141,14 +145,22 @@ class NeedsTwoError(Exception):
         self.left = left
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups are of Python 3.11")
+has_groups = pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups are of Python 3.11")
+
+
+def group_of(text: str, *members: BaseException) -> BaseException:
+    group: Any = getattr(builtins, "ExceptionGroup")  # noqa: B009 - unknown to Python 3.10
+    error: BaseException = group(text, members)
+    return error
+
+
+@has_groups
 def test_a_group_arrives_with_members_whose_constructors_take_other_arguments() -> None:
-    group = getattr(builtins, "ExceptionGroup")  # noqa: B009 - unknown to Python 3.10
-    inner = group("inner", [NeedsTwoError(1, 2), ValueError("3")])
+    inner: Any = group_of("inner", NeedsTwoError(1, 2), ValueError("3"))
     inner.add_note("a note")
-    arrived = pickle.loads(describe_failure(group("outer", [KeyError(0), inner])).exception)
+    arrived = pickle.loads(describe_failure(group_of("outer", KeyError(0), inner)).exception)
     first, second = arrived.exceptions
-    assert (type(arrived), arrived.message, repr(first)) == (group, "outer", "KeyError(0)")
+    assert (type(arrived), arrived.message, repr(first)) == (type(inner), "outer", "KeyError(0)")
     assert (second.message, second.__notes__) == ("inner", ["a note"])
     assert [(type(each), str(each)) for each in second.exceptions] == [(NeedsTwoError, "1 2"), (ValueError, "3")]
     assert second.exceptions[0].left == 1
@@ -175,3 +187,188 @@ def test_the_stack_of_a_task_has_no_frame_of_what_reads_arguments_and_writes_res
     to_frames(DEFAULT, Looking(stacks))
     assert "in __reduce__" in stacks[0]
     assert "scaler/pickling" not in stacks[0]
+
+
+# Exceptions that outlive their tasks
+
+
+class Kept:
+    """Exceptions that a module keeps, and raises again in each task."""
+
+    def __init__(self) -> None:
+        self.error: BaseException = ValueError("kept")
+        self.future = Future[None]()
+        self.future.set_exception(self.error)
+        self.numbers = count()
+
+    def constant(self) -> NoReturn:
+        raise self.error
+
+    def cause(self) -> NoReturn:
+        raise KeyError(1) from self.error
+
+    def caught(self) -> NoReturn:
+        try:
+            raise self.error
+        except ValueError as error:
+            raise KeyError(1) from error
+
+    def context(self) -> NoReturn:
+        try:
+            raise KeyError(1)
+        except KeyError:
+            raise self.error  # noqa: B904 - to have a context
+
+    def of_future(self) -> None:
+        self.future.result()
+
+    def member(self) -> NoReturn:
+        try:
+            raise self.error
+        except ValueError as error:
+            raise group_of("group", error, error) from None
+
+    def longer_causes(self) -> NoReturn:
+        before, self.error = self.error, ValueError(next(self.numbers))
+        raise self.error from before
+
+    def longer_contexts(self) -> NoReturn:
+        before, self.error = self.error, ValueError(next(self.numbers))
+        self.error.__context__ = before
+        raise self.error
+
+    def deeper_groups(self) -> NoReturn:
+        self.error = group_of("group", self.error, KeyError(1))
+        raise self.error
+
+
+KINDS = [
+    Kept.constant,
+    Kept.cause,
+    Kept.caught,
+    Kept.context,
+    Kept.of_future,
+    Kept.longer_causes,
+    Kept.longer_contexts,
+    pytest.param(Kept.member, marks=has_groups),
+    pytest.param(Kept.deeper_groups, marks=has_groups),
+]
+
+
+class Local:
+    """A value that a frame holds."""
+
+
+def described(fails: Callable[[], Any]) -> tuple[TaskFailure, weakref.ref[Local]]:
+    """Describe what a call raises, as a processor does. Return also what a frame of it has held."""
+
+    def holds() -> None:
+        nonlocal held
+        local = Local()
+        held = weakref.ref(local)
+        fails()
+
+    held = weakref.ref(Local())
+    try:
+        holds()
+    except Exception as error:  # noqa: BLE001 - of each kind
+        return describe_failure(error), held
+    raise AssertionError("it has not failed")
+
+
+@pytest.mark.parametrize("fails", KINDS)
+def test_an_exception_that_is_kept_keeps_no_frame_and_each_task_that_raises_it_has_its_own_text(
+    fails: Callable[[Kept], None],
+) -> None:
+    kept = Kept()
+    texts = []
+    for _ in range(3 * CHAIN_MOST):
+        failure, held = described(lambda: fails(kept))
+        assert held() is None
+        assert f"in {fails.__name__}" in failure.traceback
+        texts.append(failure.traceback)
+    assert len(texts[-1]) <= 1.1 * len(texts[2 * CHAIN_MOST])
+    assert kept.error.__traceback__ is None
+
+
+def test_a_long_chain_is_cut_where_it_begins() -> None:
+    kept = Kept()
+    for _ in range(CHAIN_MOST - 1):
+        text = described(kept.longer_causes)[0].traceback
+    assert text.startswith("ValueError: kept\n\nThe above exception was the direct cause")
+    assert text.count("ValueError") == CHAIN_MOST
+    text = described(kept.longer_causes)[0].traceback
+    assert text.startswith(f"(Earlier exceptions are left out: the last {CHAIN_MOST} are shown.)\n\nValueError: 0\n\n")
+    assert text.count("ValueError") == CHAIN_MOST
+
+
+def test_a_chain_that_leads_back_to_itself_ends() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    text = describe_failure(first).traceback
+    assert text.endswith("ValueError: first\n")
+    assert text.count("ValueError") == 2
+
+
+@has_groups
+def test_a_group_is_shown_as_python_shows_it() -> None:
+    members = [ValueError(number) for number in range(20)]
+    members[0].__cause__ = KeyError("why")
+    text = describe_failure(group_of("group", *members, group_of("inner", KeyError(1)))).traceback
+    assert "ExceptionGroup: group (21 sub-exceptions)" in text
+    assert "KeyError: 'why'" in text
+    assert "ValueError: 14" in text
+    assert "and 6 more exceptions" in text
+    nested = group_of("inner", KeyError(1))
+    for _ in range(200):
+        nested = group_of("outer", nested)
+    assert "max_group_depth" in describe_failure(nested).traceback
+
+
+def test_of_a_deep_recursion_the_last_frames_are_formatted() -> None:
+    def fails() -> None:
+        raise ValueError("deep")
+
+    frame = sys._getframe()
+    error = ValueError("deep")
+    try:
+        fails()
+    except ValueError as raised:
+        inner = raised.__traceback__
+    for _ in range(100_000):
+        inner = TracebackType(inner, frame, frame.f_lasti, frame.f_lineno)
+    text = describe_failure(error.with_traceback(inner)).traceback
+    # The first three frames of a recursion are shown; that of `fails` is another one, and so is that above it.
+    assert f"[Previous line repeated {FRAMES_MOST - 5} more times]" in text
+    assert text.endswith("ValueError: deep\n")
+    assert "in fails" in text
+
+
+class RefusingError(Exception):
+    """An exception that is against all that is done to it."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(name)
+
+    def __bool__(self) -> NoReturn:
+        raise RuntimeError("neither")
+
+    def _refuse(self, *_value: object) -> NoReturn:
+        raise RuntimeError("no")
+
+    with_traceback = _refuse
+
+
+@pytest.mark.parametrize("names", [["__traceback__"], ["__cause__", "__context__", "__suppress_context__"], ["__eq__"]])
+def test_a_class_that_refuses_everything_keeps_no_frame(names: list[str]) -> None:
+    own = type("Own", (RefusingError,), {name: property(RefusingError._refuse) for name in names} | {"__hash__": None})
+    error = own("odd")
+
+    def fails() -> NoReturn:
+        raise error from own("its cause")
+
+    failure, held = described(fails)
+    assert held() is None
+    assert failure.text == "odd"
+    assert "in fails" in failure.traceback
+    assert vars(BaseException)["__traceback__"].__get__(error) is None

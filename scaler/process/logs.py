@@ -17,6 +17,7 @@ import time
 from typing import TextIO
 
 from scaler.config import ConfigError
+from scaler.process.descriptors import out_of_reach
 from scaler.settings import LoggingConfig
 from scaler.texts import escaped, printable
 
@@ -71,7 +72,7 @@ def have_one_place(config: LoggingConfig) -> bool:
 def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
     if path in {"/dev/stdout", "/dev/stderr"}:
         stream = sys.stdout if path == "/dev/stdout" else sys.stderr
-        return _NeverWaits(stream, SLOW_READER_SECONDS if worker else 0.0)
+        return _NeverWaits(_another(stream), SLOW_READER_SECONDS) if worker else _NeverWaits(stream, 0.0)
     name = f"{path}.{worker.replace('/', '_')}" if worker and not path.startswith("/dev/") else path
     try:
         return _FileHandler(name)
@@ -79,6 +80,14 @@ def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
         if not is_strict:
             return _FileHandler(name, delay=True)
         raise ConfigError(f"cannot log to {name!r}: {error.strerror}") from None
+
+
+def _another(stream: TextIO) -> TextIO:
+    """Return another stream for the same descriptor, because tasks may close that of `sys`."""
+    try:
+        return open(stream.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    except (AttributeError, OSError, ValueError):  # a preloaded module has replaced it by one without a descriptor
+        return stream
 
 
 def open_file(path: str) -> logging.Handler:
@@ -221,7 +230,10 @@ def _without_waiting(descriptor: int) -> int | None:
 
 
 class _FileHandler(_SaysOnce, logging.FileHandler):
-    """Makes files for their user alone, and follows no link: others may have put it there."""
+    """Makes files for their user alone, and follows no link: others may have put it there.
+
+    The descriptor is out of reach of tasks that close all descriptors.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -239,6 +251,10 @@ class _FileHandler(_SaysOnce, logging.FileHandler):
             if error.errno == errno.ELOOP:
                 raise OSError(errno.ELOOP, "it is a symbolic link; name the file that it leads to") from None
             raise
+        with contextlib.suppress(OSError):
+            moved = out_of_reach(descriptor)
+            os.close(descriptor)
+            descriptor = moved
         return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 - of a descriptor
 
     def close(self) -> None:

@@ -146,7 +146,7 @@ class Processor:
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
         self.waiting.say_report = self.outputs.report
-        self._after_task: Callable[[], None] = _nothing
+        self._after_task: Callable[[int], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self.draws = Draws()
         self._seeds: RunOptions | None = None
@@ -160,11 +160,11 @@ class Processor:
         self._write: Callable[[Serializer, Any], Frames] = result_to_frames
         self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=spec.worker)
 
-    def run(self, after_task: Callable[[], None], connect: Callable[[], object]) -> None:
+    def run(self, after_task: Callable[[int], None], connect: Callable[[], object]) -> None:
         """Serve until the agent closes the channel.
 
         Args:
-            after_task: called after each task; it must not raise.
+            after_task: called after each task with the time when that began, in nanoseconds; it must not raise.
             connect: makes the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
@@ -206,7 +206,7 @@ class Processor:
 
     def _collect_garbage(self, batch: Batch[CollectGarbage]) -> None:
         gc.collect()
-        self._after_task()  # a finalizer may have printed
+        self._after_task(monotonic_ns())  # a finalizer may have printed
         give_back_memory(min(item.trim_above_bytes for item in batch))
 
     # Tasks
@@ -222,7 +222,7 @@ class Processor:
             number += 1
             if uplink.is_patient:
                 uplink.send_results()  # this one may take longer
-            words[4] = monotonic_ns()
+            words[4] = now_ns = monotonic_ns()
             words[0] = number
             if words[1] < number <= words[2]:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
@@ -232,7 +232,7 @@ class Processor:
                 result = self._run(task)
                 if waiting.children:
                     waiting.forget_children()
-                after_task()
+                after_task(now_ns)
             uplink.put(result, not left)
             if task.options and RunOptions.decode(task.options).at_most_once:
                 uplink.send_results()  # while this one counts as executed: what is done and was not told begins again
@@ -271,7 +271,7 @@ class Processor:
                 self._add_unusual(rows, row, result)
             if waiting.children:
                 waiting.forget_children()
-            after_task()
+            after_task(now_ns)
         uplink.close_rows(left)
         return number
 
@@ -469,7 +469,7 @@ def _no_object(_object_id: ObjectId, _is_own: bool) -> NoReturn:
     raise MissingObjects("a row of a range has no objects")  # the scheduler takes none that has
 
 
-def _nothing() -> None:
+def _nothing(_began_ns: int) -> None:
     pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import logging
 import multiprocessing
 import os
 import pickle
@@ -34,6 +35,30 @@ def test_tasks_that_fork_have_their_own_results_and_leave_nothing_behind(client:
     futures = [client.submit(fork_and_come_back, number) for number in range(60)]
     assert [future.result(60) for future in futures] == list(range(60))
     assert len(set(client.map(lambda _: os.getpid(), [(number,) for number in range(50)]))) <= 2
+
+
+def harm_and_look(row: int) -> tuple[int, Any]:
+    """Return what the process of this row has, and spoil it for the next one."""
+    descriptors = [os.fstat(number)[:3] for number in range(3)]
+    print("printed", file=sys.stderr)
+    has = descriptors, sys.stdout.fileno(), sys.stdin.closed, logging.root.manager.disable, len(logging.root.handlers)
+    os.close(row % 3)
+    logging.disable(logging.CRITICAL)
+    logging.root.handlers.clear()
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stdout.close()
+    sys.stdin.close()
+    if row % 2:
+        raise ValueError(os.getpid(), has)
+    return os.getpid(), has
+
+
+def test_rows_that_spoil_streams_descriptors_and_logging_harm_no_other_row(client: Client) -> None:
+    ended = client.map(harm_and_look, [(row,) for row in range(40)], return_exceptions=True)
+    found = [each.args if isinstance(each, ValueError) else each for each in ended]
+    assert all(isinstance(each, tuple) for each in found), found
+    for process, has in found:
+        assert has == dict(found)[process]
 
 
 class Leaves:

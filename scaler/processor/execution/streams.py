@@ -148,7 +148,7 @@ def _last_state(line: bytes) -> bytes:
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 
-class _Stream(io.TextIOWrapper):
+class TaskStream(io.TextIOWrapper):
     """What `sys.stdout` and `sys.stderr` are in tasks."""
 
     is_detached = False
@@ -180,7 +180,7 @@ class TaskStreams:
         """not empty: something was done with the streams since the last task"""
         self._lines = [_Lines(descriptor, partial(self._say, descriptor), self.written) for descriptor in LEVELS]
         self._output_lines, self._error_lines = self._lines
-        self._output, self._error = map(_Stream, self._lines)
+        self._output, self._error = map(TaskStream, self._lines)
 
     def _say(self, descriptor: int, line: str) -> None:
         is_of_task = self.forward(_STREAMS[descriptor], line)
@@ -200,13 +200,17 @@ class TaskStreams:
         if self._output.is_detached or self._error.is_detached:
             self._renew()
 
+    def of(self, name: str) -> TaskStream:
+        """Return the stream for `stdout` or `stderr`."""
+        return self._output if name == "stdout" else self._error
+
     def _renew(self) -> None:
         """Make new streams, and put them where the old ones still are."""
         output, error = self._output, self._error
-        self._output, self._error = map(_Stream, self._lines)
-        if sys.stdout is output:
+        self._output, self._error = map(TaskStream, self._lines)
+        if getattr(sys, "stdout", None) is output:
             sys.stdout = self._output
-        if sys.stderr is error:
+        if getattr(sys, "stderr", None) is error:
             sys.stderr = self._error
 
     def forked(self) -> None:

@@ -19,13 +19,16 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from time import sleep
+from functools import partial
+from time import monotonic_ns, sleep
 
 from scaler import task_context
 from scaler.pickling import pickled_classes
+from scaler.process.descriptors import KeptDescriptors, out_of_reach
 from scaler.process.logs import have_one_place, set_up_logging
 from scaler.processor.channel import Channel
-from scaler.processor.execution.outputs import OutputHandler
+from scaler.processor.execution.outputs import OutputHandler, TaskOutputs
+from scaler.processor.execution.process_state import ProcessState
 from scaler.processor.execution.streams import TaskStreams
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle import signals
@@ -54,6 +57,7 @@ class Bootstrap:
         with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
             faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
         streams.enter()
+        connection = _out_of_reach(connection)
 
         if sys.platform != "linux":  # there the kernel sees to it
             arguments = (connection.fileno(),)
@@ -62,7 +66,7 @@ class Bootstrap:
         progress = Progress(progress_descriptor)
         os.close(progress_descriptor)
         processor = Processor(Channel(connection, remembers_blocks=True), progress, spec, config)
-        after_task = _after_task(processor, streams, config.task_output_in_log)
+        descriptors, handler = KeptDescriptors(), _forward(processor.outputs, streams, config.task_output_in_log)
         os.register_at_fork(after_in_child=streams.forked)
         os.register_at_fork(after_in_child=processor.forked)
         continued = processor.waiting.continued if config.hard_processor_suspend else None
@@ -72,9 +76,11 @@ class Bootstrap:
         processor.draws.refresh()
         if failed := initialize(config.initializer):
             os._exit(failed)
-        after_task()
+        state = ProcessState(streams.of, descriptors, handler)
+        after_task = _after_task(processor.outputs, streams, state)
+        after_task(monotonic_ns())
         processor.run(after_task, self._connect)
-        leave(connection.fileno(), after_task)
+        leave(connection.fileno(), partial(after_task, monotonic_ns()))
 
 
 def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
@@ -83,22 +89,45 @@ def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
     return TaskStreams()
 
 
-def _after_task(processor: Processor, streams: TaskStreams, logs_tasks: bool) -> Callable[[], None]:
-    """Have what tasks write go to the agent, and to the log or not. Return what is to be called after each task."""
-    outputs = processor.outputs
+def _out_of_reach(connection: socket.socket) -> socket.socket:
+    """Move a connection to a descriptor that user code rarely closes, if there is room for one."""
+    with contextlib.suppress(OSError):
+        moved = socket.socket(fileno=out_of_reach(connection.fileno()))
+        connection.close()
+        return moved
+    return connection
+
+
+def _forward(outputs: TaskOutputs, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
+    """Have what tasks write go to the agent, and to the log or not. Return the handler for what they log."""
     streams.forward, streams.logs_tasks = outputs.say, logs_tasks
     if not logs_tasks:
         for handler in logging.getLogger().handlers:
             handler.addFilter(outputs.leaves_to_log)
-    logging.getLogger().addHandler(OutputHandler(outputs))
-    held, written = outputs.held, streams.written
+    own = OutputHandler(outputs)
+    logging.getLogger().addHandler(own)
+    return own
 
-    def after_task() -> None:
+
+def _after_task(outputs: TaskOutputs, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
+    """Return what is to be called after each task, with the time when it began."""
+    held, written, timer_handler, ignore = outputs.held, streams.written, signals.timer_handler, signals.ignore
+    output, error, look_at = state.put_back(monotonic_ns())
+
+    def after_task(began_ns: int) -> None:
+        nonlocal output, error, look_at
         if written:
             streams.after_task()
         if held:
             outputs.after_task()
-        signals.stop_timer()
+        try:
+            is_due = began_ns >= look_at or sys.stdout is not output or sys.stderr is not error
+        except AttributeError:  # a task has deleted one
+            is_due = True
+        if is_due:
+            output, error, look_at = state.put_back(began_ns)
+        if timer_handler() is not ignore:
+            signals.stop_timer()
 
     return after_task
 

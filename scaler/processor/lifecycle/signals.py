@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import TypeAlias
@@ -24,7 +25,6 @@ from typing import TypeAlias
 INTERRUPT_SIGNAL = signal.SIGURG
 """Its default is to be ignored, so it harms no process that does not expect it."""
 
-_ALARM = int(signal.SIGALRM)
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 # Those of `signal` make enumerations of what they are given and of what they return, in fifty times the time.
 _handler_of, _set_handler = import_module("_signal").getsignal, import_module("_signal").signal
@@ -44,22 +44,22 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
     _set_handler(INTERRUPT_SIGNAL, interrupt)
     _set_handler(signal.SIGINT, keyboard)
     for number in _OF_TIMERS:
-        _set_handler(number, _nothing)
+        _set_handler(number, ignore)
     if continued is not None:
         _set_handler(signal.SIGCONT, continued)
 
 
-def _nothing(_signal: int, _frame: FrameType | None) -> None:
+def ignore(_signal: int, _frame: FrameType | None) -> None:
     """The handler of a signal whose default would end the process."""
 
 
-def stop_timer() -> None:
-    """A task has ended: stop the timer that it may have left running (`signal.alarm`).
+timer_handler: Callable[[], object] = partial(_handler_of, int(signal.SIGALRM))
+"""Returns the handler of the timer. Code that uses the timer sets one, so the timer is stopped only then."""
 
-    Whoever uses that timer has a handler for it, so only then is the system asked.
-    """
-    if _handler_of(_ALARM) is not _nothing:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+
+def stop_timer() -> None:
+    """Stop the timer that a task may have left running (`signal.alarm`)."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def forked() -> None:
@@ -68,5 +68,5 @@ def forked() -> None:
     signal.signal(signal.SIGCONT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in _OF_TIMERS:
-        if _handler_of(number) is _nothing:
+        if _handler_of(number) is ignore:
             signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,87 @@
+"""Descriptors: protects those that a process needs from user code that closes or redirects them.
+
+Recipes for daemons close the descriptors 0, 1 and 2, or all from 3 to some hundred; libraries redirect 1 and 2 and may
+fail before they undo it. Used by processors. Must never: close a descriptor that was given to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+from typing import TypeAlias
+
+_OUT_OF_REACH = 2048
+_LAST_ONES = 16
+"""The distance to the limit of open files, for a process whose limit is lower."""
+
+_Identity: TypeAlias = tuple[int, int] | None
+"""Device and inode of the open file; None: the descriptor is closed."""
+
+
+def out_of_reach(descriptor: int) -> int:
+    """Return a duplicate with a high number, beyond the range that recipes for daemons close.
+
+    Raises:
+        OSError: if there is no room for a further descriptor.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = _OUT_OF_REACH if limit == resource.RLIM_INFINITY else min(_OUT_OF_REACH, limit - _LAST_ONES)
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(lowest, 3))
+    except OSError:  # the last ones are in use
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+class KeptDescriptors:
+    """The files that the descriptors 0, 1 and 2 of a process lead to."""
+
+    def __init__(self) -> None:
+        self._kept = {number: (_identity(number), _duplicate(number)) for number in range(3)}
+
+    def accept(self) -> None:
+        """Keep the files that they lead to now. A closed descriptor gets its former file back."""
+        for number, (identity, spare) in self._kept.items():
+            now = _identity(number)
+            if now is None:
+                _copy(spare, number)
+            elif now != identity:
+                self._kept[number] = now, _duplicate(number)
+                if spare is not None:
+                    os.close(spare)
+
+    def put_back(self) -> None:
+        """Restore the descriptors that were closed or redirected."""
+        for number, (identity, spare) in self._kept.items():
+            if _identity(number) != identity:
+                _copy(spare, number)
+
+
+def _identity(descriptor: int) -> _Identity:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _duplicate(descriptor: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return out_of_reach(descriptor)
+    return None
+
+
+def _copy(spare: int | None, number: int) -> None:
+    """Restore a descriptor from its duplicate; without one, from the null device."""
+    try:
+        if spare is not None:
+            os.dup2(spare, number)
+            return
+    except OSError:
+        pass  # it was closed, too
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)

@@ -1,0 +1,171 @@
+"""ProcessState: puts back what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
+
+Made when the initializer has ended, whose changes stay. Of logging, only what hides lines is undone: handlers that are
+lost, levels that were raised, loggers that were disabled. Handlers that a task has added stay, as modules add some when
+they are imported, unless they write to the streams of tasks: what is logged travels anyway, and would do so twice.
+
+    task ends --> two streams compared --other ones--> streams, descriptors and logging are put back
+                       `--from time to time---------------^
+
+The comparison costs some nanoseconds, and a stream that is closed would fail the next task. A look at everything costs
+some microseconds: so it follows each of a hundred tasks in a row, and then one every five milliseconds.
+
+Must never: raise, or close a file of a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from scaler.process.descriptors import KeptDescriptors
+from scaler.process.logs import OURS
+from scaler.processor.execution.streams import TaskStream
+
+PAUSE_NS = 5_000_000
+"""The time between two looks at everything, in the long run."""
+LOOKS_AT_ONCE = 100
+"""The number of looks that may follow each other without a pause."""
+
+_NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_sentinel = logging.getLogger("_scaler")
+"""No configuration names it, so each that disables the existing loggers disables this one."""
+
+
+class ProcessState:
+    """The streams, descriptors and loggers of the process at the end of its initializer.
+
+    Args:
+        stream_of: returns the stream of tasks for `stdout` or `stderr`.
+        descriptors: what the process had before its initializer.
+        output: the handler that takes what tasks log.
+    """
+
+    def __init__(self, stream_of: Callable[[str], Any], descriptors: KeptDescriptors, output: logging.Handler) -> None:
+        self._stream_of = stream_of
+        self._descriptors = descriptors
+        descriptors.accept()
+        names = (*_NUMBERS, *(f"__{name}__" for name in _NUMBERS))
+        self._streams = {name: getattr(sys, name, None) for name in names}
+        if output not in logging.root.handlers:
+            logging.root.addHandler(output)
+        self._logging = _Logging()
+        self._look_at = 0
+
+    def put_back(self, began_ns: int) -> tuple[Any, Any, int]:
+        """Put back everything that a task has changed.
+
+        Args:
+            began_ns: when it began.
+
+        Returns:
+            `sys.stdout`, `sys.stderr`, and the time of the next look: it follows the first task that begins later.
+        """
+        self._descriptors.put_back()
+        self._put_back_streams()
+        self._logging.put_back()
+        if began_ns >= self._look_at:
+            self._look_at = max(self._look_at, began_ns - LOOKS_AT_ONCE * PAUSE_NS) + PAUSE_NS
+        return sys.stdout, sys.stderr, self._look_at
+
+    def _put_back_streams(self) -> None:
+        for name, stream in self._streams.items():
+            if _is_closed(stream):
+                self._streams[name] = self._stream_of(name) if name in ("stdout", "stderr") else _opened(name)
+            setattr(sys, name, self._streams[name])
+
+
+def _is_closed(stream: Any) -> bool:
+    """Return whether a stream of any class is closed, or without its buffer."""
+    try:
+        return bool(stream.closed)
+    except AttributeError:  # as `None` and some replacements have it
+        return False
+    except BaseException:  # noqa: BLE001 - of a detached stream, or foreign code
+        return True
+
+
+def _opened(name: str) -> Any:
+    """Return a new stream for a descriptor of the process, which it does not close."""
+    number = _NUMBERS[name.strip("_")]
+    with contextlib.suppress(OSError):
+        return open(number, "w" if number else "r", 1, "utf-8", "backslashreplace", closefd=False)
+    return None
+
+
+class _KeptLogger(NamedTuple):
+    logger: logging.Logger
+    handlers: Sequence[logging.Handler]
+    level: int
+    filters: Sequence[Any]
+    propagates: bool
+    is_disabled: bool
+
+    def put_back(self) -> None:
+        logger, now = self.logger, list(self.logger.handlers or ())
+        added = (each for each in now if each not in self.handlers and not _is_useless(each))
+        logger.handlers = [*self.handlers, *added]
+        if logger.level > self.level:
+            logger.setLevel(self.level)
+        logger.filters = list(self.filters)
+        logger.propagate, logger.disabled = self.propagates, self.is_disabled
+
+
+class _KeptHandler(NamedTuple):
+    handler: logging.Handler
+    level: int
+    filters: Sequence[Any]
+    formatter: logging.Formatter | None
+
+    def put_back(self) -> None:
+        """Restore the formatter too, because it may need what a filter adds to records."""
+        handler = self.handler
+        if handler.level > self.level:
+            handler.setLevel(self.level)
+        handler.filters, handler.formatter = list(self.filters), self.formatter
+
+
+class _Logging:
+    """The loggers that have handlers, and that of Scaler; and which loggers are disabled."""
+
+    def __init__(self) -> None:
+        for logger in _loggers():
+            if logger.name.startswith(OURS):
+                logger.disabled = False
+        _sentinel.disabled = False
+        self._disabled = {logger for logger in _loggers() if logger.disabled}
+        self._disable = logging.root.manager.disable
+        kept = {logging.root, logging.getLogger(OURS[:-1]), *(logger for logger in _loggers() if logger.handlers)}
+        self._loggers = [
+            _KeptLogger(each, [*each.handlers], each.level, [*each.filters], each.propagate, each.disabled)
+            for each in kept
+        ]
+        handlers = dict.fromkeys(handler for each in self._loggers for handler in each.handlers)
+        self._handlers = [_KeptHandler(each, each.level, list(each.filters), each.formatter) for each in handlers]
+
+    def put_back(self) -> None:
+        if logging.root.manager.disable > self._disable:
+            logging.disable(self._disable)
+        for logger in self._loggers:
+            logger.put_back()
+        for handler in self._handlers:
+            handler.put_back()
+        if _sentinel.disabled:
+            for each in _loggers():
+                each.disabled = each.disabled and each in self._disabled
+
+
+def _is_useless(handler: logging.Handler) -> bool:
+    """Return whether a handler repeats what is logged anyway, or writes to a closed file."""
+    if not isinstance(handler, logging.StreamHandler):
+        return False
+    return isinstance(handler.stream, TaskStream) or _is_closed(handler.stream)
+
+
+def _loggers() -> Iterator[logging.Logger]:
+    for logger in list(logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            yield logger

@@ -1,0 +1,93 @@
+"""Descriptors: those that are kept lead where they did, whatever was closed or put in their places."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from scaler.process.descriptors import KeptDescriptors, out_of_reach
+
+
+def lead_to() -> list[tuple[int, int]]:
+    return [(status.st_dev, status.st_ino) for status in map(os.fstat, range(3))]
+
+
+@pytest.fixture(autouse=True)
+def _own_ones() -> Iterator[None]:
+    """Have three pipes in the places of the descriptors of the tests, which get them back."""
+    spares = [os.dup(number) for number in range(3)]
+    for number in range(3):
+        reader, writer = os.pipe()
+        os.dup2(writer, number)
+        os.close(reader)
+        os.close(writer)
+    yield
+    for number, spare in enumerate(spares):
+        os.dup2(spare, number)
+        os.close(spare)
+
+
+def close_spares(kept: KeptDescriptors) -> None:
+    for _, spare in kept._kept.values():
+        if spare is not None:
+            os.close(spare)
+
+
+def test_what_was_closed_or_leads_elsewhere_is_put_back() -> None:
+    before = lead_to()
+    kept = KeptDescriptors()
+    kept.put_back()
+    assert lead_to() == before
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.close(0)
+    os.dup2(null, 1)
+    os.close(null)
+    kept.put_back()
+    assert lead_to() == before
+    os.closerange(0, 3)
+    kept.put_back()
+    assert lead_to() == before
+    close_spares(kept)
+
+
+def test_a_redirection_that_is_accepted_stays_and_what_was_closed_comes_back() -> None:
+    before = lead_to()
+    kept = KeptDescriptors()
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    redirected = lead_to()[1]
+    os.close(2)
+    kept.accept()
+    os.closerange(0, 3)
+    kept.put_back()
+    assert lead_to() == [before[0], redirected, before[2]]
+    os.close(null)
+    close_spares(kept)
+
+
+def test_without_the_duplicate_there_is_the_null_device() -> None:
+    kept = KeptDescriptors()
+    close_spares(kept)
+    os.closerange(0, 3)
+    kept.put_back()
+    null = os.stat(os.devnull)  # noqa: PTH116
+    assert lead_to() == [(null.st_dev, null.st_ino)] * 3
+
+
+@pytest.mark.parametrize("limit", [256, 4096])
+def test_a_duplicate_is_out_of_reach_of_those_who_close_all(limit: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        moved = out_of_reach(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        assert moved >= min(2048, limit - 16)
+        assert not os.get_inheritable(moved)
+        assert os.path.sameopenfile(moved, 1)
+    finally:
+        os.close(moved)

@@ -102,6 +102,13 @@ class _Numbered(Protocol):
     def number(self) -> int: ...
 
 
+_CLOSED = "it closed its connection to the agent, or wrote into it"
+_FAILED = "its initializer failed; the log of the process says why"
+_CUT_OFF = (
+    "its initializer ended the process, or closed a descriptor that it had not opened: that of the connection to the "
+    "agent (os.closerange)"
+)
+
 P = TypeVar("P", bound="ProcessorProxy")
 M = TypeVar("M", bound=_Numbered)
 _numbers = count(1)
@@ -160,6 +167,7 @@ class ProcessorProxy(Actor):
         self._channel = Channel(ours, remembers_blocks=True)
         self._progress_page = new_progress_page()
         self._progress = Progress(self._progress_page)
+        self._has_initializer = bool(config.initializer)
         self._is_prepared_by_user = bool(config.preload or config.initializer)
         self._ready_timer: Timer | None = None
 
@@ -194,8 +202,8 @@ class ProcessorProxy(Actor):
             # It is dying, or of no use any more. That it died is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
-            if not is_exiting(self._pid):
-                self._killed_because = "it closed its connection to the agent, or wrote into it"
+            if not is_exiting(self._pid) or (self._has_initializer and not self._pid):  # soon after its start
+                self._killed_because = _CLOSED
             self._signal(KILL)
 
     def _take(self, messages: Iterable[Message]) -> None:
@@ -338,15 +346,14 @@ class ProcessorProxy(Actor):
 
     @_handles_own(ProcessEnded)
     def _ended(self, ended: ProcessEnded) -> None:
-        how = why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
+        unprepared = self._unprepared(ended.exit_code)
+        how = unprepared or why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
         if was_out_of_memory(ended.exit_code, self._killed_because, ended.is_memory_short):
             self._died = TaskStatus.OUT_OF_MEMORY
-        is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
-        is_unprepared = ended.exit_code in (FAILED_EXIT_CODE, RAISED_EXIT_CODE) and not self._is_ready
-        level = logging.DEBUG if is_in_order or is_unprepared else logging.WARNING
+        is_in_order = self._is_ready and not ended.exit_code and (self._is_dismissed or not self._progress.executing)
+        level = logging.DEBUG if is_in_order or unprepared == _FAILED else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
-        if is_unprepared:
-            how = "its initializer failed; the log of the process says why"
+        if unprepared:
             self._pool.send(InitializerFailed(ended.exit_code == FAILED_EXIT_CODE))
         self._over(f"died: process {self._pid}, {how}", is_failure=not self._is_ready, is_to_blame=True)
         if not self._is_ready:
@@ -354,6 +361,15 @@ class ProcessorProxy(Actor):
                 f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
             )
         self.stop_now()
+
+    def _unprepared(self, exit_code: int) -> str:
+        """Return how the initializer has kept the process from getting ready; empty if it has not."""
+        if self._is_ready:
+            return ""
+        if exit_code in (FAILED_EXIT_CODE, RAISED_EXIT_CODE):
+            return _FAILED
+        is_cut_off = not exit_code or self._killed_because == _CLOSED
+        return _CUT_OFF if self._has_initializer and is_cut_off else ""
 
     def _over(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
         """Tell the slot, after all that the process has written.

@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -113,6 +115,31 @@ def test_an_initializer_that_never_succeeds_ends_the_agent_without_a_traceback(
         ]
         assert not any(record.exc_info for record in said)
         assert {record.getMessage().partition(" in ")[0] for record in said[:-1]} <= {"restarting processor-0"}
+    finally:
+        node.close()
+
+
+@pytest.mark.parametrize("end", [lambda: os.closerange(3, 20_000), lambda: os._exit(0)], ids=["closes all", "exits"])
+def test_an_initializer_that_cuts_its_process_off_ends_the_agent_with_a_sentence(
+    end: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(initializer=initializer_text(end))
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.exit_code == FAILED_EXIT_CODE
+        said = [record.getMessage() for record in caplog.records]
+        assert said[-1] == "the cluster ends: its initializer has failed 4 times and never succeeded; the log says why"
+        assert sum("ended: its initializer ended the process, or closed a descriptor" in line for line in said) == 4
+    finally:
+        node.close()
+
+
+def test_an_initializer_may_close_some_hundred_descriptors() -> None:
+    node = Node(initializer=initializer_text(partial(os.closerange, 3, 1000)))
+    try:
+        node.run(node.task(partial(os.closerange, 3, 1000)), node.task(int))
+        node.until(lambda: len(node.results) == 2)
+        assert node.values() == [None, 0]
     finally:
         node.close()
 

@@ -56,8 +56,7 @@ class StaleModules:
         needed = self._needed_by(function, frames)
         new = {name: file for name, file in needed.items() if name not in self._files}
         if new:
-            self._files.update(new)
-            self._versions.accept(self._versions.find_new(new))
+            self._watch(new)
         for name in self._stuck.keys() & needed.keys():
             if self._shipped.has(name.partition(".")[0]):
                 continue
@@ -78,10 +77,21 @@ class StaleModules:
         named = {name for name in self._own if name.encode() in pickled}
         module = getattr(function, "__module__", None)
         key = frozenset({*named, module} if isinstance(module, str) else named)
-        if key not in self._needed:
+        needed = self._needed.get(key)
+        if needed is None:
             files = {name: file for name in key if (file := file_of(name))}
-            self._needed[key] = {**files, **needed_by(key, self._own)}
-        return self._needed[key]
+            needed = self._needed[key] = {**files, **needed_by(key, self._own)}
+        return needed
+
+    def _watch(self, files: dict[str, str]) -> dict[str, Version]:
+        """Watch modules from now on, and return their versions, or of those that are watched already the new ones.
+
+        The versions come first: another thread that looks meanwhile would take a module without one for an edited one.
+        """
+        found = self._versions.find_new(files)
+        self._versions.accept(found)
+        self._files.update(files)
+        return found
 
     def look(self) -> bool:
         """Send modules along that were edited and reloaded. Return whether there are any."""
@@ -102,9 +112,7 @@ class StaleModules:
         self._late_of, own = count, own_modules()
         needed = needed_by([*self._files, *self._mentioned], own)
         late = {name: file for name, file in needed.items() if name not in self._files}
-        found = self._versions.find_new(late)
-        self._files.update(late)
-        self._versions.accept(found)
+        found = self._watch(late)
         return {name: version for name, version in found.items() if version[0][0] > self._began_at}
 
     def _send_along(self, name: str, top: str) -> None:

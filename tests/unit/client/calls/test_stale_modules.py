@@ -181,3 +181,44 @@ def test_a_function_that_another_thread_made_ready_before_an_edit_is_made_ready_
     monkeypatch.setattr(functions._stale_modules, "note", edit_meanwhile)
     assert sent_with(client, raced.g) == {}
     assert sent_with(client, raced.g) == {"raced_for_a_test": "def g():\n    return 22\n"}
+
+
+@pytest.mark.parametrize("before", ["find_new", "accept"])
+def test_a_thread_that_looks_while_another_one_notes_a_module_takes_it_for_no_edited_one(
+    client: Client, write: Write, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: str
+) -> None:
+    write("noted_for_a_test", "def g():\n    return 1\n")
+    noted = importlib.import_module("noted_for_a_test")
+    functions = client._core.functions
+    versions = functions._stale_modules._versions
+    step = getattr(versions, before)
+
+    def look_meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr(versions, before, step)
+        with ThreadPoolExecutor() as other:
+            other.submit(functions.look).result(30)
+        return step(*arguments)
+
+    client.submit(abs, 1)
+    monkeypatch.setattr(versions, before, look_meanwhile)
+    client.submit(noted.g)
+    assert getattr(versions, before) == step
+    functions.look()
+    assert (caplog.messages, sent_with(client, noted.g)) == ([], {})
+
+
+def test_a_thread_that_forgets_what_modules_need_while_another_one_asks_costs_that_nothing(
+    client: Client, write: Write
+) -> None:
+    write("asked_for_a_test", "def g():\n    return 1\n")
+    asked = importlib.import_module("asked_for_a_test")
+    stale = client._core.functions._stale_modules
+
+    class Forgotten(dict[Any, Any]):
+        def __setitem__(self, key: Any, value: Any) -> None:
+            stale._needed = {}
+
+    client.submit(abs, 1)
+    stale._needed = Forgotten()
+    client.submit(asked.g)
+    assert type(stale._needed) is dict

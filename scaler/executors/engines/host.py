@@ -33,6 +33,7 @@ from scaler.executors.supply import needs_of
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.ids import ObjectId
 from scaler.process.interpreter import part_of_node
+from scaler.process.shared_blocks import own_only_created_blocks
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.failure import describe_failure
 from scaler.wire.codec.codec import decode, encode
@@ -215,6 +216,7 @@ def _reason(error: Exception) -> str:
 def main() -> None:
     """Run the host until its agent ends, then end it with all processes that it has started."""
     descriptor, settings = part_of_node()
+    own_only_created_blocks()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's business
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)

@@ -16,6 +16,7 @@ from scaler.executors.inline.task_context import by_thread
 from scaler.executors.inline.thread import TaskThread
 from scaler.executors.inline.worker import InlineWorker
 from scaler.kit import ActorRef, ChildSpec, Peers
+from scaler.process.shared_blocks import own_only_created_blocks
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.preparation import finder
 
@@ -36,6 +37,8 @@ class LocalThreads:
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers."""
         task_context.key_file = node.config.key_file or ""
+        if not node.config.endpoint.is_in_process:  # that process is the user's program
+            own_only_created_blocks()
         named = finder(node.config.functions)
         contexts, processor = by_thread(), ProcessorSpec(AGENT_PROCESS, node.agent_token)
 

@@ -32,6 +32,7 @@ from scaler import starters
 from scaler.process import strays
 from scaler.process.interpreter import begin_anew, no_collections, part_of_node
 from scaler.process.logs import set_up_logging
+from scaler.process.shared_blocks import own_only_created_blocks
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.bootstrap import Bootstrap
 from scaler.processor.lifecycle.imports import import_once
@@ -280,6 +281,7 @@ def main() -> None:
 def serve(agent: socket.socket, settings: str) -> NoReturn:
     """Be the fork server of the agent at the other end."""
     _find_modules_here()
+    own_only_created_blocks()
     config = ClusterConfig.from_json(settings)
     import_client()
     if config.preload:

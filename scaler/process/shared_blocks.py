@@ -1,0 +1,90 @@
+"""Shared blocks: a process that runs tasks owns the blocks of `multiprocessing.shared_memory` that it creates, and none
+to which it only attaches.
+
+The resource tracker of a process unlinks, at its end, each block that the process has opened (cpython #82300); since
+Python 3.13 `track=False` prevents that. A worker process often ends before the program that made the block. So here
+attaching is not registered, and to unlink a block that was not registered is no error of the tracker.
+
+Installed in fork servers, engine hosts and agents that run tasks as threads; processes that `multiprocessing` starts in
+a task have it as well. Must never: change a process of the user's program, or import what no task has imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import sys
+import threading
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_MODULE = "multiprocessing.shared_memory"
+_KIND = "shared_memory"
+_KEY = "scaler_shared_blocks"
+_attaching = threading.local()
+
+
+class _Installed:
+    """An entry of the configuration that `multiprocessing` hands to each child: a fresh interpreter reads it before it
+    runs its target.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return own_only_created_blocks, ()
+
+
+class _Finder:
+    """Patches the module as soon as it is imported."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name == _MODULE else None
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_patch(module: ModuleType) -> None:
+                execute(module)
+                _patch(module)
+
+            spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
+        return spec
+
+
+def own_only_created_blocks() -> _Installed:
+    """Install this in the current process and all processes that `multiprocessing` starts from it. Call it once."""
+    if _MODULE in sys.modules:
+        _patch(sys.modules[_MODULE])
+    else:
+        sys.meta_path.insert(0, _Finder)
+    installed = _Installed()
+    multiprocessing.current_process()._config[_KEY] = installed  # type: ignore[attr-defined]  # noqa: SLF001
+    return installed
+
+
+def _patch(module: ModuleType) -> None:
+    from multiprocessing import resource_tracker  # noqa: PLC0415 - the module that is patched has imported it
+
+    open_block = module.SharedMemory.__init__
+    register, unregister = resource_tracker.register, resource_tracker.unregister
+
+    @functools.wraps(open_block)
+    def open_and_own(self: Any, name: str | None = None, create: bool = False, size: int = 0, **options: Any) -> None:
+        _attaching.is_so = not create
+        try:
+            open_block(self, name, create, size, **options)
+        finally:
+            _attaching.is_so = False
+
+    def register_created(name: str, kind: str) -> None:
+        if kind != _KIND or not getattr(_attaching, "is_so", False):
+            register(name, kind)
+
+    def unregister_any(name: str, kind: str) -> None:
+        if kind == _KIND:
+            register(name, kind)  # a no-op of the tracker if it is registered; an unknown name would be an error
+        unregister(name, kind)
+
+    module.SharedMemory.__init__ = open_and_own
+    resource_tracker.register = register_created  # type: ignore[assignment]
+    resource_tracker.unregister = unregister_any  # type: ignore[assignment]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from scaler.config import ConfigError
 from scaler.ids import NO_ID, TaskId
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class CurrentTask:
 
     Args:
         task_id: its id, 16 bytes; that of its future.
-        name: what it is called: its option `name`, or the name of its function.
+        name: what it is called: its option `name`, or the name of its function; empty while that is imported.
         attempt: the number of this run. No other run of any task has the same, as long as the scheduler lives.
         worker: the name of the worker that runs it; empty in another engine, which runs it where it likes.
         ends_at: when its limit is reached, in seconds of `time.monotonic`; None: it has no limit.
@@ -118,6 +119,8 @@ class TaskContext:
     """the number of this process, never used again by its agent"""
     account = 0
     """the account of the running task; its nested tasks have the same"""
+    preparing = ""
+    """the code that runs before this process takes tasks, such as "an initializer"; empty: none"""
 
     @property
     def task(self) -> int:
@@ -162,8 +165,26 @@ class TaskContext:
         """
         return _nothing
 
-    def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
-        """Report that the running task has submitted a task, to be cancelled with it."""
+    def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:  # noqa: ARG002
+        """Report that the running task submits a task, to be cancelled with it.
+
+        Raises:
+            ConfigError: if the process takes no tasks yet.
+        """
+        self.check_prepared()
+
+    def check_prepared(self) -> None:
+        """Check that clients of this process may wait for its cluster.
+
+        Raises:
+            ConfigError: if the process takes no tasks yet.
+        """
+        if self.preparing:
+            raise ConfigError(
+                f"{self.preparing} cannot use the cluster whose workers it prepares, which is that of each client here "
+                "without the address of another: they take no tasks before it has ended, so it would wait for ever. "
+                "Call the function itself, without a client, or leave the call to the tasks"
+            )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
         """Report a connection of this process: it must not be ended while `is_needed` returns True, and `close` ends
@@ -194,6 +215,18 @@ def enter(task_context: TaskContext) -> None:
     """Set the context of this process."""
     global current  # noqa: PLW0603 - there is one process
     current = task_context
+
+
+@contextmanager
+def preparing(address: str, what: str) -> Iterator[None]:
+    """Context manager: `what` runs here, before there are processes that run tasks of the scheduler at `address`."""
+    before, context = current, TaskContext()
+    context.address, context.preparing = address, what
+    enter(context)
+    try:
+        yield
+    finally:
+        enter(before)
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, Client, DisconnectedError, SchedulerClusterCombo, WorkerDiedError
-from tests.support.processes import REPOSITORY, command, free_address, run_python
+from scaler import AsyncClient, Client, Cluster, DisconnectedError, SchedulerClusterCombo, WorkerDiedError
+from scaler.config import ConfigError
+from tests.support.processes import REPOSITORY, command, free_address, run_python, scheduler
 
 pytestmark = pytest.mark.processes
 
@@ -24,6 +26,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "raises.py").write_text("def start():\n    raise OSError('no table')\n")
     (tmp_path / "broken.py").write_text("raise RuntimeError('out of order')\n")
+    (tmp_path / "uses.py").write_text("from scaler import Client\nClient().submit(abs, -1).result()\n")
+    (tmp_path / "brings.py").write_text("from scaler import Client\nClient(n_workers=1)\n")
+    (tmp_path / "maps.py").write_text(
+        "from scaler import Client, current_task\nif current_task():\n    VALUES = Client().map(abs, [(-1,), (-2,)])\n"
+        "def values():\n    return VALUES\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path
@@ -163,6 +171,8 @@ def test_commands_take_them_by_name(folder: Path) -> None:
     ("options", "reason"),
     [
         (("--preload", "broken"), "cannot preload module 'broken': RuntimeError: out of order"),
+        (("--preload", "uses"), "'uses': ConfigError: the import of a preloaded module cannot use the cluster whose"),
+        (("--preload", "brings"), "'brings': ConfigError: the import of a preloaded module cannot use the cluster"),
         (("--initializer", "broken:start"), "RuntimeError: out of order"),
         (("--initializer", "raises:start"), "OSError: no table"),
     ],
@@ -184,3 +194,58 @@ def test_who_waits_for_a_local_cluster_that_cannot_preload_hears_so(folder: Path
         ),
     ):
         client.submit(pow, 2, 3).result(60)
+
+
+def refusals(of_program: Client, elsewhere: str) -> list[str]:
+    """Use the cluster of this process in all ways that would wait for it. Return what was not refused."""
+
+    async def use_async(options: dict[str, Any]) -> Any:
+        async with AsyncClient(**options) as client:
+            return await client.submit(abs, -1)
+
+    own = Client()
+    uses: dict[str, Callable[[], Any]] = {
+        "submit": lambda: own.submit(abs, -1).result(),
+        "map": lambda: own.map(abs, [(-1,)]),
+        "map_unordered": lambda: list(own.map_unordered(abs, [(-1,)])),
+        "get": lambda: own.get({"one": (abs, -1)}, ["one"]),
+        "run_on_all": lambda: own.run_on_all(abs, -1),
+        "as_executor": lambda: own.as_executor().submit(abs, -1).result(),
+        "wait_for_workers": lambda: own.wait_for_workers(1),
+        "n_workers": lambda: Client(n_workers=1),
+        "address": lambda: Client(os.environ["SCALER_ADDRESS"]).submit(abs, -1).result(),
+        "travelled": lambda: of_program.submit(abs, -1).result(),
+        "AsyncClient": lambda: asyncio.run(use_async({})),
+        "AsyncClient with n_workers": lambda: asyncio.run(use_async({"n_workers": 1})),
+    }
+    allowed = []
+    for name, use in uses.items():
+        try:
+            allowed.append(f"{name}: {use()}")
+        except ConfigError as error:
+            assert "an initializer cannot use the cluster" in str(error)  # noqa: PT017 - in a worker process
+    with Client(elsewhere) as other, Client(processes=False) as threads:
+        assert other.submit(abs, -1).result() == threads.submit(abs, -1).result() == 1
+    sys.kept = own  # type: ignore[attr-defined]
+    return allowed
+
+
+def test_an_initializer_is_refused_what_would_wait_for_its_own_workers() -> None:
+    with scheduler() as (address, _), Client(address) as client, SchedulerClusterCombo(1) as combo:
+        elsewhere = combo.get_address()
+
+        def prepare() -> None:
+            sys.allowed = refusals(client, elsewhere)  # type: ignore[attr-defined]
+
+        cluster = Cluster(address, n_workers=1, initializer=prepare)
+        cluster.start()
+        assert client.submit(lambda: sys.allowed).result(60) == []  # type: ignore[attr-defined]
+        assert client.submit(lambda: sys.kept.submit(abs, -3).result()).result(60) == 3  # type: ignore[attr-defined]
+        cluster.shutdown()
+
+
+def test_a_module_may_map_while_the_task_that_needs_it_imports_it(folder: Path) -> None:
+    import maps  # type: ignore[import-not-found]
+
+    with Client(n_workers=1) as client:
+        assert client.submit(maps.values).result(60) == [1, 2]

@@ -142,6 +142,8 @@ class Link:
     def inquire(self, inquiry: Inquiry[Any]) -> None:
         """Ask who is there. The inquiry gets answers or an error, where commands are obeyed, as all that follow."""
         self.check_open()
+        if inquiry.workers and self.is_nested:
+            task_context.current.check_prepared()
         self._put(Request(partial(self._work.inquire, inquiry), inquiry))
 
     def withdraw(self, inquiry: Inquiry[Any]) -> None:

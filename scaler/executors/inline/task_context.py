@@ -65,6 +65,7 @@ class ByThread(TaskContext):
     agent_token = _of_thread("agent_token")
     processor = _of_thread("processor")
     account = _of_thread("account")
+    preparing = _of_thread("preparing")
     child_priority = _of_thread("child_priority")
     describe_task = _of_thread("describe_task")
     report = _of_thread("report")

@@ -185,6 +185,7 @@ class ProcessorTaskContext(TaskContext):
         return end
 
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
+        self.check_prepared()
         self.children.append((task_id, cancel))
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:  # noqa: ARG002

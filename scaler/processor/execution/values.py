@@ -106,8 +106,9 @@ class Values:
         return known
 
     def name_of(self, task: RunTask) -> str:
-        """Return what a task is called whose function was read."""
-        return task.name or name_of(self.functions[task.function_id].call)
+        """Return the name of a task; empty if it is that of a function whose module is still being imported."""
+        known = self.functions.get(task.function_id)
+        return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
         """Return the value of an object: a large one is read once, a small one for each task, so that tasks that

@@ -74,8 +74,10 @@ class Bootstrap:
         task_context.enter(processor.waiting)
         pickled_classes.take_changes()
         processor.draws.refresh()
+        processor.waiting.preparing = "an initializer"
         if failed := initialize(config.initializer):
             os._exit(failed)
+        processor.waiting.preparing = ""
         state = ProcessState(streams.of, descriptors, handler)
         after_task = _after_task(processor.outputs, streams, state)
         after_task(monotonic_ns())

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scaler import starters
+from scaler import starters, task_context
 from scaler.process import strays
 from scaler.process.interpreter import begin_anew, no_collections, part_of_node
 from scaler.process.logs import set_up_logging
@@ -287,7 +287,9 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
     if config.preload:
         set_up_logging(config.logging, is_strict=False)
         try:
-            if generator := preload(config.preload):
+            with task_context.preparing(config.address, "the import of a preloaded module"):
+                generator = preload(config.preload)
+            if generator:
                 logging.getLogger(__name__).warning(
                     "the preloaded modules make the random generator %s: each worker process has a copy, and "
                     "copies draw the same numbers; draw from scaler.current_task().rng() instead, or have an "

@@ -12,6 +12,7 @@ import os
 import string
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from scaler.endpoint import ANYWHERE, IPC, Endpoint
@@ -78,6 +79,20 @@ def _port(endpoint: Endpoint) -> str:
     name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
     is_port = port == "*" or (port.isascii() and port.isdigit())
     return port if name and allowed.issuperset(name) and is_port else ""
+
+
+def whole_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path of a user as an absolute one, with `~` replaced.
+
+    Raises:
+        ConfigError: if this user has no home.
+    """
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        raise ConfigError(
+            f"{os.fspath(path)} is in the home of this user, who has none: set HOME, or name a whole path"
+        ) from None
 
 
 def check_reachable(endpoint: Endpoint) -> None:

@@ -14,7 +14,7 @@ from scaler.client.jobs.job import Job
 from scaler.client.jobs.questions import Info, ask, read_info
 from scaler.client.link.requests import JobQuestion
 from scaler.client.link.thread import LinkThread
-from scaler.config import ConfigError
+from scaler.config import ConfigError, whole_path
 from scaler.errors import ScalerError
 from scaler.jobs.folder import UNREADABLE, JobFolder, job_places, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, Summary
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(NEEDS_SCHEDULER.format(arguments.command))
     try:
         if arguments.file is not None:
-            sys.exit(_OF_FILES[arguments.command](arguments.file.expanduser(), arguments))
+            sys.exit(_OF_FILES[arguments.command](whole_path(arguments.file), arguments))
         place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
         link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file)
         try:

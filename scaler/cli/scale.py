@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scaler.amounts import read_amounts
 from scaler.cli import options
-from scaler.config import ConfigError, check_address
+from scaler.config import ConfigError, check_address, whole_path
 from scaler.keys.key_file import ADMIN, KeyFile
 from scaler.monitor.model.remaining import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
@@ -98,7 +98,7 @@ def _say(text: str) -> None:
 
 def _check_admin(file: Path) -> None:
     """Raise `ConfigError` unless it is the key of an admin: nobody else may have clusters leave."""
-    key = KeyFile.read(file.expanduser().absolute())
+    key = KeyFile.read(whole_path(file))
     if key.role != ADMIN:
         raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may have clusters leave")
 

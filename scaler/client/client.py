@@ -91,7 +91,8 @@ class Client(Caller):
         name: of this program, up to 64 characters, as screens and logs show it beside its owner; None: its script and
             process id. Does nothing inside tasks.
         keep: the folder where a cluster that starts on this machine keeps jobs (docs/howto/long-jobs.md); None:
-            `scaler/jobs` in the user's folder of states (`XDG_STATE_HOME`, else `~/.local/state`).
+            `scaler/jobs` in the user's folder of states (`XDG_STATE_HOME`, else `~/.local/state`); a user without
+            a home has none, and jobs raise `JobError`.
         {local}
 
     Raises:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from scaler import starters, task_context
 from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.link.protocol import NAME_CHARACTERS
 from scaler.client.link.thread import LinkThread
-from scaler.config import ConfigError, check_address
+from scaler.config import ConfigError, check_address, whole_path
 from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
@@ -160,7 +159,7 @@ def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
     is_file = isinstance(address, os.PathLike) or (isinstance(address, str) and address.endswith(".json"))
     if not is_file or (isinstance(address, str) and Endpoint.parse(address).scheme):
         return address, file
-    key = KeyFile.read(Path(address).expanduser().absolute())
+    key = KeyFile.read(whole_path(address))
     if not key.addresses:
         raise ConfigError(
             f"{address} does not know where its scheduler listens: give the address, and key_file={address!r}"

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, whole_path
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
 from scaler.jobs.tables.schema import RecordError
@@ -62,7 +62,7 @@ class JobFolder:
     """
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
-        self.path = path.expanduser().absolute()
+        self.path = whole_path(path)
         self._is_shared = is_shared
         self._locks: dict[Path, int] = {}
         self._lock: int | None = None

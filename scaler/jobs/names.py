@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from urllib.parse import quote
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, whole_path
 from scaler.texts import shown
 
 NAME_BYTES_MOST = 120
 """Limit of bytes of the name of a job or an owner as a file name."""
 
 
-def usual_job_folder() -> str:
-    """Return the folder in which local clusters of this user keep their jobs by default."""
-    states = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return str(Path(states) / "scaler" / "jobs")
+def usual_job_folder() -> str | None:
+    """Return the folder in which local clusters of this user keep their jobs by default; None: the user has no home."""
+    with contextlib.suppress(ConfigError):  # in a container, the user may be a number without a name and a home
+        return str(Path(os.environ.get("XDG_STATE_HOME") or whole_path("~/.local/state")) / "scaler" / "jobs")
+    return None
 
 
 def check_job_name(name: object) -> str:

@@ -12,7 +12,7 @@ import os
 import socket
 from pathlib import Path
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, whole_path
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER, KeyFile
 from scaler.keys.private_files import check_private_folder
@@ -71,7 +71,7 @@ def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
     if endpoint.scheme != TCP:
         return ()
     if endpoint.key_file:
-        key = KeyFile.read(Path(endpoint.key_file).expanduser().absolute())
+        key = KeyFile.read(whole_path(endpoint.key_file))
         if key.role not in FITTING[role]:
             raise ConfigError(
                 f"{key.path} is the key of a {key.role}, and a {role} needs another one (scaler_keys allow)"

@@ -10,9 +10,8 @@ import contextlib
 import dataclasses
 import socket
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, whole_path
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys.finding import VARIABLE, folder_for, reachable
 from scaler.keys.folder import KeyFolder
@@ -44,7 +43,7 @@ class OwnKeys:
         if not places or config.insecure_let_everybody_run_code:
             return
         if config.keys is not None:
-            self.folder = KeyFolder(Path(config.keys).expanduser().absolute())
+            self.folder = KeyFolder(whole_path(config.keys))
             return
         with contextlib.ExitStack() as taken:
             self._goes_with_scheduler = places[0].takes_any_port

@@ -21,7 +21,7 @@ import pytest
 from scaler import Client
 from scaler.endpoint import Endpoint
 from scaler.shared_memory import SHARING_VARIABLE
-from tests.support.processes import command, descendants, free_address, scheduler, wait_until
+from tests.support.processes import REPOSITORY, command, descendants, free_address, scheduler, wait_until
 
 pytestmark = [
     pytest.mark.faults,
@@ -137,3 +137,42 @@ def test_another_user_gets_at_no_file_no_socket_and_no_process(open_folder: Path
         mine = {str(open_folder / name) for name in ("", "run", "spill", "for all")}
         done = what_a_stranger_can(paths, processes)
         assert {each.partition(" ")[2] for each in done} == mine
+
+
+WITHOUT_NAME = """
+import os, pwd
+from scaler import Client, JobError
+for options in {"n_workers": 1}, {"processes": False}:
+    with Client(**options) as client:
+        print(client.submit(abs, -1).result(60))
+        try:
+            client.map(abs, [(-1,)], job="mine")
+        except JobError as error:
+            print("keep=FOLDER" in str(error), "XDG_STATE_HOME" in str(error))
+    with Client(**options, keep=os.getcwd() + "/jobs") as client:
+        print(client.map(abs, [(-1,)], job="mine"))
+    try:
+        Client(**options, keep="~/jobs")
+    except (ValueError, RuntimeError) as error:
+        print("has none: set HOME" in str(error))
+try:
+    pwd.getpwuid(os.getuid())
+except KeyError:
+    print("nameless")
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv makes the user")
+def test_a_user_without_a_name_and_a_home_has_local_clusters(open_folder: Path) -> None:
+    """As a container that runs under a number that is in no list of users. It may read, as root, where Python is."""
+    (open_folder / "own").mkdir()
+    os.chown(open_folder / "own", 1234567, NOBODY)
+    as_user = ["setpriv", "--reuid", "1234567", "--regid", str(NOBODY), "--clear-groups"]
+    may_read = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    done = subprocess.run(
+        [*as_user, *may_read, sys.executable, "-c", WITHOUT_NAME], cwd=open_folder / "own",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.stdout.split("\n") == [*["1", "True True", "[1]", "True"] * 2, "nameless", ""], done.stderr

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler.config import ConfigError, check_address, check_number, check_reachable, check_timeout
+from scaler.config import ConfigError, check_address, check_number, check_reachable, check_timeout, whole_path
 from scaler.endpoint import Endpoint
 
 # Addresses
@@ -135,3 +136,20 @@ def test_an_address_within_one_process_is_none_for_another() -> None:
         ConfigError, match=r"inproc://here.* is for threads of one process; between processes use tcp://"
     ):
         check_reachable(Endpoint.parse("inproc://here"))
+
+
+# Paths
+
+
+def test_a_path_of_a_user_becomes_a_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir("/")
+    assert whole_path("~/jobs") == tmp_path / "jobs"
+    assert whole_path("tmp/jobs") == Path("/tmp/jobs")
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_path_in_the_home_of_a_user_who_has_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="~/jobs is in the home of this user, who has none: set HOME, or name a"):
+        whole_path("~/jobs")
+    assert whole_path("/tmp/jobs") == Path("/tmp/jobs")

@@ -88,6 +88,11 @@ from scaler.wire.messages.rows import ROWS_MOST, calls_of, row_ids
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
 
+_NO_JOBS = (
+    "this scheduler keeps no jobs: start it with --keep FOLDER. The cluster of a client keeps none if its user has no "
+    "home: make the client with keep=FOLDER, or set XDG_STATE_HOME"
+)
+
 SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
@@ -394,8 +399,7 @@ class ClientSession(Session):
             if jobs is not None:
                 jobs.send(JobAsked(self.actor_ref, self._peer, request, owner, self._identity.label))
             else:
-                reason = "this scheduler keeps no jobs: start it with --keep FOLDER"
-                self._put(JobResponse(request.number, JobStatus.REFUSED, reason=reason))
+                self._put(JobResponse(request.number, JobStatus.REFUSED, reason=_NO_JOBS))
 
     @handles(Batch[ExplainRequest])
     def _explain(self, batch: Batch[ExplainRequest]) -> None:

@@ -37,9 +37,18 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def token_file(port: int) -> Path:
-    """Return where the token of the server with this port is kept, so that browsers outlive a restart of it."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "scaler" / f"ui-{port}.token"
+    """Return where the token of the server with this port is kept, so that browsers outlive a restart of it.
+
+    Raises:
+        ConfigError: if this user has no home.
+    """
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    except RuntimeError:
+        raise ConfigError(
+            "this user has no home for the token of the page: name a file with --token-file, or set XDG_STATE_HOME"
+        ) from None
+    return state / "scaler" / f"ui-{port}.token"
 
 
 def read_or_make_token(file: Path) -> str:

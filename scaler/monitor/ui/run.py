@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, whole_path
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.gate import Gate, read_or_make_token, token_file
@@ -51,8 +51,8 @@ def open_site(config: UiConfig) -> Site:
     """
     listener = _listen(config.host, config.port)
     port = listener.getsockname()[1]
-    file = Path(config.token_file).expanduser() if config.token_file else token_file(port)
     try:
+        file = whole_path(config.token_file) if config.token_file else token_file(port)
         token = read_or_make_token(file)
     except ConfigError:
         listener.close()
@@ -99,7 +99,7 @@ def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None
     try:
         subscriber = Subscriber(config.address, key_file=config.key_file)
         try:
-            store = Store(Path(config.store).expanduser()) if config.store else None
+            store = Store(whole_path(config.store)) if config.store else None
         except ConfigError:
             subscriber.close()
             raise

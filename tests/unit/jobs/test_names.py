@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError
-from scaler.jobs.names import check_job_name, check_known_name
+from scaler.jobs.names import check_job_name, check_known_name, usual_job_folder
 
 
 @pytest.mark.parametrize("name", [23, 2.5, None, b"a", date(2026, 11, 28), Path("a"), [], object()])
@@ -39,3 +39,12 @@ def test_an_admin_may_name_the_owner_too() -> None:
         check_known_name("bob/" + "x" * 121)
     with pytest.raises(ConfigError, match="is not a valid name of a job"):
         check_known_name("bob/a\nb")
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_has_a_folder_of_jobs_only_in_the_one_for_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert usual_job_folder() is None
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert usual_job_folder() == str(tmp_path / "scaler" / "jobs")

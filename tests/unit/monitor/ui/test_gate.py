@@ -56,6 +56,12 @@ def test_each_port_has_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert token_file(1).parent == tmp_path / "scaler"
 
 
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_hears_where_a_token_may_be() -> None:
+    with pytest.raises(ConfigError, match="no home for the token of the page: name a file with --token-file, or set"):
+        token_file(1)
+
+
 @pytest.mark.parametrize(
     ("host", "origin", "is_for_us"),
     [

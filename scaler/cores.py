@@ -38,7 +38,7 @@ def _quotas(root: Path) -> Iterator[float]:
 def memberships(file: Path) -> Iterator[tuple[str, str]]:
     """Yield controllers and path of each control group; version 2 has no controllers here."""
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return
     for line in lines:

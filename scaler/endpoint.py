@@ -55,6 +55,11 @@ class Endpoint:
         return self.address
 
     @property
+    def encoded(self) -> bytes:
+        """The address for ZeroMQ. The path of a file need not be UTF-8, and is no text where the locale is `POSIX`."""
+        return self.address.encode("utf-8", "surrogateescape")
+
+    @property
     def is_in_machine(self) -> bool:
         """Whether both ends are surely in one machine: behind a loopback port there may be a tunnel."""
         return self.scheme in (IPC, INPROC)

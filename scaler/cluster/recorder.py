@@ -38,6 +38,7 @@ class Recorder:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors="surrogateescape",  # it tells of paths
             env={**os.environ, "PYTHONSAFEPATH": "1"},
             start_new_session=True,  # Ctrl-C in a terminal is for the program
         )

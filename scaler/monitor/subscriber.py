@@ -23,6 +23,7 @@ from scaler.keys.key_file import MONITOR
 from scaler.monitor.discovery import find
 from scaler.monitor.model.model import News
 from scaler.transport.admission.keyring import FAILURES, Keyring
+from scaler.transport.binding import connect
 from scaler.transport.interface import FRAME_BYTES_MOST
 from scaler.transport.lookup import Lookup
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after
@@ -96,7 +97,7 @@ class Subscriber:
         self.is_connected = False
         self._again_at = self._clock() + self._pause_seconds
         self._lookup.begin()
-        socket.connect(self.endpoint.address)
+        connect(socket, self.endpoint)
 
     @property
     def problem(self) -> str:

@@ -42,7 +42,7 @@ def is_in_memory(folder: Path) -> bool:
     device = folder.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError):  # not Linux
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
             mount, _, system = line.partition(" - ")
             if mount.split()[2] == number:
                 return system.split()[0] in _IN_MEMORY

@@ -26,8 +26,23 @@ def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
     if endpoint.file is None:
         socket.bind(endpoint.address)
         return
+    if not endpoint.file.parent.is_dir():  # pyzmq can say so of a `str` only
+        import zmq  # noqa: PLC0415 - as above
+
+        raise zmq.ZMQError(errno.ENOENT)
     with only_for_this_user():
-        socket.bind(endpoint.address)
+        socket.bind(endpoint.encoded)  # type: ignore[arg-type]  # a `str` would have to be UTF-8
+
+
+def connect(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
+    """Connect."""
+    socket.connect(endpoint.encoded)  # type: ignore[arg-type]  # as above
+
+
+def bound_at(last_endpoint: int | bytes) -> Endpoint:
+    """Return where a socket listens, by its option `LAST_ENDPOINT`."""
+    assert isinstance(last_endpoint, bytes)
+    return Endpoint.parse(os.fsdecode(last_endpoint))
 
 
 @contextlib.contextmanager

@@ -69,12 +69,12 @@ class Imports:
     def say(self, names: Iterable[str]) -> None:
         """Write the names of modules, in place of those before. A cluster that is gone needs none."""
         with contextlib.suppress(OSError):
-            self._file.write_text("\n".join([*names, _END]))
+            self._file.write_text("\n".join([*names, _END]), "utf-8", "surrogateescape")
 
     def take(self) -> list[str]:
         """Return the names, once: who asks again has none, until others are said."""
         try:
-            *names, end = self._file.read_text().split("\n")
+            *names, end = self._file.read_text("utf-8", "surrogateescape").split("\n")
             self._file.unlink()
         except OSError:
             return []

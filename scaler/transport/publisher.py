@@ -15,7 +15,7 @@ import zmq
 from scaler.endpoint import TCP, Endpoint
 from scaler.transport import unread
 from scaler.transport.admission.gate import Gate, Lock, key_of
-from scaler.transport.binding import bind, check_ipc_file, why_not
+from scaler.transport.binding import bind, bound_at, check_ipc_file, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.interface import AddressInUseError
 from scaler.transport.private import new_private_endpoint, remove_private_place
@@ -70,7 +70,7 @@ class Publisher:
             self._context.term()
             kind = AddressInUseError if error.errno == errno.EADDRINUSE else OSError
             raise kind(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
-        self.endpoint = Endpoint.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        self.endpoint = bound_at(self._socket.get(zmq.LAST_ENDPOINT))
         self.descriptor = int(self._socket.getsockopt(zmq.FD))
         self._viewers = _Viewers()
         is_bounded = endpoint.scheme == TCP and unread.IS_POSSIBLE

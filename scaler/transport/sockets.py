@@ -25,7 +25,7 @@ from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.admission.gate import Gate, Lock, key_of
 from scaler.transport.admission.keyring import Keyring
 from scaler.transport.admission.knocking import Knocking
-from scaler.transport.binding import bind, check_ipc_file, name_of_user, why_not
+from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, why_not
 from scaler.transport.cuts import CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
 from scaler.transport.interface import (
@@ -245,7 +245,7 @@ class RouterSocket:
             if error.errno == errno.EADDRINUSE:
                 raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
             raise OSError(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
-        return Endpoint.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        return bound_at(self._socket.get(zmq.LAST_ENDPOINT))
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""
@@ -384,7 +384,7 @@ class DealerSocket:
         if keyring is not None:
             keyring.lend(self._socket)
         try:
-            self._socket.connect(endpoint.address)
+            connect(self._socket, endpoint)
         except zmq.ZMQError:
             self.close()  # otherwise its context could never end
             raise

@@ -61,3 +61,9 @@ def test_a_host_that_is_a_name_has_to_be_looked_up() -> None:
         "ipc:///tmp/s",
     ]
     assert [Endpoint.parse(address).has_name for address in addresses] == [True, True, False, False, False, False]
+
+
+def test_the_path_of_an_address_keeps_its_bytes_whether_or_not_they_are_text() -> None:
+    for path in (b"/tmp/plain", "/tmp/größe".encode(), b"/tmp/gr\xf6\xdfe"):
+        for text in (path.decode("utf-8", "surrogateescape"), path.decode("ascii", "surrogateescape")):
+            assert Endpoint.parse(ipc_address(text)).encoded == b"ipc://" + path

@@ -62,7 +62,7 @@ _PF_EXITING = 4
 def is_exiting(pid: int) -> bool:
     """Return whether a process is ending or has ended; its descriptors are closed before it is a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="surrogateescape")
     except OSError:
         return True
     state, *_, flags = stat.rpartition(")")[2].split()[:7]

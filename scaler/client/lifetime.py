@@ -21,6 +21,7 @@ from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import Serializer
+from scaler.process.patches import check_unpatched
 from scaler.settings import ClusterConfig
 from scaler.starters import LocalCluster, LocalSettings
 from scaler.wire.codec.schemas import check_working_directory
@@ -58,8 +59,9 @@ def check_client(
         options: its other settings.
 
     Raises:
-        ConfigError: if one has a wrong value, or two of them contradict each other.
+        ConfigError: if one has a wrong value, two of them contradict each other, or no client can run here.
     """
+    check_unpatched()
     if type(address) is int:
         raise ConfigError(
             f"the first argument is the address of a scheduler, not {address!r}; for a cluster on this machine with "
@@ -171,6 +173,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
     """Return the link of this process to the scheduler at `address`.
 
     Raises:
+        ConfigError: if no client can run here.
         DisconnectedError: if that scheduler ran in this process and has ended.
     """
     with _lock:
@@ -179,6 +182,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
         key = (address, seconds, task_context.current.processor)
         link, _ = _shared_links.get(key, (None, None))
         if link is None or link.closed_because:
+            check_unpatched()
             _forget_closed_links()
             link = new_link(address, seconds)
             end = ends_with(link, link)  # at the end of the program: it lives as long

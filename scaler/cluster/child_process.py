@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from scaler.process import hash_seed
 from scaler.process.interpreter import command, modules_line
+from scaler.process.patches import check_unpatched
 from scaler.settings import Settings
 
 START_SECONDS = 30.0
@@ -160,6 +161,7 @@ class ChildProcess:
     """One child process. It may be launched before its settings are known, so that it starts in the meantime."""
 
     def __init__(self, title: str) -> None:
+        check_unpatched()
         self._title = title
         self._running: Running | None = None
         self._report: int | None = None

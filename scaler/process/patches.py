@@ -1,0 +1,41 @@
+"""Patches: programs in which gevent or eventlet have put green threads in the place of what a client waits with.
+
+Called wherever a client or a child process is made. A client has a thread of its own, which wakes those that wait for
+results: a lock or a queue of green threads never wakes in another thread, and the program would hang. Must never:
+import either of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from scaler.config import ConfigError
+
+_PATCHERS = {
+    "gevent": (
+        "gevent.monkey",
+        "is_module_patched",
+        "monkey.patch_all",
+        ("threading", "select", "queue", "subprocess"),
+    ),
+    "eventlet": ("eventlet.patcher", "is_monkey_patched", "eventlet.monkey_patch", ("thread", "select")),
+}
+
+
+def check_unpatched() -> None:
+    """Check that threads, `select` and child processes of this process are those of Python.
+
+    Raises:
+        ConfigError: if gevent or eventlet have replaced some of them.
+    """
+    for library, (module, question, patch, needed) in _PATCHERS.items():
+        patcher = sys.modules.get(module)
+        is_patched: Callable[[str], bool] = getattr(patcher, question, lambda _name: False)
+        if patched := [name for name in needed if is_patched(name)]:
+            options = ", ".join(f"{'thread' if name == 'threading' else name}=False" for name in needed)
+            raise ConfigError(
+                f"{library} has patched {', '.join(patched)} in this program, and Scaler waits for its own threads and "
+                f"processes, which green threads cannot do: call {patch}({options}), or use Scaler in a process of its "
+                "own (docs/howto/threads.md)"
+            )

@@ -21,7 +21,7 @@ from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import Serializer
-from scaler.process.patches import check_unpatched
+from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import ClusterConfig
 from scaler.starters import LocalCluster, LocalSettings
 from scaler.wire.codec.schemas import check_working_directory

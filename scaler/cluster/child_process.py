@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from scaler.process import hash_seed
 from scaler.process.interpreter import command, modules_line
-from scaler.process.patches import check_unpatched
+from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import Settings
 
 START_SECONDS = 30.0

@@ -17,7 +17,7 @@ import time
 from typing import TextIO
 
 from scaler.config import ConfigError
-from scaler.process.descriptors import out_of_reach
+from scaler.process.user_code.descriptors import out_of_reach
 from scaler.settings import LoggingConfig
 from scaler.texts import escaped, printable
 

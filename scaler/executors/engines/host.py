@@ -33,7 +33,7 @@ from scaler.executors.supply import needs_of
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.ids import ObjectId
 from scaler.process.interpreter import part_of_node
-from scaler.process.shared_blocks import own_only_created_blocks
+from scaler.process.user_code.shared_blocks import own_only_created_blocks
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.failure import describe_failure
 from scaler.wire.codec.codec import decode, encode

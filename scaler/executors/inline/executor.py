@@ -16,7 +16,7 @@ from scaler.executors.inline.task_context import by_thread
 from scaler.executors.inline.thread import TaskThread
 from scaler.executors.inline.worker import InlineWorker
 from scaler.kit import ActorRef, ChildSpec, Peers
-from scaler.process.shared_blocks import own_only_created_blocks
+from scaler.process.user_code.shared_blocks import own_only_created_blocks
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.preparation import finder
 

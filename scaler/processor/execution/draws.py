@@ -11,13 +11,11 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from scaler.process.user_code.on_import import on_import
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 TORCH = "torch"
@@ -33,7 +31,7 @@ class Draws:
         """the seed of the present call; without one it is empty"""
         self._numpy: ModuleType | None = None
         self._state: Sequence[int] = ()
-        self._finder = _TorchFinder(self._seed_torch)
+        self._waits_for_torch = False
 
     def begin(self, seed: CallSeed) -> None:
         """Prepare the generators for a call.
@@ -79,38 +77,13 @@ class Draws:
                 import numpy.random  # noqa: PLC0415 - it takes a tenth of a second, and few calls have a seed
 
                 self._numpy = numpy.random
-        if TORCH not in sys.modules and self._finder not in sys.meta_path:
-            sys.meta_path.insert(0, self._finder)
+        if not self._waits_for_torch and TORCH not in sys.modules:
+            self._waits_for_torch = True
+            on_import(TORCH, self._seed_torch)
 
     def _seed_torch(self, torch: Any) -> None:
         if self.seed.seed and (seed := getattr(torch, "manual_seed", None)) is not None:
             seed(_number(self._state[16:18]))
-
-
-class _TorchFinder(MetaPathFinder):
-    """An import hook that calls `seed` with torch, as soon as that is imported. It removes itself."""
-
-    def __init__(self, seed: Callable[[Any], None]) -> None:
-        self._seed = seed
-
-    def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
-        if fullname != TORCH:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self._have_seeded(spec.loader)
-        return spec
-
-    def _have_seeded(self, loader: Any) -> None:
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
-            execute(module)
-            self._seed(module)
-
-        loader.exec_module = exec_module
 
 
 def _number(words: Sequence[int]) -> int:

@@ -21,8 +21,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from scaler.process.descriptors import KeptDescriptors
 from scaler.process.logs import OURS
+from scaler.process.user_code.descriptors import KeptDescriptors
 from scaler.processor.execution.streams import TaskStream
 
 PAUSE_NS = 5_000_000

@@ -24,8 +24,8 @@ from time import monotonic_ns, sleep
 
 from scaler import task_context
 from scaler.pickling import pickled_classes
-from scaler.process.descriptors import KeptDescriptors, out_of_reach
 from scaler.process.logs import have_one_place, set_up_logging
+from scaler.process.user_code.descriptors import KeptDescriptors, out_of_reach
 from scaler.processor.channel import Channel
 from scaler.processor.execution.outputs import OutputHandler, TaskOutputs
 from scaler.processor.execution.process_state import ProcessState

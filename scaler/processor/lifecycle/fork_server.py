@@ -32,7 +32,7 @@ from scaler import starters, task_context
 from scaler.process import strays
 from scaler.process.interpreter import begin_anew, no_collections, part_of_node
 from scaler.process.logs import set_up_logging
-from scaler.process.shared_blocks import own_only_created_blocks
+from scaler.process.user_code.shared_blocks import own_only_created_blocks
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.bootstrap import Bootstrap
 from scaler.processor.lifecycle.imports import import_once

@@ -103,7 +103,7 @@ def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeyp
     draws.begin(NO_SEED)
     draws.begin(NO_SEED)
     assert torch.seeds == [expected, expected, "fresh"]
-    assert torch.__spec__.loader.get_source("torch") == STAND_IN, "its loader is as without the hook"
+    assert torch.__spec__.loader.get_source("torch") == STAND_IN, "its loader is that of any module"
 
 
 def test_torch_that_is_imported_by_a_later_call_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

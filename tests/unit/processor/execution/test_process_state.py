@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from scaler.process.descriptors import KeptDescriptors
+from scaler.process.user_code.descriptors import KeptDescriptors
 from scaler.processor.execution.process_state import LOOKS_AT_ONCE, PAUSE_NS, ProcessState
 from scaler.settings.functions import initializer_text
 from scaler.wire.messages.common import OutputStream

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scaler.process.descriptors import KeptDescriptors, out_of_reach
+from scaler.process.user_code.descriptors import KeptDescriptors, out_of_reach
 
 
 def lead_to() -> list[tuple[int, int]]:

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
-import sys
 import threading
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
 from typing import Any
+
+from scaler.process.user_code.on_import import on_import
 
 _MODULE = "multiprocessing.shared_memory"
 _KIND = "shared_memory"
@@ -34,35 +33,15 @@ class _Installed:
         return own_only_created_blocks, ()
 
 
-class _Finder:
-    """Patches the module as soon as it is imported."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name == _MODULE else None
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_patch(module: ModuleType) -> None:
-                execute(module)
-                _patch(module)
-
-            spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
-        return spec
-
-
 def own_only_created_blocks() -> _Installed:
     """Install this in the current process and all processes that `multiprocessing` starts from it. Call it once."""
-    if _MODULE in sys.modules:
-        _patch(sys.modules[_MODULE])
-    else:
-        sys.meta_path.insert(0, _Finder)
+    on_import(_MODULE, _patch)
     installed = _Installed()
     multiprocessing.current_process()._config[_KEY] = installed  # type: ignore[attr-defined]  # noqa: SLF001
     return installed
 
 
-def _patch(module: ModuleType) -> None:
+def _patch(module: Any) -> None:
     from multiprocessing import resource_tracker  # noqa: PLC0415 - the module that is patched has imported it
 
     open_block = module.SharedMemory.__init__

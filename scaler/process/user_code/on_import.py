@@ -1,0 +1,52 @@
+"""On import: acts on a module when a program has imported it, so that nothing is imported before it is needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def on_import(name: str, act: Callable[[Any], None]) -> None:
+    """Call `act` with a module: now if it is loaded, else when its import has ended."""
+    if name in sys.modules:
+        act(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, act))
+
+
+class _Finder(MetaPathFinder):
+    """Finds a module as the other finders do, and has its loader call `act` after the module was executed."""
+
+    def __init__(self, name: str, act: Callable[[Any], None]) -> None:
+        self._name, self._act = name, act
+        self._is_asking = False
+        """whether this asks the other finders, which may be others of this class"""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._name or self._is_asking:
+            return None
+        self._is_asking = True
+        try:
+            finders = (getattr(each, "find_spec", None) for each in list(sys.meta_path))
+            specs = (find(fullname, path, target) for find in finders if find is not None)
+            spec = next((spec for spec in specs if spec is not None), None)
+        finally:
+            self._is_asking = False
+        if spec is not None and spec.loader is not None:
+            self._act_after(spec.loader)
+        return spec
+
+    def _act_after(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def execute_and_act(module: ModuleType) -> None:
+            execute(module)
+            self._act(module)
+
+        loader.exec_module = execute_and_act

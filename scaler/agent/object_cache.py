@@ -37,7 +37,7 @@ from scaler.executors.messages import (
     StoredObject,
 )
 from scaler.ids import ObjectId, content_id
-from scaler.kit import Actor, ActorRef, handles
+from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.message import message
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import SharedBlock, block_of
@@ -73,7 +73,7 @@ class _SupplyLook:
 
 @message
 class _MakeRoom:
-    """To itself: go on to bring values to the disk."""
+    """To itself: go on to free what was dropped, and to bring values to the disk."""
 
 
 class ObjectCache(Actor):
@@ -101,6 +101,8 @@ class ObjectCache(Actor):
         self._room.workers = workers
         self._can_hold = can_hold
         self._is_making_room = False
+        self._look: Timer | None = None
+        """the next time to make room, while nothing can be done before"""
         self._is_full = False
         """whether the log has said that nothing more fits"""
         self._n_held = len(self._room.held)
@@ -124,6 +126,7 @@ class ObjectCache(Actor):
             self._called.add(need.object_id)
             if stored is not None and not self._may_be_kept(need.object_id, self._store.frames(need.object_id)):
                 self._store.drop(need.object_id)
+                self._make_room()
                 self._forget([need.object_id])
                 stored = None
         if stored is not None:
@@ -213,6 +216,7 @@ class ObjectCache(Actor):
         gone = [item.object_id for item in deleted if self._drop(item.object_id, item.location)]
         self._called.difference_update(gone)
         self._forget(gone)
+        self._make_room()
         self._go_on_if_there_is_room()
         if any(item.location for item in deleted):
             self._room.let_one_begin(self.now())
@@ -265,6 +269,7 @@ class ObjectCache(Actor):
     def _supply(self, requests: Batch[ObjectRequest]) -> None:
         """The scheduler asks for bytes: for a reader who cannot open their location."""
         self._link.send(ObjectsSupplied([self._response(request.object_id) for request in requests]))
+        self._make_room()
 
     def _response(self, object_id: ObjectId) -> ObjectResponse:
         reason = GONE
@@ -365,18 +370,22 @@ class ObjectCache(Actor):
             for worker in self._workers:
                 worker.send(ForgetObjects(object_ids))
 
-    # What is too much for memory goes to the disk
+    # What was dropped is freed, and what is too much for memory goes to the disk
 
     def _make_room(self) -> None:
-        if not self._is_making_room and self._store.is_over():
+        if self._look is not None and self._look.is_pending and self._store.has_dropped:
+            self._look.cancel()
+            self._look, self._is_making_room = None, False
+        if not self._is_making_room and (self._store.has_dropped or self._store.is_over()):
             self._is_making_room = True
             self.actor_ref.send(_MakeRoom())
 
     @handles(_MakeRoom)
     def _make_room_bit_by_bit(self, room: _MakeRoom) -> None:
-        """Do a piece of it in each turn, so that the agent can do other things in between."""
+        """Do a piece of it at a time, by timer, so that the agent reads its sockets in between."""
+        self._look = None
         if self._store.make_room():
-            self.actor_ref.send(room)
+            self.schedule(0.0, room)
         elif self._store.is_over():
             if self._store.waits_for_readers():
                 for worker in self._workers:
@@ -384,7 +393,7 @@ class ObjectCache(Actor):
             self._say_full()
             self._room.look(self.now())
             self._say_held()
-            self.schedule(LOOK_SECONDS, room)
+            self._look = self.schedule(LOOK_SECONDS, room)
         else:
             self._is_making_room = False
         self._go_on_if_there_is_room()

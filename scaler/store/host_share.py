@@ -40,11 +40,15 @@ def folder_of_user() -> Path:
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) / "scaler" if runtime else Path(tempfile.gettempdir()) / f"scaler-values-{os.getuid()}"
+    _make_private(folder)
+    return folder
+
+
+def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{folder} is not a folder that only this user can enter")
-    return folder
 
 
 def is_locked(descriptor: int) -> bool:
@@ -91,9 +95,8 @@ class HostShare:
         self._file: Path | None = None
         self._descriptor = -1
         if folder is not None:
-            file = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
-            self._descriptor = new_locked(file)
-            self._file = file
+            self._file = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
+            self._descriptor = new_locked(self._file)
             self._write()
 
     def say(self, hot: int, cold: int) -> None:
@@ -123,7 +126,20 @@ class HostShare:
             self._file = None
 
     def _write(self) -> None:
+        if self._file is not None and not os.fstat(self._descriptor).st_nlink:
+            self._make_again(self._file)
         os.pwrite(self._descriptor, _NUMBERS.pack(*self._own), 0)
+
+    def _make_again(self, file: Path) -> None:
+        """Make the file again after another program has removed it, maybe with its folder."""
+        try:
+            _make_private(file.parent)
+            descriptor = new_locked(file)
+        except OSError as error:
+            logger.warning("other clusters of this user do not see what this one holds: %s", error)
+            return
+        os.close(self._descriptor)
+        self._descriptor = descriptor
 
 
 def _held(file: Path) -> Held:

@@ -18,6 +18,7 @@ import socket
 import stat
 import tempfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 from scaler.ids import ObjectId
@@ -31,6 +32,8 @@ PIECE_BYTES = 4 << 20
 """So much is written at a time, so that an agent is not busy for long."""
 FREE_PART = 10
 """This part of a disk, a tenth, stays free unless a setting says how much values may take of it."""
+RETRY_SECONDS = 5.0
+"""How long a file that could not be removed is left alone."""
 
 _LOCK = "lock"
 _MADE_HERE = re.compile(r"[0-9a-f]{32}|lock|\.lock\.new")
@@ -84,18 +87,29 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """The files of one store.
+    """The files of one store. It reaches them by the descriptor of their folder, whose name another user could take
+    once the folder was removed.
 
     Args:
         base: where the folder is made.
         keeps_free: whether a tenth of the disk stays free.
+
+    Attributes:
+        n_bytes: the bytes of its files, including those of removed values that are not unlinked yet.
     """
 
     def __init__(self, base: Path, keeps_free: bool) -> None:
         self.base = base
         self._keeps_free = keeps_free
         self._folder: Path | None = None
-        self._lock = -1
+        self._lock = self._descriptor = -1
+        self._sizes: dict[ObjectId, int] = {}
+        self.n_bytes = 0
+        self._removed: dict[ObjectId, None] = {}
+        """removed values whose files are to be unlinked, the first one first"""
+        self._stuck: dict[ObjectId, None] = {}
+        """those whose files could not be unlinked"""
+        self._retry_at = float("-inf")
 
     def free_bytes(self) -> int:
         """Return how many bytes more its disk takes, if part of that stays free.
@@ -106,18 +120,56 @@ class SpillFolder:
         return free_for_values(self.base) if self._keeps_free else NO_LIMIT
 
     def begin(self, object_id: ObjectId, block: SharedBlock) -> Writing:
-        """Begin to write a value.
+        """Begin to write a value. If the folder was removed, it is made again.
 
         Raises:
             OSError: if the disk is full, or fails.
         """
+        try:
+            return self._begin(object_id, block)
+        except FileNotFoundError:
+            self._leave_removed_folder()
+            return self._begin(object_id, block)
+
+    def _begin(self, object_id: ObjectId, block: SharedBlock) -> Writing:
         if self.free_bytes() < block.n_bytes:
             raise OSError(errno.ENOSPC, f"less than a tenth of the disk of {self.base} would stay free")
         if self._folder is None:
-            folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=self.base))
+            self._make()
+        if object_id in self._sizes:
+            self._unlink(object_id)
+        return Writing(self._descriptor, object_id, block)
+
+    def _make(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=self.base))
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            if os.fstat(descriptor).st_uid != os.getuid():
+                raise PermissionError(errno.EPERM, f"another user has put a folder in the place of {folder}")
             self._lock = new_locked(folder / _LOCK)
-            self._folder = folder
-        return Writing(self._folder / object_id.hex(), block)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._folder, self._descriptor = folder, descriptor
+
+    def _leave_removed_folder(self) -> None:
+        """Forget a folder that was removed, and make the folder again in which it was."""
+        if self._folder is not None:
+            logger.warning(
+                "%s was removed by another program, with the values in it: a new folder is made", self._folder
+            )
+        self._close()
+        if not self.base.exists():
+            self.base.mkdir(mode=0o700, parents=True)
+            if is_in_memory(self.base):
+                raise OSError(
+                    errno.ENODEV, f"{self.base} was removed, and its place is in memory (tmpfs), not on a disk"
+                )
+
+    def add(self, object_id: ObjectId, n_bytes: int) -> None:
+        """Count the file of a value that was written."""
+        self._sizes[object_id] = n_bytes
+        self.n_bytes += n_bytes
 
     def read(self, object_id: ObjectId, block: SharedBlock, checksum: int) -> None:
         """Copy a value from its file to `block`, which has room for it.
@@ -125,8 +177,8 @@ class SpillFolder:
         Raises:
             OSError: if it cannot be read, or is not what was written.
         """
-        assert self._folder is not None
-        descriptor = os.open(self._folder / object_id.hex(), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(object_id.hex(), flags, dir_fd=self._descriptor)
         found = 0
         at = block.offset
         try:
@@ -140,17 +192,64 @@ class SpillFolder:
             raise OSError(errno.EIO, f"the file of the value {object_id.hex()} is not what was written")
 
     def remove(self, object_id: ObjectId) -> None:
-        """Remove the file of a value."""
-        if self._folder is not None:
-            with contextlib.suppress(OSError):
-                (self._folder / object_id.hex()).unlink(missing_ok=True)
+        """Have the file of a value unlinked by `unlink_some`. Ignored for values that went with a removed folder."""
+        if object_id in self._sizes:
+            self._removed[object_id] = None
+
+    @property
+    def has_removed(self) -> bool:
+        """Whether there are files of removed values to unlink now."""
+        return bool(self._removed)
+
+    def unlink_some(self, now: Callable[[], float], ends_at: float) -> bool:
+        """Unlink files of removed values until it is `ends_at`, at least one. Return whether there are more to try now.
+
+        A file that cannot be unlinked is tried again in calls after `RETRY_SECONDS`, and when the folder is closed.
+        """
+        if self._stuck and now() >= self._retry_at:
+            self._removed.update(self._stuck)
+        while self._removed:
+            object_id = next(iter(self._removed))
+            try:
+                self._unlink(object_id)
+            except OSError as error:
+                self._put_off(object_id, error, now())
+            if now() >= ends_at:
+                break
+        return bool(self._removed)
+
+    def _unlink(self, object_id: ObjectId) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(object_id.hex(), dir_fd=self._descriptor)
+        self._removed.pop(object_id, None)
+        self._stuck.pop(object_id, None)
+        self.n_bytes -= self._sizes.pop(object_id)
+
+    def _put_off(self, object_id: ObjectId, error: OSError, now: float) -> None:
+        if not self._stuck:
+            text = "%s of %s cannot be removed: %s; its %s bytes still count, and it is tried again later"
+            name, size = object_id.hex(), f"{self._sizes[object_id]:,}"
+            logger.warning(text, name, self._folder, error.strerror, size)
+        self._removed.pop(object_id, None)
+        self._stuck[object_id] = None
+        self._retry_at = now + RETRY_SECONDS
 
     def close(self) -> None:
         """Remove all files."""
+        folder = self._folder
+        self._close()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():
+                logger.warning("%s cannot be removed as a whole: remove what is left of it", folder)
+
+    def _close(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
             os.close(self._lock)
-            self._folder = None
+            os.close(self._descriptor)
+        self._folder, self._lock, self._descriptor, self.n_bytes = None, -1, -1, 0
+        for each in (self._sizes, self._removed, self._stuck):
+            each.clear()
 
 
 class Writing:
@@ -161,18 +260,20 @@ class Writing:
         checksum: of what was written so far.
     """
 
-    def __init__(self, file: Path, block: SharedBlock) -> None:
+    def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:
+        """Create the file in the folder with this descriptor."""
         self.checksum = 0
-        self._file = file
+        self._folder, self._name = folder, object_id.hex()
         self.block = block
         self._at = block.offset
-        self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(self._name, flags, 0o600, dir_fd=folder)
 
     def go_on(self) -> bool:
         """Write a piece. Return whether all is written now; then this is closed.
 
         Raises:
-            OSError: if the disk is full, or fails.
+            OSError: if the disk is full, or fails, or the file was removed meanwhile.
         """
         piece = self.block.memory.view()[self._at : min(self._at + PIECE_BYTES, self.block.end)]
         n_bytes = os.write(self._descriptor, piece)
@@ -180,8 +281,11 @@ class Writing:
         self._at += n_bytes
         if self._at < self.block.end:
             return False
+        is_removed = not os.fstat(self._descriptor).st_nlink
         os.close(self._descriptor)
         self._descriptor = -1
+        if is_removed:
+            raise FileNotFoundError(errno.ENOENT, f"another program has removed the file {self._name}")
         return True
 
     def abandon(self) -> None:
@@ -190,4 +294,4 @@ class Writing:
             os.close(self._descriptor)
             self._descriptor = -1
         with contextlib.suppress(OSError):
-            self._file.unlink(missing_ok=True)
+            os.unlink(self._name, dir_fd=self._folder)

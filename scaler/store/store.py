@@ -6,8 +6,9 @@
 
 Small values are bytes of the process and always hot. Others are blocks of shared memory (hot) or files (cold). The
 budget counts what memory holds, not what values have: a slab counts until its last value and its last reader are gone.
-Values go cold bit by bit, the least recently used first. Reading goes on when all is full: then more is hot than the
-budget has, until readers are done.
+Values go cold bit by bit, the least recently used first. Dropped values are forgotten at once; their memory and files
+are freed bit by bit, and count until then. Reading goes on when all is full: then more is hot than the budget has,
+until readers are done.
 
 Called by the actor that owns it, in one thread. Must never: wait, but for the disk; or know who needs a value.
 """
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 DISK_REST_SECONDS = 5.0
 """After an error of the disk nothing is written to it for so long."""
+FREE_SECONDS = 0.005
+"""Limit of the time for which memory and files of dropped values are freed in one go."""
 RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of its cluster"
 
 
@@ -83,9 +86,6 @@ class Store:
         folder: for what is cold; None: there is no disk.
         cold_most: how many bytes they may have on disk, together.
         now: the time in seconds.
-
-    Attributes:
-        cold_bytes: the bytes that this store has on disk.
     """
 
     def __init__(
@@ -112,8 +112,9 @@ class Store:
         """memory that is gone and still counts: in which thread its last reader was done is not known"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, Writing] | None = None
+        self._dropped: deque[Memory] = deque()
+        """memory in which no value is left, to be given back"""
         self._disk_rests_until = float("-inf")
-        self.cold_bytes = 0
         self._spilled_bytes = self._read_bytes = 0
 
     # What there is
@@ -141,6 +142,11 @@ class Store:
         while self._given_back:
             self._held_bytes -= self._held.pop(self._given_back.popleft())
         return self._held_bytes
+
+    @property
+    def cold_bytes(self) -> int:
+        """The bytes that this store has on disk."""
+        return 0 if self._folder is None else self._folder.n_bytes
 
     # Taking in, finding, dropping
 
@@ -215,10 +221,9 @@ class Store:
         return (), reader
 
     def drop(self, object_id: ObjectId) -> bool:
-        """Forget a value. Return whether it was here."""
+        """Forget a value. Return whether it was here. `make_room` frees its memory or file."""
         if object_id in self._cold:
             self._forget_file(object_id)
-            self._disk_rests_until = float("-inf")  # there is room now
         elif object_id in self._hot:
             self._remove(object_id)
         else:
@@ -230,7 +235,7 @@ class Store:
         """Give everything back."""
         if self._writing is not None:
             self._writing[1].abandon()
-        for values in (self._small, self._hot, self._cold, self._memories):
+        for values in (self._small, self._hot, self._cold, self._memories, self._dropped):
             values.clear()
         if self._folder is not None:
             self._folder.close()
@@ -262,6 +267,7 @@ class Store:
             contents.n_bytes -= block.n_bytes
             if not contents.object_ids:
                 del self._memories[block.memory]
+                self._dropped.append(block.memory)
 
     def _say(self) -> None:
         self._share.say(self.hot_bytes, self.cold_bytes)
@@ -272,12 +278,39 @@ class Store:
         """Return whether more is hot than may be."""
         return self.hot_bytes + self._share.others.hot > self.hot_most
 
+    @property
+    def has_dropped(self) -> bool:
+        """Whether there is memory, or are files, of dropped values to free now."""
+        return bool(self._dropped) or (self._folder is not None and self._folder.has_removed)
+
     def waits_for_readers(self) -> bool:
         """Return whether values would go cold if their readers were done with them."""
         return self._can_write() and any(each.n_bytes <= self._room_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
-        """Do a piece of what brings this store back into the budget. Return whether there is more to do now."""
+        """Free some of what was dropped, and do a piece of what brings this store back into the budget. Return whether
+        there is more to do now.
+        """
+        may_free_more = self._free_some()
+        return bool(self._dropped) or self._spill_some() or may_free_more
+
+    def _free_some(self) -> bool:
+        """Free memory and files of dropped values for about `FREE_SECONDS`. Return whether there are more."""
+        ends_at = self._now() + FREE_SECONDS
+        while self._dropped:
+            self._dropped.popleft()
+            if self._now() >= ends_at:
+                return True
+        if self._folder is None:
+            return False
+        before = self._folder.n_bytes
+        may_free_more = self._folder.unlink_some(self._now, ends_at)
+        if self._folder.n_bytes < before:
+            self._disk_rests_until = float("-inf")  # there is room now
+            self._say()
+        return may_free_more
+
+    def _spill_some(self) -> bool:
         if self._writing is None and self.is_over():
             self._share.look()  # those that have ended count no more
             if self.is_over() and self._empty_a_slab():
@@ -324,7 +357,8 @@ class Store:
     def _goes_cold(self, object_id: ObjectId, writing: Writing) -> None:
         value = _Cold(list(writing.block.sizes), writing.block.n_bytes, writing.checksum)
         self._cold[object_id] = value
-        self.cold_bytes += value.n_bytes
+        assert self._folder is not None
+        self._folder.add(object_id, value.n_bytes)
         self._spilled_bytes += value.n_bytes
         self._remove(object_id)
         self._say()
@@ -382,5 +416,5 @@ class Store:
 
     def _forget_file(self, object_id: ObjectId) -> None:
         assert self._folder is not None
-        self.cold_bytes -= self._cold.pop(object_id).n_bytes
+        del self._cold[object_id]
         self._folder.remove(object_id)

@@ -210,3 +210,29 @@ def test_a_result_whose_file_cannot_be_read_is_made_again(tmp_path: Path) -> Non
             os.truncate(file, 100)
         for number, future in enumerate(futures):
             assert future.result(60) == make_table(number)
+
+
+def test_a_spill_folder_that_was_removed_is_made_again_and_no_result_is_lost(tmp_path: Path) -> None:
+    base = tmp_path / "scratch"
+    base.mkdir()
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, *options(base)) as cluster,
+        Client(address) as client,
+    ):
+        futures = [client.submit(make_table, number) for number in range(5)]
+        wait(futures, 60)
+        wait_until(lambda: len(files(base)) >= 3, "on disk")
+        shutil.rmtree(base)
+        futures += [client.submit(make_table, number) for number in range(5, 9)]
+        wait(futures, 60)
+        cluster.wait_for("was removed by another program")
+        wait_until(lambda: len(files(base)) >= 2, "on disk again")
+        for number, future in enumerate(futures):
+            assert future.result(60) == make_table(number)
+        futures.clear()
+        wait_until(lambda: not files(base), "nobody needs them")
+        cluster.signal(signal.SIGTERM)
+        assert cluster.end() == 0
+        assert cluster.output.count("was removed by another program") == 1
+    assert list(base.iterdir()) == []

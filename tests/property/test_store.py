@@ -112,7 +112,7 @@ class StoreMachine(RuleBasedStateMachine):
         if hasattr(self, "store"):
             files = [file for file in self.base.glob("*/*") if file.name != "lock"]
             writing = self.store._writing
-            of_files = sum(file.stat().st_size for file in files if writing is None or file != writing[1]._file)
+            of_files = sum(file.stat().st_size for file in files if writing is None or file.name != writing[1]._name)
             assert of_files == self.store.cold_bytes <= self.store.cold_most
             memories = {ref() for ref in self.store._held} - {None}
             held = sum(os.fstat(memory.descriptor).st_blocks * 512 for memory in memories)

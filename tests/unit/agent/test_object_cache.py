@@ -27,7 +27,7 @@ from scaler.kit import Dispatcher
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SHARE_LEAST_BYTES, SharedBlock
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
-from scaler.store.store import Store
+from scaler.store.store import FREE_SECONDS, Store
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     InstructionKind,
@@ -65,12 +65,14 @@ class Bench:
     def tell(self, *messages: object) -> None:
         for message in messages:
             self.cache.send(message)
-        assert self.dispatcher.run()
-        assert self.dispatcher.failures == 0
+        self.pass_time(0.0)
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
         assert self.dispatcher.run()
+        while (deadline := self.dispatcher.next_deadline()) is not None and deadline <= self.clock():
+            assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
 
     def need(self, object_id: ObjectId, slot: int = 0, is_function: bool = False) -> None:
         self.tell(NeedObject(object_id, self.refs[slot], is_function))
@@ -572,6 +574,32 @@ def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) ->
         small.pass_time(object_cache.LOOK_SECONDS)
     assert held(small) == [[False], []]
     assert HeldChanged(0) in small.link.take(HeldChanged)
+
+
+def test_between_the_pieces_of_what_is_dropped_the_agent_reads_its_sockets(tmp_path: Path) -> None:
+    """Each `run` of the dispatcher, after which the shell reads its sockets, frees one piece."""
+    clock = VirtualClock()
+
+    def slow_look() -> float:
+        clock.advance(FREE_SECONDS)
+        return clock()
+
+    folder = SpillFolder(tmp_path, keeps_free=False)
+    bench = Bench(Store(HostShare(None), 9 << 20, folder, NO_LIMIT, slow_look))
+    for number in range(10):
+        keep(bench, number, 0, b"l" * 9_000_000)
+    assert len(list(tmp_path.glob("*/*"))) == 10, "nine values and the lock"
+    kept = [(ObjectId(each.task_id), each.location) for each in bench.values.results()]
+    items = [ObjectInstruction(InstructionKind.DELETE, object_id, "", (), location) for object_id, location in kept]
+    bench.cache.send(Batch[ObjectInstruction](items))
+    runs = 0
+    while bench.store.has_dropped or not runs:
+        assert bench.dispatcher.run()
+        assert len(bench.values) == 0, "forgotten at once"
+        runs += 1
+    assert runs >= len(kept)
+    assert (bench.store.hot_bytes, bench.store.cold_bytes) == (0, 0)
+    bench.store.close()
 
 
 def test_the_log_says_once_that_all_is_full_and_when_it_is_no_more(

@@ -53,13 +53,15 @@ def test_many_small_values_share_one_descriptor() -> None:
 
 
 def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:
-    values = new_values()
+    store = Store(HostShare(None), 1 << 30)
+    values = new_values(store)
     old = take(values, ONE, arrived(SMALL))
     new = take(values, ONE, arrived(LARGE))
     assert not values.drop(ONE, old)
     assert [result.location for result in values.results()] == [new]
     assert values.drop(ONE, new)
     assert (values.ids(), values.results(), ONE in values) == ([], [], False)
+    assert not store.make_room()
     with pytest.raises(OSError, match=r"gone|No such file"):
         frames_at(new)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,24 @@ def test_it_does_not_look_at_the_others_for_each_value(tmp_path: Path) -> None:
     assert second.others.hot == 20 * MIB
     first.close()
     second.close()
+
+
+def test_a_file_that_a_cleaner_has_removed_is_made_again_with_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "shares"
+    folder.mkdir()
+    first, second = HostShare(folder), HostShare(folder)
+    first.say(20 * MIB, 0)
+    shutil.rmtree(folder)
+    first.say(40 * MIB, 0)
+    second.look()
+    assert second.others.hot == 40 * MIB
+    assert folder.stat().st_mode & 0o777 == 0o700
+    second.say(12 * MIB, 0)
+    first.look()
+    assert first.others.hot == 12 * MIB
+    first.close()
+    second.close()
+    assert not folder.exists()
 
 
 @pytest.mark.processes

@@ -50,7 +50,9 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [bytes(frame) for frame in again.map()] == [b"value", b"x" * 1000]
     with pytest.raises(OSError, match="not what was written"):
         folder.read(ONE, again, checksum + 1)
+    folder.add(ONE, block.n_bytes)
     folder.remove(ONE)
+    assert not folder.unlink_some(lambda: 0.0, 1.0)
     with pytest.raises(FileNotFoundError):
         folder.read(ONE, again, checksum)
     folder.close()

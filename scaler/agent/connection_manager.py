@@ -308,14 +308,27 @@ class ConnectionManager:
     # What happens
 
     def _cut(self, cut: LinkCut) -> None:
-        if cut.is_locked_out and self.conversation.state is states.GREETING:
+        if not cut.is_locked_out or self.conversation.state is not states.GREETING:
+            self.happened(states.CUT, cut.reason)
+            return
+        action = self.conversation.refused(cut.by_scheduler, self._now())
+        if self.conversation.state is states.ENDED:
             logger.error("the cluster ends: %s", cut.reason)
             self._exit_code = 1
-            self.happened(states.REFUSED)
         else:
-            self.happened(states.CUT, cut.reason)
+            self._warn_of_stranger(cut.reason)
+        self._do(action, cut.reason)
+
+    def _warn_of_stranger(self, reason: str) -> None:
+        """Log, once for each reason, that another program seems to have taken the address."""
+        if reason != self._refused_because:
+            self._refused_because = reason
+            text = "another program answers at %s, or its scheduler has changed: %s. The cluster keeps trying for %g s"
+            logger.warning(text, self._config.endpoint, reason, self._config.death_timeout_seconds)
 
     def _garbled(self, garbled: LinkGarbled) -> None:
+        if self.conversation.state is states.GREETING and self.conversation.scheduler_id != NO_ID:
+            self._warn_of_stranger(garbled.reason)
         self.happened(states.UNREADABLE, garbled.reason)
 
     def _hello_requested(self, requests: Batch[HelloRequest]) -> None:

@@ -154,7 +154,8 @@ class Edge:
     def _look_for_cut(self, connection: _OpenConnection) -> None:
         if self._open is connection and connection.socket.was_cut():
             refusal = self._transport.refusal
-            connection.link.send(LinkCut(refusal or "the connection was cut", is_locked_out=bool(refusal)))
+            by_scheduler = self._transport.is_refused_by_scheduler
+            connection.link.send(LinkCut(refusal or "the connection was cut", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
         """The session cannot go on: the next hello says which tasks are here, and the others come again."""

@@ -27,7 +27,9 @@ class LinkCut:
 
     reason: str
     is_locked_out: bool = False
-    """it lets nobody in from here, which the reason says"""
+    """whether nobody is let in from here; the reason says why"""
+    by_scheduler: bool = False
+    """whether that is certain to be the answer of the scheduler, and not of another program at its address"""
 
 
 @message

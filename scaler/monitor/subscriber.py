@@ -64,7 +64,7 @@ class Subscriber:
         self._last: dict[str, tuple[bytes, int]] = {}
         self._pause_seconds = PAUSE_SECONDS
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.is_connected = False
+        self.is_connected = self._was_connected = False
         self._lookup = Lookup(self._given)
         self._refusal = ""
         """why the last attempt to connect was refused here; empty if it was not"""
@@ -106,8 +106,11 @@ class Subscriber:
 
     @property
     def refusal(self) -> str:
-        """Why the scheduler does not let it in, or no more; empty if it does, or that is not known."""
-        return "" if self.is_connected else self._keyring.refusal
+        """Why the scheduler does not let it in, or no more; empty if it does, or that is not known: after the first
+        connection, another program may have taken the address for some time.
+        """
+        is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
+        return self._keyring.refusal if is_known and not self.is_connected else ""
 
     def _hang_up(self) -> None:
         self._socket.disable_monitor()
@@ -187,6 +190,7 @@ class Subscriber:
                 continue  # its end follows
             self.is_connected = event == _READY
             if self.is_connected:
+                self._was_connected = True
                 self._keyring.opened()
                 self._pause_seconds = PAUSE_SECONDS
             else:

@@ -45,7 +45,7 @@ class ConversationState:
 
     def happened(self, event: Event, now: float) -> Action:
         """Return what to do after an event."""
-        if event is states.UNREADABLE and self.state in (states.GREETING, states.UP):
+        if event is states.UNREADABLE and (self.state is states.UP or self._is_first_greeting):
             event = self._unreadable_again()
         before = self.state
         self.state, action = states.next_step(before, event)
@@ -74,6 +74,22 @@ class ConversationState:
         if is_other:
             return self.happened(states.REPLACED, now)
         return self.happened(states.RESUMED if is_resumed else states.RESET, now)
+
+    def refused(self, is_certain: bool, now: float) -> Action:
+        """Return what to do after a refusal. After the first welcome one that is not certain counts as a lost
+        connection: another program may have taken the address for some time.
+
+        Args:
+            is_certain: whether the scheduler that accepted this peer has refused it, or one with the same key; or it
+                was refused on this side.
+        """
+        is_final = is_certain or self.scheduler_id == NO_ID
+        return self.happened(states.REFUSED if is_final else states.CUT, now)
+
+    @property
+    def _is_first_greeting(self) -> bool:
+        """Whether no scheduler has accepted a hello yet, so that what listens there is all that there ever was."""
+        return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:
         """Note that a message came on a connection that is up; not if it asks for a hello, which proves nothing."""

@@ -138,8 +138,12 @@ class Transport(Protocol):
     def refusal(self) -> str:
         """Why there is no way in, as a sentence for people; empty as long as there may be one."""
 
+    @property
+    def is_refused_by_scheduler(self) -> bool:
+        """Whether the scheduler itself has refused this peer; otherwise another program may listen there."""
+
     def dial(self) -> Dialer:
-        """Start to connect.
+        """Start to connect; also after a refusal, which may have been that of another program.
 
         Raises:
             OSError: if it is impossible to connect to that address.

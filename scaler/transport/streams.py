@@ -452,6 +452,7 @@ class Streams:
     """The `Transport` to one ipc address."""
 
     refusal = ""
+    is_refused_by_scheduler = False
 
     def __init__(
         self, endpoint: Endpoint, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST

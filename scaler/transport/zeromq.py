@@ -78,6 +78,8 @@ class ZeroMQ:
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:
+        if self._keyring is not None:
+            self._keyring.retry()
         try:
             return DealerSocket(self._context, self.endpoint, self._keyring)
         except zmq.ZMQError as error:
@@ -90,6 +92,10 @@ class ZeroMQ:
     @property
     def refusal(self) -> str:
         return "" if self._keyring is None else self._keyring.refusal
+
+    @property
+    def is_refused_by_scheduler(self) -> bool:
+        return self._keyring is not None and self._keyring.is_refused_by_scheduler
 
     def close(self) -> None:
         if not _shared.leave(self._context):

@@ -57,6 +57,11 @@ class Connection:
         return self._transport.refusal
 
     @property
+    def is_refused_by_scheduler(self) -> bool:
+        """Whether that is certain to be the answer of the scheduler, and not of another program at its address."""
+        return self._transport.is_refused_by_scheduler
+
+    @property
     def descriptors(self) -> tuple[int, ...]:
         """Those of the socket, if it is open: for `look`."""
         socket = self._socket

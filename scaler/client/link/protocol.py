@@ -188,7 +188,7 @@ class ClientProtocol:
         try:
             self._connection.open()
         except OSError as error:
-            self._refused(f"cannot connect to {self._connection.endpoint}: {error}", is_locked_out=False)
+            self._refused(f"cannot connect to {self._connection.endpoint}: {error}", is_certain=True)
             return
         self.advice.find_out()
         self._happened(states.OPENED)
@@ -334,13 +334,18 @@ class ClientProtocol:
         if has_arrived or was_cut:
             self.receive(math.inf if was_cut else 1)
         if was_cut and self._connection.refusal:
-            self._refused(self._connection.refusal, is_locked_out=True)
+            is_certain = self._connection.is_refused_by_scheduler
+            self._refused(self._connection.refusal, is_certain=is_certain, is_locked_out=True)
         elif was_cut:
             self._happened(states.CUT, "it was cut")
 
-    def _refused(self, reason: str, *, is_locked_out: bool) -> None:
-        self.ended_because, self.is_locked_out = reason, is_locked_out
-        self._happened(states.REFUSED)
+    def _refused(self, reason: str, *, is_certain: bool, is_locked_out: bool = False) -> None:
+        action = self._conversation.refused(is_certain, time.monotonic())
+        if self._conversation.state is states.ENDED:
+            self.ended_because, self.is_locked_out = reason, is_locked_out
+        else:
+            self.advice.warn_of_stranger(reason)
+        self._actions[action]()
 
     def receive(self, most: float = math.inf) -> bool:
         """Handle arrived messages, at most so many. Return whether there were any."""
@@ -354,18 +359,29 @@ class ClientProtocol:
                     self._handlers[type(batch)](batch)
                     self._is_rest_sent = False
         except ProtocolError as error:
-            self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
-            what = f"what came from {self._connection.endpoint} could not be read"
-            check = "that a scheduler of the same version listens there, and what is in between"
-            self._on_unreadable(partial(self._hopeless, what, str(error), check))  # it may have held any answer
+            self._on_garbage(error)
             return True
         return count > 0
+
+    def _on_garbage(self, error: ProtocolError) -> None:
+        """Handle bytes that are not a message of a scheduler. Before the welcome of a later connection, they are those
+        of another program; otherwise they may have held any answer.
+        """
+        is_stranger = not self.is_welcome and self._conversation.scheduler_id != NO_ID
+        self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
+        if is_stranger:
+            self.advice.warn_of_stranger(f"it sends bytes that are not a message of a scheduler: {error}")
+            return
+        what = f"what came from {self._connection.endpoint} could not be read"
+        check = "that a scheduler of the same version listens there, and what is in between"
+        self._on_unreadable(partial(self._hopeless, what, str(error), check))
 
     def _on_hello_replies(self, batch: Batch[HelloReply]) -> None:
         reply = batch[0]
         if self.is_welcome:
             return
         if reply.accepted:
+            self.advice.stranger = ""
             is_resumed = self._connection.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
             self._work.window.resize(reply.window_tasks, reply.window_bytes)
@@ -379,7 +395,8 @@ class ClientProtocol:
             return
         endpoint = self._connection.endpoint
         reason = reply.reason or "no reason given"
-        self._refused(f"the scheduler at {endpoint} refused this client: {reason}", is_locked_out=False)
+        is_last_one = reply.scheduler_id == self._conversation.scheduler_id
+        self._refused(f"the scheduler at {endpoint} refused this client: {reason}", is_certain=is_last_one)
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
         self._happened(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")

@@ -37,13 +37,24 @@ class Advice:
         self._timeout_seconds = timeout_seconds
         looked_up = Endpoint("") if is_nested else endpoint
         self._lookup = Lookup(looked_up, partial(logger.warning, "%s. The client keeps trying"))
+        self.stranger = ""
+        """why what listens there now is not taken for the scheduler that had accepted this client; empty if it is"""
 
     def find_out(self) -> None:
         """Have the host name looked up."""
         self._lookup.begin()
 
+    def warn_of_stranger(self, reason: str) -> None:
+        """Log, once for each reason, that another program seems to have taken the address."""
+        if reason != self.stranger:
+            self.stranger = reason
+            text = "another program answers at %s, or its scheduler has changed: %s. The client keeps trying for %g s"
+            logger.warning(text, self.endpoint, reason, self._timeout_seconds)
+
     def what_to_check(self) -> str:
         """Return what may be the reason that no scheduler answers, as the end of a sentence."""
+        if self.stranger:
+            return f"what answers there is not the scheduler that had accepted this client: {self.stranger}"
         if self._lookup.problem:
             return self._lookup.problem
         endpoint = self.endpoint

@@ -25,6 +25,9 @@ SILENT_REFUSALS = 3
 """A scheduler hangs up without a word on a peer that took its key for another one. So does one that is just ending, but
 not so often in a row."""
 
+_SAID_BY_SCHEDULER = 2
+"""From this weight on, a failure is an answer to what only the scheduler can read, the one whose key a file names."""
+
 _WITH_KEYS, _WITHOUT = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 _AUTH, _PROTOCOL = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH), int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
@@ -68,6 +71,16 @@ class Keyring:
         self.refusal = ""
         """why there is no way in, as a sentence for people; empty as long as there may be one"""
 
+    @property
+    def is_refused_by_scheduler(self) -> bool:
+        """Whether the scheduler itself has refused all keys; otherwise another program may listen there."""
+        return bool(self.refusal) and self._best[0] >= _SAID_BY_SCHEDULER
+
+    def retry(self) -> None:
+        """Try all keys anew if they were refused."""
+        if self.refusal:
+            self.opened()
+
     def lend(self, socket: zmq.Socket[bytes]) -> None:
         """Have a socket, which is not connected yet, show the key that is to be tried."""
         if self._tries:
@@ -81,6 +94,7 @@ class Keyring:
         self._silent = self._failed = 0
         self._question.mechanism = ""
         self._best = (0, "")
+        self.refusal = ""
 
     def failed(self, event: int, value: int) -> None:
         """A handshake has failed: the event of ZeroMQ and what came with it."""
@@ -108,9 +122,9 @@ class Keyring:
         self._failed += 1
         n_tries = len(self._tries)
         # While a scheduler with a new key follows the one with the old key, each key may have met the other scheduler.
-        if self._failed < n_tries or (n_tries > 1 and not self._best[0] and self._failed < 2 * n_tries):
-            self._at = (self._at + 1) % n_tries
-        elif not self._has_others():
+        is_over = self._failed >= n_tries and (n_tries == 1 or self._best[0] > 0 or self._failed >= 2 * n_tries)
+        self._at = (self._at + 1) % n_tries
+        if is_over and not self._has_others():
             self.refusal = self._best[1]
 
     def _has_others(self) -> bool:

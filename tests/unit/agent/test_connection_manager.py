@@ -135,6 +135,26 @@ def test_a_cluster_that_can_read_nothing_ends_and_says_so(bench: Bench, caplog: 
     assert "5 messages in a row from tcp://127.0.0.1:1 could not be read" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "stranger", [LinkCut("it has another key", is_locked_out=True), LinkGarbled("it sends no message")], ids=str
+)
+def test_a_program_that_takes_the_address_for_some_time_ends_no_cluster_that_was_up(
+    bench: Bench, caplog: pytest.LogCaptureFixture, stranger: LinkCut | LinkGarbled
+) -> None:
+    bench.up()
+    bench.tell(LinkCut("restarted"))
+    for _ in range(2 * TRIES_MOST):
+        bench.tell(stranger)
+        bench.wait(PAUSE_MOST_SECONDS)
+    assert bench.ends == []
+    assert caplog.text.count(f"or its scheduler has changed: {stranger.reason}") == 1
+    bench.up()
+    bench.tell(LinkCut("restarted"))
+    bench.wait(PAUSE_MOST_SECONDS)
+    bench.tell(LinkCut("it was revoked", is_locked_out=True, by_scheduler=True))
+    assert bench.ends == [1]
+
+
 @pytest.mark.parametrize("was_up", [False, True])
 def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
     if was_up:

@@ -9,6 +9,7 @@ from scaler.peer.states import (
     AWAY,
     BEAT,
     CUT,
+    END,
     ENDED,
     EXPIRE,
     GIVE_UP,
@@ -184,6 +185,39 @@ def test_the_fifth_unreadable_message_in_a_row_is_one_too_many(bench: Bench) -> 
         bench.up()
         done.append(bench.conversation.happened(UNREADABLE, bench.now))
     assert done == [HANG_UP] * (TRIES_MOST - 1) + [GIVE_UP]
+
+
+def test_bytes_of_another_program_before_a_later_welcome_are_no_reason_to_give_up(bench: Bench) -> None:
+    bench.up()
+    bench.conversation.happened(CUT, bench.now)
+    for _ in range(3 * TRIES_MOST):
+        bench.open()
+        assert bench.conversation.happened(UNREADABLE, bench.now) is HANG_UP
+
+
+@pytest.mark.parametrize(
+    ("was_up", "is_certain", "expected"),
+    [(False, False, (ENDED, END)), (True, True, (ENDED, END)), (True, False, (AWAY, HANG_UP))],
+)
+def test_after_the_first_welcome_only_a_certain_refusal_is_final(
+    bench: Bench, was_up: bool, is_certain: bool, expected: tuple[State, Action]
+) -> None:
+    if was_up:
+        bench.up()
+        bench.conversation.happened(CUT, bench.now)
+    bench.open()
+    action = bench.conversation.refused(is_certain, bench.now)
+    assert (bench.conversation.state, action) == expected
+
+
+def test_what_waits_times_out_while_another_program_refuses(bench: Bench) -> None:
+    bench.up()
+    bench.conversation.happened(CUT, bench.now)
+    ends_at = bench.now + 60
+    while bench.now < ends_at:
+        bench.wait(5, until=GREETING)
+        bench.conversation.refused(False, bench.now)
+    assert (EXPIRE, ends_at) in bench.done
 
 
 def test_what_can_be_read_in_between_gives_new_hope(bench: Bench) -> None:

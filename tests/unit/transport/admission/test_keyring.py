@@ -134,6 +134,24 @@ def test_of_several_refusals_the_one_that_says_most_is_told(monkeypatch: pytest.
     assert "revoked" in keyring.refusal
 
 
+@pytest.mark.parametrize(
+    ("event", "value", "is_certain"),
+    [(AUTH, LISTED_NO_MORE, True), (AUTH, NOT_LISTED, True), (PROTOCOL, MISMATCH, False)],
+)
+def test_only_the_answer_to_what_the_scheduler_can_read_is_certain_and_all_keys_can_be_tried_anew(
+    event: int, value: int, is_certain: bool
+) -> None:
+    keyring = ring(key("a"), key("b"))
+    first = lent(keyring)
+    for _ in range(2):
+        keyring.failed(event, value)
+    assert keyring.refusal
+    assert keyring.is_refused_by_scheduler == is_certain
+    keyring.retry()
+    assert (keyring.refusal, keyring.is_refused_by_scheduler) == ("", False)
+    assert lent(keyring) == first
+
+
 def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> None:
     keyring = ring()
     for _ in range(10):

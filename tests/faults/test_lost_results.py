@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler import Client
+from scaler import Client, ScalerFuture
 from scaler.errors import MissingObjects, TaskNotFoundError
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
@@ -149,3 +150,32 @@ def test_a_result_of_which_the_news_was_lost_comes_and_is_made_again_only_if_it_
     runs = [Path(tmp_path, str(number)).read_text() for number in range(4)]
     assert runs[2:] == ["x", "x"]
     assert set(runs) <= ({"x", "xx"} if is_killed else {"x"})
+
+
+def use(value: bytes) -> int:
+    return len(value)
+
+
+def test_each_lost_result_of_at_most_once_names_its_cluster_each_time(tmp_path: Path) -> None:
+    with scheduler() as (address, _), Client(address) as client:
+        once = client.options(at_most_once=True)
+        with command("cluster", address, "-n", "2") as lost:
+            futures = [once.submit(noted_block, str(tmp_path), number, 100_000) for number in range(4)]
+            wait(futures, 60)
+            name = client.workers()[0].name
+            lost.signal(signal.SIGKILL)
+            lost.end()
+        with command("cluster", address, "-n", "2") as second:
+            second.wait_for(" up: scheduler")
+            for future in [*futures, *futures]:
+                with pytest.raises(MissingObjects, match=f"lost with the cluster of .*{name}.*at_most_once"):
+                    future.result(60)
+            with pytest.raises(MissingObjects, match=f"cluster of .*{name}.*at_most_once"):
+                client.submit(use, futures[1]).result(60)
+            with pytest.raises(MissingObjects, match=name):
+                asyncio.run(awaited(futures[2]))
+    assert sorted(file.read_text() for file in tmp_path.iterdir()) == ["x"] * 4
+
+
+async def awaited(future: ScalerFuture[bytes]) -> bytes:
+    return await future

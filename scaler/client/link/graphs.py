@@ -237,6 +237,8 @@ class Dependents:
         unread = self._work.large.needed(ObjectId(task_id))
         if unread is None:
             return TaskResult(task_id, TaskStatus.MISSING_OBJECTS, _LOST, 0)
+        if unread.make_error is not None:
+            return _without_value(task_id, unread.make_error())
         return result if unread.is_at_scheduler else unread.outcome
 
 

@@ -8,6 +8,7 @@ again. So the client keeps the call until then.
     THERE  --it went with its agent-->  LOST
     THERE  --the same scheduler begins a new session-->  DOUBTED  --it does not have one of these-->  LOST
     AGAIN  --its graph is cancelled-->  CANCELED  --it is requested itself-->  AGAIN
+    LOST  --one is requested, and its task must not run again-->  GONE
 
 Used by the open work, which has the open calls.
 """
@@ -54,6 +55,8 @@ class State(Enum):
     """its task runs again, or has run and has no large result this time"""
     CANCELED = auto()
     """its graph was cancelled while its task ran again: it runs only for a request for this very result"""
+    GONE = auto()
+    """it was lost, and its task must not run again: each request fails with the same error"""
 
 
 class UnreadResult:
@@ -65,9 +68,13 @@ class UnreadResult:
         state: where it is.
         times_lost: how often it was lost: on its way here because its scheduler ended, or with its agent.
         why: how it was lost last.
+        make_error: makes the error of each request if it is gone.
     """
 
-    __slots__ = ("_asked_by", "_outcome", "_receiver", "_table", "call", "object_id", "state", "times_lost", "why")
+    __slots__ = (
+        *("_asked_by", "_outcome", "_receiver", "_table"),
+        *("call", "make_error", "object_id", "state", "times_lost", "why"),
+    )
 
     def __init__(self, object_id: ObjectId, call: Call, table: UnreadResults) -> None:
         self.object_id = object_id
@@ -75,6 +82,7 @@ class UnreadResult:
         self.state = State.THERE
         self.times_lost = 0
         self.why = BECAUSE_OF_SCHEDULER
+        self.make_error: MakeError | None = None
         self._asked_by: weakref.ref[Receiver] | None = None
         self._receiver: Receiver | None = None
         self._outcome: TaskResult | None = None
@@ -99,6 +107,9 @@ class UnreadResult:
 
     def ask(self, receiver: Receiver) -> None:
         """Hand the outcome of the call to `receiver`: now if it is known, else when it arrives."""
+        if self.make_error is not None:
+            receiver.fail(self.make_error)
+            return
         self._receiver = receiver
         self._asked_by = weakref.ref(receiver)
         if self._outcome is not None:
@@ -131,6 +142,11 @@ class UnreadResult:
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.fail(make_error)
+
+    def end(self, make_error: MakeError) -> None:
+        """Fail the receiver, and all later ones: the task must not run again."""
+        self.fail(make_error)
+        self.state, self.make_error = State.GONE, make_error
 
     def notify(self) -> None:
         asked_by = self.asked_by
@@ -275,9 +291,7 @@ class LargeResults:
             # An open graph is said again as one that may have been started.
             is_once = is_at_most_once(spec.options) and call not in self._calls.graphs
             if unread.times_lost >= TRIES_MOST or is_once:
-                del self.unread[unread.object_id]
-                make_error = partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost)
-                unread.fail(make_error)
+                unread.end(partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost))
                 continue
             unread.state = State.AGAIN
             if isinstance(call, GraphEntry):
@@ -295,7 +309,9 @@ class LargeResults:
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs. If it was lost, what made it runs again; None: it cannot."""
+        """Return a large result that a task needs. If it was lost, what made it runs again, unless it is gone; None: it
+        is not known here.
+        """
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is State.DOUBTED:
             unread.state = State.LOST  # to ask whether it is there would take as long as most tasks

@@ -352,7 +352,8 @@ class TestLargeResults:
         work.add_graph(needs(2, first)[0])
         (item,) = (item for item in said(work) if type(item) is GraphInput)
         assert item.status == TaskStatus.MISSING_OBJECTS
-        assert b"cannot run again" in item.payload
+        assert b"its scheduler ended" in item.payload
+        assert b"at_most_once" in item.payload
 
     def test_one_that_is_kept_stays_until_its_future_is_gone(self) -> None:
         work, _ = self.work()

@@ -132,6 +132,16 @@ def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadRes
     assert (len(first.heard), second.heard) == (1, [("deliver", result())])
 
 
+def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread: UnreadResults) -> None:
+    one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
+    one.state = State.LOST
+    one.ask(first)
+    one.end(TimeoutError)
+    one.ask(second)
+    assert first.heard == second.heard == [("fail", TimeoutError)]
+    assert (one.state, unread.in_state(State.LOST)) == (State.GONE, [])
+
+
 def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:
     one, receiver = unread[OBJECT_ID], Receiver()
     one.ask(receiver)

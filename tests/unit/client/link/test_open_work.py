@@ -674,6 +674,9 @@ class TestLostResults:
             if times < TRIES_MOST - 1:
                 work.on_results([result(1, size=80_000)])
         assert reader.ends == [("failed", MissingObjects)]
+        assert Reader(work, 1).ends == [("failed", MissingObjects)], "who asks once more hears the same"
+        assert not work.large.requests
+        work.forget_result(ObjectId(task_id(1)))
         assert ObjectId(task_id(1)) not in work.large.unread
 
     def test_nobody_can_ask_any_more_while_it_is_made_again(self, work: OpenWork) -> None:

@@ -98,12 +98,17 @@ class SchedulerEdge:
 
     Args:
         permit_of: returns what the list of keys says of one; None: nobody needs a key.
+        parent: the id of the process that has started this scheduler, which ends with it; 0: there is none.
     """
 
     def __init__(
-        self, listener: Listener, tree: SchedulerTree, permit_of: Callable[[str], AllowedKey | None] | None = None
+        self,
+        listener: Listener,
+        tree: SchedulerTree,
+        permit_of: Callable[[str], AllowedKey | None] | None = None,
+        parent: int = 0,
     ) -> None:
-        self._listener = listener
+        self._listener, self._parent = listener, parent
         self._permit_of = permit_of
         self._directory = tree.directory
         self._outbox = tree.outbox
@@ -236,8 +241,11 @@ class SchedulerEdge:
                 return  # it says hello again, on another one
             owner = owners.of(user)
         for hello in batch:
-            arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
-            self._acceptor.send(arrived(connection, hello, permit, owner))
+            if type(batch) is Batch[ClientHello]:
+                is_in_parent = bool(self._parent) and self._listener.process_of(connection) == self._parent
+                self._acceptor.send(ClientArrived(connection, hello, permit, owner, is_in_parent))
+            else:
+                self._acceptor.send(AgentArrived(connection, hello, permit, owner))
 
     def terms_changed(self, terms: Mapping[str, Terms]) -> None:
         """The list of keys has changed: this is what the owners on it may have from now on."""

@@ -181,7 +181,8 @@ class SchedulerProcess:
         tree = self._tree(scheduler_id, board)
         keeper = self._doorkeeper
         asks_for_keys = keeper is not None and self.endpoint.scheme == TCP
-        edge = SchedulerEdge(self._listener, tree, keeper.permit_of if keeper is not None and asks_for_keys else None)
+        permit_of = keeper.permit_of if keeper is not None and asks_for_keys else None
+        edge = SchedulerEdge(self._listener, tree, permit_of, parent=0 if lifeline is None else os.getppid())
         if board is not None:
             self._watch_viewers(board, tree)
         shell.watch(self._listener.descriptor, self._listener.expect)

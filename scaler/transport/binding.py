@@ -93,11 +93,21 @@ def user_at(socket: unix.socket) -> str | None:
     """Return the user who had connected the other end of a stream socket of this machine; None if it has ended."""
     if not hasattr(unix, "SO_PEERCRED"):  # no other user than this one can enter
         return name_of_user(os.geteuid())
+    credentials = _credentials_at(socket)
+    return None if credentials is None else name_of_user(credentials[1])
+
+
+def process_at(socket: unix.socket) -> int:
+    """Return the id of the process that had connected the other end of a stream socket of this machine; 0: unknown."""
+    credentials = _credentials_at(socket) if hasattr(unix, "SO_PEERCRED") else None
+    return 0 if credentials is None else credentials[0]
+
+
+def _credentials_at(socket: unix.socket) -> tuple[int, ...] | None:
     try:
-        _pid, uid, _gid = _CREDENTIALS.unpack(socket.getsockopt(unix.SOL_SOCKET, unix.SO_PEERCRED, _CREDENTIALS.size))
+        return _CREDENTIALS.unpack(socket.getsockopt(unix.SOL_SOCKET, unix.SO_PEERCRED, _CREDENTIALS.size))
     except OSError:
         return None
-    return name_of_user(uid)
 
 
 @functools.lru_cache(maxsize=256)

@@ -87,6 +87,9 @@ class Listener(Protocol):
         has ended.
         """
 
+    def process_of(self, connection: Connection) -> int:
+        """Return the id of the process of this machine that has made a connection; 0: unknown, as over TCP."""
+
     def expect(self) -> None:
         """Say that its descriptor is readable. After a `receive` that has found nothing, the next one need not look
         before this; and after this, it need not ask whether there is anything.

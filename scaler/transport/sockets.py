@@ -280,6 +280,10 @@ class RouterSocket:
         """Return the user of this process, but for TCP."""
         return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
 
+    def process_of(self, connection: Connection) -> int:  # noqa: ARG002 - ZeroMQ does not say it
+        """Return 0: unknown."""
+        return 0
+
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message.
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.ids import Connection
-from scaler.transport.binding import check_ipc_file, only_for_this_user, user_at, why_not
+from scaler.transport.binding import check_ipc_file, only_for_this_user, process_at, user_at, why_not
 from scaler.transport.framing import GREETING, GarbledError, Inflow, drop_bytes, new_area, pieces_of
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
@@ -413,6 +413,10 @@ class StreamListener:
     def user_of(self, connection: Connection) -> str | None:
         stream = self._streams.get(connection)
         return None if stream is None else user_at(stream.socket)
+
+    def process_of(self, connection: Connection) -> int:
+        stream = self._streams.get(connection)
+        return 0 if stream is None else process_at(stream.socket)
 
     def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back who sends too much
         if self._is_shut:

@@ -26,6 +26,8 @@ class ClientArrived:
     """the key with which it was let in; None: nobody needs one here"""
     owner: Owner | None = None
     """to whom it belongs; None: nobody in particular"""
+    is_in_parent: bool = False
+    """whether it is in the process that has started this scheduler, which ends with that process"""
 
 
 @message

@@ -122,7 +122,7 @@ class Acceptor(Actor):
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
         peer = self._new_peer(arrived, key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
-        peer.is_admin = is_admin(arrived.permit, hello)
+        peer.is_admin, peer.is_in_parent = is_admin(arrived.permit, hello), arrived.is_in_parent
         if agent is None:
             last = hello.account if hello.resumes else None
             account = self._directory.accounts.open(hello.client_id, peer.owner, last, hello.label)

@@ -94,6 +94,7 @@ class Peer:
         "is_admin",
         "is_awaited",
         "is_due",
+        "is_in_parent",
         "is_spoilt",
         "key",
         "left",
@@ -136,6 +137,8 @@ class Peer:
         self.owner = owner or Owner(NOBODY)
         self.is_admin = False
         """whether it may do what concerns others; no client in a task may"""
+        self.is_in_parent = False
+        """whether it is in the process that has started this scheduler: then silence on a connection is not its end"""
         self.connection = NO_CONNECTION
         self.visit = 0
         """the number of its present or last connection, from 1"""

@@ -141,6 +141,8 @@ class Session(Actor):
             self._check_silence_in(left_seconds, check.departure)
         elif left_seconds < -LATE_SECONDS and not check.is_again:
             self._silence_timer = self.schedule(LATE_MAIL_SECONDS, CheckSilence(check.departure, is_again=True))
+        elif self._peer.is_in_parent and self._peer.connection:
+            self._check_silence_in(self._timeout_seconds, check.departure)  # code that holds the GIL may run there
         else:
             logger.log(self._level(), "%s is gone", self._title)
             self._say_lost()

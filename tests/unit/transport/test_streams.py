@@ -120,7 +120,11 @@ def send_for_ever(listener: StreamListener, connection: Connection) -> None:
         listener.send(connection, bytes(10_000), [])
 
 
-def test_listener_knows_the_user_of_a_connection(pair: Pair) -> None:
+def test_listener_knows_the_user_and_the_process_of_a_connection(pair: Pair) -> None:
+    assert (pair.listener.process_of(pair.connection), pair.listener.process_of(Connection(b"other"))) == (
+        os.getpid(),
+        0,
+    )
     assert pair.listener.user_of(pair.connection) == name_of_user(os.geteuid())
     assert pair.listener.user_of(Connection(b"other")) is None
     if os.geteuid() == 0:  # else there is no other user to be
@@ -139,6 +143,7 @@ time.sleep(60)
         try:
             connection, _, _ = received(pair.listener)
             assert pair.listener.user_of(connection) == name_of_user(65534) != name_of_user(0)
+            assert pair.listener.process_of(connection) == stranger.pid
         finally:
             stranger.kill()
             stranger.wait()

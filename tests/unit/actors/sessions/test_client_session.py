@@ -161,6 +161,25 @@ def test_a_silent_client_is_forgotten_with_its_tasks_and_objects() -> None:
     assert client.statuses() == [TaskStatus.SUCCESS] * 3 or len(client.open) == 2
 
 
+def test_a_silent_client_in_the_process_that_has_started_the_scheduler_stays_until_its_connection_is_lost() -> None:
+    simulation = Simulation(scheduler_config(client_timeout_seconds=10.0))
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    (peer,) = (each for each in simulation.tree.directory.peers.values() if each.key[0] == "client")
+    peer.is_in_parent = True
+    client.submit(3)
+    simulation.run()
+    client.hang()
+    simulation.advance(100.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    client.wake()
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    assert len(agent.started) == 3
+    client.die()
+    simulation.advance(5.5)
+    simulation.check_empty()
+
+
 def test_a_hello_counts_that_comes_when_the_time_out_is_just_over(simulation: Simulation) -> None:
     client = simulation.client()
     client.hang()

@@ -34,7 +34,7 @@ with Client(n_workers=2) as client:
     futures = [client.submit(work, number) for number in range(10)]
     once = [client.options(at_most_once=True).submit(work, number) for number in range(10, 20)]
     time.sleep(0.5)
-    hold_interpreter(8)
+    hold_interpreter(5)
     assert [future.result(60) for future in [*futures, *once]] == list(range(20))
     assert client.submit(pow, 2, 10).result(60) == 1024
 """
@@ -44,7 +44,7 @@ async def main(address):
     async with AsyncClient(address) as client:
         futures = [client.submit(work, number) for number in range(20)]
         await asyncio.sleep(0.5)
-        hold_interpreter(8)
+        hold_interpreter(5)
         assert [await future for future in futures] == list(range(20))
 
 with SchedulerClusterCombo(n_workers=2) as combo:
@@ -55,15 +55,22 @@ THREADS = """
 with Client(processes=False, n_workers=2) as client:
     futures = [client.submit(work, number) for number in range(20)]
     time.sleep(0.5)
-    hold_interpreter(8)
+    hold_interpreter(5)
     assert [future.result(60) for future in futures] == list(range(20))
 """
 
 
-@pytest.mark.parametrize("program", [CLIENT, ASYNC_CLIENT, THREADS], ids=["client", "async client", "threads"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(CLIENT, id="client"),
+        pytest.param(ASYNC_CLIENT, id="async client", marks=pytest.mark.more),
+        pytest.param(THREADS, id="threads", marks=pytest.mark.more),
+    ],
+)
 def test_no_task_stops_or_runs_twice(program: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "3", "SCALER_WORKER_TIMEOUT_SECONDS": "3"}
+    times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "2", "SCALER_WORKER_TIMEOUT_SECONDS": "2"}
     done = run_python("-c", HEAD + program, notes, folder=tmp_path, **times)
     assert done.returncode == 0, done.stderr
     assert "is gone" not in done.stderr
@@ -95,6 +102,7 @@ with SchedulerClusterCombo(n_workers=1) as combo, Client(combo.get_address()) as
 """
 
 
+@pytest.mark.more
 def test_another_program_at_its_address_has_the_usual_time_out(tmp_path: Path) -> None:
     times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "3"}
     done = run_python("-c", HEAD + OTHER_PROGRAM, "", folder=tmp_path, **times)

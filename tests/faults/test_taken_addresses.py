@@ -34,20 +34,22 @@ WARNING = "another program answers at"
 GARBAGE = "bytes that are not a message of a scheduler"
 NO_KEYS = (OPEN,)
 
-Stranger = Callable[[str, Path], AbstractContextManager[object]]
+Stranger = Callable[[str, str, Path], AbstractContextManager[object]]
+"""Takes an address, and that of the monitor if it can, with a folder for its keys."""
 
 
 @contextlib.contextmanager
-def other_scheduler(address: str, folder: Path, *, has_keys: bool) -> Iterator[None]:
+def other_scheduler(address: str, monitor: str, folder: Path, *, has_keys: bool) -> Iterator[None]:
     if has_keys:
-        KeyFolder.make(folder, [address])
-    with command("scheduler", address, *(("--keys", str(folder)) if has_keys else NO_KEYS)) as running:
+        KeyFolder.make(folder, [address, monitor])
+    keys = ("--keys", str(folder)) if has_keys else NO_KEYS
+    with command("scheduler", address, "--monitor-address", monitor, *keys) as running:
         running.wait_for("address tcp")
         yield
 
 
 @contextlib.contextmanager
-def web_server(address: str, _folder: Path) -> Iterator[None]:
+def web_server(address: str, _monitor: str, _folder: Path) -> Iterator[None]:
     endpoint = Endpoint.parse(address)
     server = http.server.HTTPServer((endpoint.host, int(endpoint.port)), http.server.BaseHTTPRequestHandler)
     thread = threading.Thread(target=server.serve_forever)
@@ -61,7 +63,7 @@ def web_server(address: str, _folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def garbled(address: str, _folder: Path) -> Iterator[None]:
+def garbled(address: str, _monitor: str, _folder: Path) -> Iterator[None]:
     """A program that speaks ZeroMQ, and answers each message with one that nobody can read."""
     is_over = threading.Event()
 
@@ -81,7 +83,7 @@ def garbled(address: str, _folder: Path) -> Iterator[None]:
         thread.join()
 
 
-def other_version(address: str, _folder: Path) -> FakeScheduler:
+def other_version(address: str, _monitor: str, _folder: Path) -> FakeScheduler:
     return FakeScheduler(address, refuses_hellos_because="it speaks another protocol")
 
 
@@ -154,22 +156,24 @@ def test_whoever_was_up_goes_on_when_its_scheduler_is_back(
 
     def take_address() -> None:
         site.kill()
-        with stranger(site.address, tmp_path / "other"):
+        with stranger(site.address, site.monitor, tmp_path / "other"):
             queued.append(client.submit(pow, 3, 2))
             if reason:
                 wait_until(lambda: caplog.text.count(reason) >= 2, "both clients have logged it")
                 if stranger is not other_version:  # it knows nothing of agents
                     site.cluster.wait_for(reason)
-            else:
-                subscriber_looks()
+            let_viewer_look()
         site.start()
         site.release.touch()
 
-    def subscriber_looks() -> None:
+    def let_viewer_look() -> None:
         ends_at = time.monotonic() + 5
         while time.monotonic() < ends_at:
             viewer.receive()
             viewer.wait(0.1)
+            assert viewer.refusal == "", "what it has heard before is still shown"
+        if isinstance(stranger, partial):  # it has the address of the monitor, too
+            assert viewer.problem
 
     queued: list[object] = []
     caplog.set_level(logging.WARNING, logger="scaler")
@@ -199,7 +203,7 @@ def test_whoever_was_never_up_is_refused_at_once_and_the_others_time_out_as_usua
         future = client.submit(*site.hold("running"))
         wait_until(site.started, "it runs")
         site.kill()
-        stack.enter_context(other_scheduler(site.address, tmp_path / "other", has_keys=True))
+        stack.enter_context(other_scheduler(site.address, site.monitor, tmp_path / "other", has_keys=True))
         began = time.monotonic()
         with pytest.raises(AuthenticationError), Client(site.address, timeout_seconds=60) as other:
             other.submit(pow, 2, 10).result()
@@ -218,7 +222,7 @@ def test_a_key_that_is_revoked_meanwhile_ends_its_holder_when_the_scheduler_is_b
         future = client.submit(*site.hold("hers"))
         wait_until(site.started, "it runs")
         site.kill()
-        with other_scheduler(site.address, tmp_path / "other", has_keys=True):
+        with other_scheduler(site.address, site.monitor, tmp_path / "other", has_keys=True):
             site.cluster.wait_for(WARNING)
             keys.revoke("alice", today)
         site.start()

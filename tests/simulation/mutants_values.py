@@ -15,6 +15,7 @@ import scaler.actors.tasks.task
 import scaler.client.link.large_results
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.agent.room import Room
+from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from tests.simulation.mutants import Mutant
 
@@ -35,16 +36,14 @@ def _arguments_count_for_ever() -> AbstractContextManager[Any]:
 
 
 def _what_is_dropped_counts_on_disk() -> AbstractContextManager[Any]:
-    drop = Store.drop
+    unlink = SpillFolder._unlink
 
-    def keep_count(self: Store, object_id: Any) -> bool:
-        before, was_cold = self.cold_bytes, object_id in self._cold
-        was_here = drop(self, object_id)
-        if was_cold:
-            self.cold_bytes = before
-        return was_here
+    def keep_count(self: SpillFolder, object_id: Any) -> None:
+        before = self.n_bytes
+        unlink(self, object_id)
+        self.n_bytes = before
 
-    return patch.object(Store, "drop", keep_count)
+    return patch.object(SpillFolder, "_unlink", keep_count)
 
 
 def _held_workers_wait_for_room() -> AbstractContextManager[Any]:

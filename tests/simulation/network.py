@@ -295,6 +295,7 @@ class TransportModel:
 
     endpoint = Endpoint.parse("tcp://10.0.0.1:1")
     refusal = ""
+    is_refused_by_scheduler = False
 
     def __init__(self, network: Network, party: Party) -> None:
         self._network = network

@@ -179,6 +179,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         known = self.get(object_id)
         if known is not None:
             was_claimed, known.state = known.state is State.CLAIMED, State.THERE
+            known.make_error = None
             if was_claimed:
                 self.on_answered(known)
             return

@@ -140,6 +140,8 @@ def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread
     one.ask(second)
     assert first.heard == second.heard == [("fail", TimeoutError)]
     assert (one.state, unread.in_state(State.LOST)) == (State.GONE, [])
+    unread.keep(TASK_ID, entry(Receiver()))
+    assert (one.state, one.make_error) == (State.THERE, None)
 
 
 def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:

@@ -5,6 +5,7 @@
 Created by the scheduler, called by its actors. Orders queued while the thread is busy form one group: one transaction
 per job and one wait for the disk. An order is answered only after its group is on disk. If the disk is full or pages
 are damaged, the clerk truncates the log of the job or salvages its results, and runs the orders for this job again.
+After each group, and while no order waits, the clerk does a piece of what can wait: the files of removed jobs.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ class Clerk:
 
     Args:
         has_thread: whether to start a thread; without one, orders run when `work` is called.
+        tidy: does a piece of what can wait, and returns whether there is more.
     """
 
-    def __init__(self, has_thread: bool = True) -> None:
+    def __init__(self, has_thread: bool = True, tidy: Callable[[], bool] = bool) -> None:
+        self._tidy = tidy
         self._orders: deque[Waiting] = deque()
         self._wake = threading.Event()
         self._is_ending = False
@@ -59,19 +62,28 @@ class Clerk:
         self.work()
 
     def _run(self) -> None:
-        while not self._is_ending:
-            self._wake.wait()
-            self._wake.clear()
+        is_last = False
+        while not is_last:
+            is_last = self._is_ending
             self.work()
+            if not is_last:
+                self._wake.wait()
+                self._wake.clear()
 
     def work(self) -> None:
-        """Run all queued orders."""
+        """Run all queued orders, and do all that can wait, unless the thread is to end."""
+        may_tidy = True
+        while self._orders or (may_tidy and not self._is_ending):
+            if self._orders:
+                self._obey(self._next_group())
+            may_tidy = self._tidy()
+
+    def _next_group(self) -> list[Waiting]:
         orders = self._orders
-        while orders:
-            group = [orders.popleft()]  # an order without a record runs alone: it may close a record
-            while group[0][0] is not None and orders and orders[0][0] is not None and len(group) < GROUP_MOST:
-                group.append(orders.popleft())
-            self._obey(group)
+        group = [orders.popleft()]  # an order without a record runs alone: it may close a record
+        while group[0][0] is not None and orders and orders[0][0] is not None and len(group) < GROUP_MOST:
+            group.append(orders.popleft())
+        return group
 
     def _obey(self, group: list[Waiting]) -> None:
         answers, broken = self._try(group)

@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import struct
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -33,6 +34,9 @@ LOCK = "lock"
 IN_USE_SECONDS = 3.0
 """How long `open` waits for the lock of a job: a program that was just killed holds it for a moment longer."""
 
+REMOVAL_SECONDS = 0.02
+"""Limit of the time for which files of removed jobs are deleted in one go: changes of other jobs wait meanwhile."""
+
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
      "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
@@ -44,6 +48,8 @@ IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 MOUNTS = Path("/proc/self/mounts")
 """A line for each file system: device, mount point (a space is `\\040`), type and more."""
+
+_OVER = object()
 
 UNREADABLE = (RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, struct.error)
 """Exceptions that a damaged record can raise: any value in it may have been replaced by any other."""
@@ -66,6 +72,8 @@ class JobFolder:
         self._is_shared = is_shared
         self._locks: dict[Path, int] = {}
         self._lock: int | None = None
+        self._deletions: deque[Iterator[None]] = deque()
+        """of removed jobs, the first one first"""
         if not is_shared:
             self._enter()
 
@@ -87,10 +95,12 @@ class JobFolder:
         if self._lock is None:
             raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or choose another folder")
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
-            shutil.rmtree(part, ignore_errors=True)  # left over from an interrupted `create` or `remove`
+            self._deletions.append(_deletion(part))  # left over from an interrupted `create` or `remove`
 
     def close(self) -> None:
-        """Release all locks."""
+        """Release all locks. What is left of removed jobs is deleted by the next start, or now in a shared folder."""
+        while self._is_shared and self.delete_some():
+            pass
         for descriptor in (*self._locks.values(), self._lock):
             if descriptor is not None:
                 os.close(descriptor)
@@ -161,13 +171,23 @@ class JobFolder:
         self._give_back(record.folder)
 
     def remove(self, record: JobRecord) -> None:
-        """Delete a job durably. If that fails, the record stays open."""
+        """Delete a job durably; `delete_some` deletes its files. If that fails, the record stays open."""
         part = record.folder.with_name(f"{PART}{os.urandom(8).hex()}")
         record.folder.rename(part)
         sync_folder(part.parent)
         record.close()
-        shutil.rmtree(part, ignore_errors=True)
+        self._deletions.append(_deletion(part))
         self._give_back(record.folder)
+
+    def delete_some(self) -> bool:
+        """Delete files of removed jobs for about `REMOVAL_SECONDS`, one at least. Return whether there are more."""
+        ends_at = time.monotonic() + REMOVAL_SECONDS
+        while self._deletions:
+            if next(self._deletions[0], _OVER) is _OVER:
+                self._deletions.popleft()
+            elif time.monotonic() >= ends_at:
+                break
+        return bool(self._deletions)
 
     def give(self, record: JobRecord, owner: str) -> Summary:
         """Transfer a job to another owner by moving it to the folder of that owner. If that fails, it stays open.
@@ -201,6 +221,16 @@ class JobFolder:
         descriptor = self._locks.pop(place, None)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _deletion(folder: Path) -> Iterator[None]:
+    """Delete a folder, one file in each step. What cannot be deleted is left to a later start."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):
+                Path(place, name).unlink()
+            yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def job_places(folder: Path) -> list[Path]:

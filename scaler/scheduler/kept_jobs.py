@@ -36,7 +36,7 @@ class KeptJobs:
 
     def shelf(self, post: Callable[[ActorRef, Any], None]) -> JobShelf:
         """Start the clerk, and return the shelf of jobs for actors. `post` sends an actor a message from any thread."""
-        self._clerk = Clerk()
+        self._clerk = Clerk(tidy=self._folder.delete_some)
         logger.info("scheduler: jobs are kept in %s", self._folder.path)
         most, is_shared = self._config.keep_bytes, self._config.keep_shared
         return JobShelf(self._folder, self._clerk, post, _user(), most, is_shared)

@@ -147,3 +147,20 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     record = JobRecord.open(record.folder)
     assert [each.frames[0] for each in record.results(0, 10, 2**30)] == blocks
     record.close()
+
+
+def test_what_can_wait_is_done_a_piece_at_a_time_between_the_groups() -> None:
+    done: list[str] = []
+
+    def tidy() -> bool:
+        done.append("tidy")
+        if len(done) == 2:
+            clerk.order(None, lambda: done.append("late"), lambda *_: None)
+        return len(done) < 6
+
+    clerk = Clerk(has_thread=False, tidy=tidy)
+    clerk.order(None, lambda: done.append("first"), lambda *_: None)
+    clerk.work()
+    assert done == ["first", "tidy", "late", "tidy", "tidy", "tidy"]
+    clerk.end()
+    assert len(done) == 6, "not at the end"

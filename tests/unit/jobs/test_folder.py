@@ -113,8 +113,11 @@ def test_what_was_being_made_when_the_power_went_is_no_job(tmp_path: Path) -> No
     (left / DATABASE).touch()
     folder.close()
     assert len(list(read_jobs(folder.path))) == 1
-    JobFolder(tmp_path / "keep").close()
+    folder = JobFolder(tmp_path / "keep")
+    while folder.delete_some():
+        pass
     assert not left.exists()
+    folder.close()
 
 
 def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
@@ -278,3 +281,26 @@ def test_a_lock_of_a_job_that_is_removed_meanwhile_is_none(tmp_path: Path, monke
     with pytest.raises(ConfigError, match="another program has it open"):
         keep.open(place)
     keep.close()
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_files_of_a_removed_job_are_deleted_bit_by_bit(
+    is_shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "REMOVAL_SECONDS", 0.0)
+    jobs = JobFolder(tmp_path / "keep", is_shared=is_shared)
+    record = jobs.create(TERMS)
+    for number in range(5):
+        (record.folder / "values").mkdir(exist_ok=True)
+        (record.folder / "values" / f"row-{number}").touch()
+    jobs.remove(record)
+    assert list(read_jobs(jobs.path)) == []
+    steps = 0
+    while jobs.delete_some():
+        steps += 1
+    assert steps >= 5
+    assert list((jobs.path / "alice").iterdir()) == []
+    record = jobs.create(TERMS)
+    jobs.remove(record)
+    jobs.close()
+    assert len(list((jobs.path / "alice").iterdir())) == (0 if is_shared else 1), "the next start deletes it"

@@ -149,6 +149,7 @@ class SpillFolder:
             self._lock = new_locked(folder / _LOCK)
         except OSError:
             os.close(descriptor)
+            shutil.rmtree(folder, ignore_errors=True)
             raise
         self._folder, self._descriptor = folder, descriptor
 
@@ -236,12 +237,11 @@ class SpillFolder:
 
     def close(self) -> None:
         """Remove all files."""
-        folder = self._folder
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if self._folder.exists():
+                logger.warning("%s cannot be removed as a whole: remove what is left of it", self._folder)
         self._close()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            if folder.exists():
-                logger.warning("%s cannot be removed as a whole: remove what is left of it", folder)
 
     def _close(self) -> None:
         if self._folder is not None:

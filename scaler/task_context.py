@@ -8,6 +8,7 @@ runs no tasks itself. Must never: import anything that is not below it.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import numpy.random
 
 _NOTHING_HAPPENS = nullcontext()
+_making = threading.Lock()
+"""Held by a thread that makes the generator of a task: from Python 3.12 on, `cached_property` has no lock."""
 
 REPORT_CHARACTERS = 200
 """So many characters of the text of a report travel."""
@@ -77,7 +80,8 @@ class CurrentTask:
         Raises:
             ImportError: if NumPy is not installed where the task runs.
         """
-        return self._rng
+        with _making:
+            return self._rng
 
     @cached_property
     def _rng(self) -> numpy.random.Generator:

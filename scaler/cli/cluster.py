@@ -62,7 +62,7 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    hash_seed.execute_anew()
+    hash_seed.execute_anew("scaler_cluster", "scaler_worker")
     from scaler.cli import options
     from scaler.settings import ClusterConfig
 

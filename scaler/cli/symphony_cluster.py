@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    hash_seed.execute_anew()
+    hash_seed.execute_anew("scaler_symphony_cluster")
     from scaler.cli import options
     from scaler.settings import SymphonyConfig
 

@@ -28,13 +28,16 @@ def environment() -> dict[str, str]:
     return {**os.environ, VARIABLE: os.environ.get(VARIABLE) or SEED}
 
 
-def execute_anew() -> None:
+def execute_anew(*commands: str) -> None:
     """Replace this program by itself with a seed, in the same process, if PYTHONHASHSEED is not set.
 
-    Do nothing if Python ignores its environment, or if that could repeat other work: in a program with a command
-    inside, in a thread, under a profiler, or if the text of the program came through a pipe.
+    Do nothing if Python ignores its environment, or if that could repeat other work: in a program of the user, in a
+    thread, or under a profiler.
+
+    Args:
+        commands: the names of the scripts that do nothing but call the command.
     """
-    if os.environ.get(VARIABLE) or sys.flags.ignore_environment or not _is_whole_program():
+    if os.environ.get(VARIABLE) or sys.flags.ignore_environment or not _is_whole_program(commands):
         return
     os.environ[VARIABLE] = SEED
     try:
@@ -55,15 +58,18 @@ def is_random() -> bool:
     return os.environ.get(VARIABLE) == RANDOM and not sys.flags.ignore_environment
 
 
-def _is_whole_program() -> bool:
-    """Return whether the main program itself has called the command, and can be read again."""
+def _is_whole_program(commands: tuple[str, ...]) -> bool:
+    """Return whether the main program is one of these scripts, or a module of Scaler, and has called the command."""
     frame = sys._getframe(1)  # noqa: SLF001 - documented, and the only way to know
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _STARTING:
             return False
-    file = getattr(sys.modules["__main__"], "__file__", None)
-    return "-c" in sys.orig_argv if file is None else not file.startswith(("<stdin>", "/dev/"))
+    main = sys.modules["__main__"]
+    module = getattr(main, "__spec__", None)
+    if module is not None:
+        return str(module.name).startswith("scaler.")
+    return os.path.basename(getattr(main, "__file__", "")) in commands  # noqa: PTH119 - `pathlib` takes time to import
 
 
 def _program() -> tuple[str, list[str]]:

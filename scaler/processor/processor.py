@@ -19,8 +19,9 @@ import contextlib
 import gc
 import logging
 import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -71,6 +72,8 @@ from scaler.wire.messages.worker import RunResult, RunTask
 logger = logging.getLogger(__name__)
 
 NO_FRAMES: Frames = ()
+NO_ARGUMENTS: Sequence[Any] = ()
+NO_KEYWORDS: Mapping[str, Any] = {}
 LONGEST_US = 2**32 - 1
 _IMPORTS = "<frozen importlib._bootstrap>"
 
@@ -142,13 +145,13 @@ class Processor:
         self._number = 0
         self._withheld = 0
         """how many of the tasks so far were not started"""
-        self._values = Values(finder(config.functions))
+        self.draws = Draws()
+        self._values = Values(finder(config.functions), self.draws.undisturbed)
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
         self.waiting.say_report = self.outputs.report
         self._after_task: Callable[[int], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
-        self.draws = Draws()
         self._seeds: RunOptions | None = None
         """the options of the present range, if its rows have seeds"""
         self._may_interrupt = False
@@ -290,14 +293,17 @@ class Processor:
             try:
                 known = self._functions.get(task.function_id)
                 serializer, function, value = known or self._values.read_function(task.function_id)
-                if self._seeds is not None:
-                    self.draws.begin(self._seeds.seed_of(row_id(task.task_id, row)))
                 self._may_interrupt = True
                 if block[:1] == PICKLED:
-                    returned = function(*value(block))
+                    positional = value(block)
                 else:
+                    n_modules = len(sys.modules)
                     positional, _keywords = read_arguments(block, value, _no_object, carried)
-                    returned = function(*positional)
+                    if len(sys.modules) != n_modules:
+                        self.draws.refresh()
+                if self._seeds is not None:  # after the arguments were read, which may run code of theirs
+                    self.draws.begin(self._seeds.seed_of(row_id(task.task_id, row)))
+                returned = function(*positional)
                 small = None if self._is_void else small_plain(serializer, returned)
                 if small is None:
                     frames = self._write(serializer, returned)
@@ -313,6 +319,12 @@ class Processor:
         except (TaskInterrupt, KeyboardInterrupt) as raised:  # before the first line of the handler above
             self._may_interrupt = False
             error = self._describe(raised)
+        return self._result_alone(task, row, frames, error, began_ns)
+
+    def _result_alone(
+        self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, began_ns: int
+    ) -> RunResult:
+        """Return the result of a row that is not a small value."""
         alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
         duration_us = min((monotonic_ns() - began_ns) // 1000, LONGEST_US)
         if self._is_void:
@@ -365,17 +377,17 @@ class Processor:
                 serializer, function, value = known or self._values.read_function(task.function_id)
                 if self._is_logging:
                     logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
-                if task.options or self.draws.seed.seed:
-                    function, meter = self._with_options(task, function)
                 self._may_interrupt = True
+                n_modules, positional, keywords = len(sys.modules), NO_ARGUMENTS, NO_KEYWORDS
                 if task.payload:
                     stored = partial(self._values.stored, serializer)
                     positional, keywords = read_arguments(task.payload, value, stored, task.frames)
-                    started_ns = perf_counter_ns()
-                    returned = function(*positional, **keywords)
-                else:
-                    started_ns = perf_counter_ns()
-                    returned = function()
+                if task.options or self.draws.seed.seed:
+                    function, meter = self._with_options(task, function)
+                elif len(sys.modules) != n_modules:
+                    self.draws.refresh()
+                started_ns = perf_counter_ns()
+                returned = function(*positional, **keywords)
                 ended_ns = perf_counter_ns()
                 frames = self._write(serializer, returned)
                 self._may_interrupt = False

@@ -11,7 +11,7 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -54,6 +54,25 @@ class Draws:
             with contextlib.suppress(Exception):  # whatever a device of this process raises
                 seed()
 
+    @contextlib.contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Keep the state of the generators while a function is read. The import of its module may seed them, and would
+        do so alike in each process.
+        """
+        numpy, torch = sys.modules.get("numpy.random"), sys.modules.get(TORCH)
+        n_modules, state = len(sys.modules), random.getstate()
+        numpy_state = None if numpy is None else numpy.get_state()
+        torch_state = getattr(torch, "get_rng_state", _nothing)()
+        yield
+        if len(sys.modules) == n_modules:
+            return
+        self.refresh()
+        random.setstate(state)
+        if numpy is not None:
+            numpy.set_state(numpy_state)
+        if torch_state is not None and torch is not None:
+            torch.set_rng_state(torch_state)
+
     def _set(self, seed: CallSeed) -> None:
         if not self.seed.seed:
             self._prepare()
@@ -84,6 +103,10 @@ class Draws:
     def _seed_torch(self, torch: Any) -> None:
         if self.seed.seed and (seed := getattr(torch, "manual_seed", None)) is not None:
             seed(_number(self._state[16:18]))
+
+
+def _nothing() -> None:
+    """Return the state of a generator that is not loaded."""
 
 
 def _number(words: Sequence[int]) -> int:

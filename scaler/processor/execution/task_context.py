@@ -132,9 +132,10 @@ class ProcessorTaskContext(TaskContext):
     def describe_task(self) -> CurrentTask | None:
         if not self._words[0]:
             return None
-        if self._described[0] != self._words[0]:
-            self._described = self._words[0], self._describe()
-        return self._described[1]
+        with self._lock:  # its generator must be one for all threads of the task
+            if self._described[0] != self._words[0]:
+                self._described = self._words[0], self._describe()
+            return self._described[1]
 
     def _describe(self) -> CurrentTask:
         run, task_id = self.run, self._task_id()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,13 +49,16 @@ class Values:
 
     Args:
         named: finds functions that are called by name.
+        reading: makes a context manager in which functions are read.
 
     Attributes:
         functions: those that were read.
     """
 
-    def __init__(self, named: Named = serves_nothing) -> None:
-        self._named = named
+    def __init__(
+        self, named: Named = serves_nothing, reading: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        self._named, self._reading = named, reading
         self.functions: dict[ObjectId, KnownFunction] = {}
         self._frames: dict[ObjectId, Frames] = {}
         self._values: dict[ObjectId, Any] = {}
@@ -69,7 +73,7 @@ class Values:
 
     def without(self, object_ids: Iterable[ObjectId]) -> Values:
         """Return the same but for some objects; this one does not change, since a task may be reading from it."""
-        others = Values(self._named)
+        others = Values(self._named, self._reading)
         others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
         others.forget(object_ids)
         return others
@@ -94,7 +98,8 @@ class Values:
             )
         modules = carried()
         try:
-            serializer, function = function_from_frames(frames, self._named)
+            with self._reading():
+                serializer, function = function_from_frames(frames, self._named)
         finally:
             if modules and carried() is not modules:  # what was read before may need modules that are not here any more
                 self.functions.clear()

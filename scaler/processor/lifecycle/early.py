@@ -79,6 +79,8 @@ def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], ob
         not_for_it: descriptors that it closes.
     """
     ours, theirs = socket.socketpair()
+    # A KeyboardInterrupt in a hook that Python runs at a fork would be dropped, and Ctrl-C with it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()
     if pid == 0:
         try:
@@ -86,15 +88,17 @@ def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], ob
             for descriptor in not_for_it:
                 os.close(descriptor)
             _enter()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             prepare()
             _serve(serve, theirs)
         except BaseException:  # noqa: BLE001 - nothing may return into what the agent does
             traceback.print_exc()
         finally:
             os._exit(1)
-    theirs.close()
     strays.own.add(pid)
     _forked.append(Forked(pid, ours))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()
 
 
 def take() -> Forked | None:

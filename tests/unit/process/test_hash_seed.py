@@ -23,7 +23,7 @@ print("before", end=" ")
 from scaler.process import hash_seed
 
 def main():
-    hash_seed.execute_anew()
+    hash_seed.execute_anew("a_command")
 
 def show():
     import json
@@ -41,7 +41,8 @@ RUN = "main()\nshow()\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "program.py").write_text(PROGRAM + RUN)
+    for name in ("a_command", "program.py"):
+        (tmp_path / name).write_text(PROGRAM + RUN)
     (tmp_path / "part.py").write_text(PROGRAM)
     return tmp_path
 
@@ -50,7 +51,7 @@ def run(folder: Path, *arguments: str, seed: str = "", stdin: str = "a line", **
     """Run a program in a folder. Return what it has shown, `starts` and `is_same_pid`."""
     starts = folder / "starts"
     starts.write_text("")
-    variables = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY), "STARTS": str(starts)}
+    variables = {"PYTHONHASHSEED": seed, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{folder}", "STARTS": str(starts)}
     process = subprocess.Popen(
         [*arguments], cwd=folder, env={**os.environ, **variables}, text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
@@ -71,13 +72,12 @@ OPTIONS = ("-O", "-W", "error", "-X", "frozen_modules=off", "-Xdev")
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("start", [("program.py",), ("-m", "program"), ("-c", PROGRAM + RUN)], ids=["file", "-m", "-c"])
-def test_a_program_executes_itself_anew_once_and_keeps_its_start(folder: Path, start: tuple[str, ...]) -> None:
+def test_a_command_executes_itself_anew_once_and_keeps_its_start(folder: Path) -> None:
     def prepare() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    own = (*OPTIONS, *start, "a b", "-c", "ä\udcff")
+    own = (*OPTIONS, "a_command", "a b", "-c", "ä\udcff")
     shown = run(folder, sys.executable, *own, preexec_fn=prepare)
     assert shown["hash"] == hash_with(hash_seed.SEED)
     assert (shown["starts"], shown["is_same_pid"]) == (2, True)
@@ -92,18 +92,18 @@ def test_a_program_executes_itself_anew_once_and_keeps_its_start(folder: Path, s
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the names of processes in /proc")
 def test_a_script_that_was_started_by_its_name_keeps_that(folder: Path) -> None:
-    script = folder / "my_command"
+    script = folder / "a_command"
     script.write_text(f"#!{sys.executable} -O\n{PROGRAM}{RUN}")
     script.chmod(0o755)
-    shown = run(folder, "./my_command", "a b")
-    assert (shown["name"], shown["argv"], shown["flags"][0]) == ("my_command", ["a b"], 1)
+    shown = run(folder, "./a_command", "a b")
+    assert (shown["name"], shown["argv"], shown["flags"][0]) == ("a_command", ["a b"], 1)
     assert (shown["hash"], shown["starts"], shown["is_same_pid"]) == (hash_with(hash_seed.SEED), 2, True)
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("seed", ["5", "random"])
 def test_the_users_own_seed_wins(folder: Path, seed: str) -> None:
-    shown = run(folder, sys.executable, "program.py", seed=seed)
+    shown = run(folder, sys.executable, "a_command", seed=seed)
     assert shown["starts"] == 1
     assert (shown["hash"] == hash_with("5")) == (seed == "5")
     assert shown["hash"] != hash_with(hash_seed.SEED)
@@ -126,18 +126,20 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("-E", "program.py"),
-        ("-I", "in_path.py"),
+        ("program.py",),
+        ("-m", "program"),
+        ("-c", PROGRAM + RUN),
         ("-", "a"),
-        ("/dev/stdin",),
-        ("-m", "cProfile", "-o", os.devnull, "program.py"),
-        ("thread.py",),
+        ("-E", "a_command"),
+        ("-I", "in_path/a_command"),
+        ("-m", "cProfile", "-o", os.devnull, "a_command"),
+        ("thread/a_command",),
         ("spawn.py",),
-        ("fork.py",),
-        ("another.py",),
-        ("gone.py",),
+        ("fork/a_command",),
+        ("another/a_command",),
+        ("gone/a_command",),
     ],
-    ids=lambda arguments: " ".join(arguments[:2]),
+    ids=lambda arguments: " ".join(arguments[:2])[:20],
 )
 def test_where_it_would_be_of_no_use_or_repeat_other_work_it_does_not(folder: Path, arguments: tuple[str, ...]) -> None:
     programs = {
@@ -150,8 +152,10 @@ def test_where_it_would_be_of_no_use_or_repeat_other_work_it_does_not(folder: Pa
         "gone": f"{PROGRAM}sys.executable = '/no/such/python'\n{RUN}assert 'PYTHONHASHSEED' not in os.environ\n",
     }
     for name, text in programs.items():
-        (folder / f"{name}.py").write_text(text)
-    is_from_stdin = arguments[0] in {"-", "/dev/stdin"}
+        for file in (folder / f"{name}.py", folder / name / "a_command"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+    is_from_stdin = arguments[0] == "-"
     shown = run(folder, sys.executable, *arguments, stdin=PROGRAM + RUN if is_from_stdin else "a line")
     assert shown["starts"] == (2 if arguments == ("spawn.py",) else 1)
     assert shown["hash"] != hash_with(hash_seed.SEED)

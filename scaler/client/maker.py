@@ -64,8 +64,8 @@ class CallMaker(Generic[L, F]):
         self.stored: dict[ObjectId, ObjectInstruction] = {}
         """the objects that the client holds"""
         self.new_id = IdSource()
-        self._seeded: dict[tuple[ObjectId, tuple[int, ...]], bool] = {}
-        """function and seed of earlier calls -> whether a second one was warned of"""
+        self._seeded: dict[tuple[ObjectId, tuple[int, ...], bool], bool] = {}
+        """function, seed and kind of earlier calls -> whether a second one was warned of"""
         self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
         self.functions = Functions(serializer, link.endpoint, self.packer, shipped)
@@ -97,7 +97,7 @@ class CallMaker(Generic[L, F]):
             return
         seeded = self._seeded
         seed: tuple[int, ...] = options.seed
-        used = (function.instruction.object_id, seed)
+        used = (function.instruction.object_id, seed, options.seed_spawns)
         if used not in seeded:
             if len(seeded) >= _SEEDS_MOST:
                 seeded.clear()

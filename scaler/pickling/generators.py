@@ -13,7 +13,15 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, NamedTuple
 
 from scaler.pickling.loaded import file_of, is_installed
@@ -26,7 +34,7 @@ _VALUES_MOST = 1000
 _MEMBERS_MOST = 100
 """The most members of a container that are looked at."""
 
-_MAPPINGS, _SEQUENCES = (dict,), (list, tuple, set, frozenset)
+_SEQUENCES = (list, tuple, set, frozenset, deque)
 _WRAPPERS = (staticmethod, classmethod, property, functools.cached_property, type(functools.lru_cache(len)))
 
 
@@ -93,14 +101,16 @@ def _parts_of(value: Any, name: str) -> Iterator[_Part]:
         yield _Part(value.__self__, f"the object {_shown(type(value.__self__))}")
     elif kind is FunctionType:
         yield from _parts_of_function(value)
-    elif kind in _SEQUENCES:
+    elif issubclass(kind, _SEQUENCES):
         yield from _members(value, f"a member of {name}")
-    elif kind in _MAPPINGS:
-        yield from _members(value.values(), f"a value of {name}")
+    elif issubclass(kind, dict):
+        yield from _members(dict.values(value), f"a value of {name}")
     elif issubclass(kind, _WRAPPERS):
         for attribute in ("__func__", "fget", "func", "__wrapped__"):
             yield _Part(getattr(value, attribute, None), name)
-    elif kind is not ModuleType and not _is_of_a_library(kind if not isinstance(value, type) else value):
+    elif kind is SimpleNamespace or not (
+        kind is ModuleType or _is_of_a_library(value if isinstance(value, type) else kind)
+    ):
         yield from _attributes(value)
 
 
@@ -118,10 +128,16 @@ def _parts_of_function(function: FunctionType) -> Iterator[_Part]:
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
         yield _Part(value, f"the global {name} of {where}")
-        if type(value) is ModuleType and not _is_of_a_library(value):
-            yield from (
-                _Part(vars(value)[each], f"the global {each} of {value.__name__}") for each in names & {*vars(value)}
-            )
+        yield from _parts_of_module(value, names)
+
+
+def _parts_of_module(value: Any, names: set[str], depth: int = 3) -> Iterator[_Part]:
+    """Iterate over the globals of a module of the user, and of its submodules, that a function uses by these names."""
+    if type(value) is not ModuleType or _is_of_a_library(value) or not depth:
+        return
+    for name in names & vars(value).keys():
+        yield _Part(vars(value)[name], f"the global {name} of {value.__name__}")
+        yield from _parts_of_module(vars(value)[name], names, depth - 1)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
@@ -133,14 +149,16 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _attributes(value: Any) -> Iterator[_Part]:
-    """Iterate over the attributes of an object of the user, and of its class."""
+    """Iterate over the attributes of an object of the user, and of its class and the classes of that."""
     cls = value if isinstance(value, type) else type(value)
-    for owner in (value, cls):
-        found = list(getattr(owner, "__dict__", {}).items())[:_MEMBERS_MOST]
-        yield from (_Part(each, f"the attribute {name} of {_shown(cls)}") for name, each in found)
-    for name in getattr(cls, "__slots__", ()) if cls is not value else ():
-        with suppress(AttributeError):
-            yield _Part(object.__getattribute__(value, name), f"the attribute {name} of {_shown(cls)}")
+    for owner in (value, *(each for each in cls.__mro__ if each is not value)):
+        if owner is value or not _is_of_a_library(owner):
+            found = list(getattr(owner, "__dict__", {}).items())[:_MEMBERS_MOST]
+            yield from (_Part(each, f"the attribute {name} of {_shown(cls)}") for name, each in found)
+    members = (each for owner in cls.__mro__ for each in vars(owner).items() if type(each[1]) is MemberDescriptorType)
+    for name, member in members if cls is not value else ():
+        with suppress(AttributeError):  # the slot is empty
+            yield _Part(member.__get__(value), f"the attribute {name} of {_shown(cls)}")
 
 
 def _members(values: Any, name: str) -> Iterator[_Part]:

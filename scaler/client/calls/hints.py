@@ -46,8 +46,8 @@ class Hints:
         if generator := find_generator(function):
             self._looked = None
             logger.warning(
-                "the function %s brings a random generator along (%s): each worker process has a copy, and copies draw "
-                "the same numbers; draw from scaler.current_task().rng() instead, or make the generator in the "
+                "the function %s brings a random generator along (%s): workers have copies of it, and copies draw the "
+                "same numbers; draw from scaler.current_task().rng() instead, or make the generator in the "
                 "function, from an argument",
                 name_of(function),
                 generator,

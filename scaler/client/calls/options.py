@@ -20,7 +20,7 @@ from scaler.errors import class_name
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
-from scaler.wire.messages.seeds import seed_words
+from scaler.wire.messages.seeds import checked_seed, seed_words
 
 WithOptions = TypeVar("WithOptions")
 C = TypeVar("C", bound=type)
@@ -112,6 +112,8 @@ class TaskOptions:
             check_number("no_worker_timeout", self.no_worker_timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
         if self.max_failures is not None:
             _check_max_failures(self.max_failures)
+        if self.seed is not None:
+            object.__setattr__(self, "seed", checked_seed(self.seed))
         options = RunOptions(
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),

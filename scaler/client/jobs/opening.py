@@ -36,6 +36,7 @@ from scaler.pickling.serialization import Serializer
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, JobWish
 from scaler.wire.messages.common import ObjectInstruction
+from scaler.wire.messages.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 
@@ -500,11 +501,16 @@ def _differing(mine: bytes, known: bytes) -> tuple[list[int], list[int]]:
 def _other_options(known: bytes, now: bytes) -> list[str]:
     """Return the differences in task options, for display. `profiling` changes no result; `seed` includes its flag."""
     pairs = zip(RunOptions.decode(known)._asdict().items(), RunOptions.decode(now), strict=True)
-    return [
-        f"its option {name} was {was!r}, and is {value!r}"
-        for (name, was), value in pairs
-        if was != value and name not in ("profiling", "seed_spawns")
+    differing = [
+        (name, was, value) for (name, was), value in pairs if was != value and name not in ("profiling", "seed_spawns")
     ]
+    return [
+        f"its option {name} was {_shown(name, was)}, and is {_shown(name, value)}" for name, was, value in differing
+    ]
+
+
+def _shown(option: str, value: Any) -> str:
+    return repr(seed_of(value) if option == "seed" else value)
 
 
 def _is_object(damaged: str) -> bool:

@@ -47,24 +47,25 @@ NO_SEED = CallSeed(())
 """The seed of a call without the option."""
 
 
-def seed_words(seed: object) -> tuple[int, ...]:
-    """Return the option `seed`, an integer or a tuple of integers, as 32-bit words.
+def checked_seed(seed: object) -> int | tuple[int, ...]:
+    """Return the option `seed` with integers of Python; a tuple of one integer as that integer.
 
     Raises:
-        TypeError: if it is neither.
+        TypeError: if it is neither an integer nor a tuple of integers.
         ConfigError: if an integer is negative, or the seed is empty or too long.
     """
-    words: tuple[int, ...] = ()
-    for number in seed if isinstance(seed, tuple) else (seed,):
-        words += _words(_checked(number, seed))
-    if not 0 < len(words) <= WORDS_MOST:
-        raise ConfigError(f"seed must have from 1 to {WORDS_MOST} words of 32 bits, not {len(words)}: take a short one")
-    return words
+    numbers = seed if isinstance(seed, tuple) else (seed,)
+    if len(numbers) > WORDS_MOST:
+        raise _wrong_length(len(numbers))
+    integers = tuple(_checked(number, seed) for number in numbers)
+    n_words = sum(max(1, (number.bit_length() + 31) // 32) for number in integers)
+    if not 0 < n_words <= WORDS_MOST:
+        raise _wrong_length(n_words)
+    return integers[0] if len(integers) == 1 else integers
 
 
-def seed_of(words: tuple[int, ...]) -> int | tuple[int, ...]:
-    """Return the option `seed` that gives these words, for display."""
-    return words[0] if len(words) == 1 else words
+def _wrong_length(n_words: int) -> ConfigError:
+    return ConfigError(f"seed must have from 1 to {WORDS_MOST} words of 32 bits, not {n_words:,}: take a shorter one")
 
 
 def _checked(number: object, seed: object) -> int:
@@ -77,6 +78,16 @@ def _checked(number: object, seed: object) -> int:
     if value < 0:
         raise ConfigError(f"seed must not be negative: {shown(seed)}")
     return value
+
+
+def seed_words(seed: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return a checked seed as 32-bit words."""
+    return tuple(word for number in (seed if isinstance(seed, tuple) else (seed,)) for word in _words(number))
+
+
+def seed_of(words: tuple[int, ...]) -> int | tuple[int, ...] | None:
+    """Return the option `seed` that gives these words, for display."""
+    return words[0] if len(words) == 1 else words or None
 
 
 def key_number(key: str) -> int:

@@ -6,9 +6,10 @@ import functools
 import pickle
 import random
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from scaler.pickling.pickler import dumps
 chance = random.Random(1)
 drawn_by = {"one": [np.random.default_rng(1)]}
 helpers = ModuleType("helpers_of_the_user")
+package, submodule = ModuleType("package_of_the_user"), ModuleType("package_of_the_user.sub")
+package.sub = submodule  # type: ignore[attr-defined]
 
 
 class Model:
@@ -39,6 +42,26 @@ class Slotted:
 
     def __call__(self) -> float:
         return self.rng.random()
+
+
+class Derived(Model):
+    __slots__ = ("gen",)
+
+    def __init__(self, value: object) -> None:
+        self.gen = value
+
+
+class Private:
+    __slots__ = ("__gen",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: object) -> None:
+        self.__gen = value
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
 
 
 class Plain:
@@ -81,6 +104,10 @@ def reads_a_module() -> float:
     return float(helpers.rng.random())
 
 
+def reads_a_submodule() -> float:
+    return float(package.sub.rng.random())
+
+
 def reads_libraries() -> float:
     return random.random() + float(np.random.rand()) + random.SystemRandom().random()
 
@@ -100,9 +127,11 @@ def is_cached() -> float:
 
 @pytest.fixture(autouse=True)
 def _module_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    helpers.__file__ = str(tmp_path / "helpers_of_the_user.py")
-    helpers.rng = np.random.default_rng(1)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, helpers.__name__, helpers)
+    for module in (helpers, package, submodule):
+        module.__file__ = str(tmp_path / f"{module.__name__}.py")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    for module in (helpers, submodule):
+        module.rng = np.random.default_rng(1)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +158,12 @@ def _module_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         (Plain(Plain(chance)).run, "the attribute value of Plain"),
         (Slotted(), "the attribute rng of Slotted"),
         (Model, "the attribute shared of Model"),
+        (encloses(Derived(1)), "the attribute shared of Derived"),
+        (encloses(Private(chance)), "the attribute _Private__gen of Private"),
+        (encloses(Pair(1, chance)), "a member of value"),
+        (encloses(OrderedDict(a=deque([chance]))), "a member of a value of value"),
+        (encloses(SimpleNamespace(rng=chance)), "the attribute rng of SimpleNamespace"),
+        (reads_a_submodule, "the global rng of package_of_the_user.sub"),
     ],
 )
 def test_a_generator_is_found_and_named(function: Callable[..., Any], name: str) -> None:

@@ -97,6 +97,8 @@ def test_a_seed_travels_in_words_and_rows_have_spawn_keys() -> None:
     assert RunOptions.decode(options.spawning_options) == RunOptions(seed=(7, 0, 256), seed_spawns=True)
     assert RunOptions.decode(options.spawning_options).suit_rows
     assert TaskOptions().spawning_options == b""
+    assert TaskOptions(seed=(7,)) == TaskOptions(seed=7) == pickle.loads(pickle.dumps(TaskOptions(seed=7)))
+    assert repr(TaskOptions(seed=(7, 2**40))) == "TaskOptions(seed=(7, 1099511627776))"
     with pytest.raises(ConfigError, match="negative"):
         TaskOptions(seed=-1)
 

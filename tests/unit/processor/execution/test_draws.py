@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 from collections.abc import Iterator
@@ -121,3 +122,19 @@ def test_without_torch_its_import_fails_as_ever() -> None:
     Draws().begin(SEVEN)
     with pytest.raises(ImportError, match="No module named 'torch'"):
         import torch  # noqa: F401
+
+
+def test_the_import_of_a_module_does_not_disturb_the_generators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "seeds_what_all_share.py").write_text("import random, numpy\nrandom.seed(1)\nnumpy.random.seed(1)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    random.seed(5)
+    np.random.seed(5)
+    with Draws().undisturbed():
+        importlib.import_module("seeds_what_all_share")
+    assert drawn() == (random.Random(5).random(), np.random.RandomState(5).rand())
+    random.seed(5)
+    with Draws().undisturbed():
+        random.random()
+    assert random.random() != random.Random(5).random(), "what is no import stays"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.config import ConfigError
-from scaler.wire.messages.seeds import NO_SEED, WORDS_MOST, CallSeed, key_number, seed_words
+from scaler.wire.messages.seeds import NO_SEED, WORDS_MOST, CallSeed, checked_seed, key_number, seed_of, seed_words
 
 INTEGERS = st.integers(0, 2**130)
 
@@ -18,30 +18,42 @@ INTEGERS = st.integers(0, 2**130)
 @given(st.one_of(INTEGERS, st.lists(INTEGERS, min_size=1, max_size=8).map(tuple)), st.lists(INTEGERS, max_size=3))
 def test_a_state_is_that_of_numpys_seed_sequence(seed: Any, spawn_key: list[int]) -> None:
     expected = np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(18)
-    assert CallSeed(seed_words(seed), tuple(spawn_key)).state(18) == expected.tolist()
+    assert CallSeed(seed_words(checked_seed(seed)), tuple(spawn_key)).state(18) == expected.tolist()
 
 
-def test_integers_of_numpy_are_integers() -> None:
-    assert seed_words(np.int64(7)) == seed_words(7) == (7,)
-    assert seed_words((np.uint8(7), 2**40)) == (7, 0, 256)
+@pytest.mark.parametrize("seed", [7, (7,), np.int64(7), np.array(7), (np.uint8(7),)])
+def test_an_integer_of_any_class_is_one_of_python(seed: Any) -> None:
+    checked = checked_seed(seed)
+    assert (type(checked), checked, seed_words(checked)) == (int, 7, (7,))
+
+
+def test_seeds_are_shown_as_they_are_written() -> None:
+    assert checked_seed((np.uint8(7), 2**40)) == (7, 2**40)
+    assert seed_words((7, 2**40)) == (7, 0, 256)
+    assert [seed_of(words) for words in ((), (7,), (7, 1))] == [None, 7, (7, 1)]
 
 
 @pytest.mark.parametrize("seed", [1.5, "7", True, [1], (True,), (1, "2"), np.float64(3), np.array([1, 2]), object()])
 def test_what_is_no_integer_is_a_type_error(seed: Any) -> None:
     with pytest.raises(TypeError, match="seed must be an int or a tuple of ints"):
-        seed_words(seed)
+        checked_seed(seed)
 
 
 @pytest.mark.parametrize(
-    ("seed", "why"), [(-1, "negative"), ((1, -2), "negative"), ((), "not 0"), (2 ** (32 * WORDS_MOST), "not 65")]
-)
+    ("seed", "why"),
+    [
+        (-1, "negative"), ((1, -2), "negative"), ((), "not 0"), (2 ** (32 * WORDS_MOST), "not 65"),
+        ((1,) * 10**7, "not 10,000,000"), (2 ** (32 * 10**6), "not 1,000,001"),
+    ],
+    ids=["negative", "a negative member", "empty", "a word too long", "many members", "a long integer"],
+)  # fmt: skip
 def test_what_is_out_of_range_is_a_config_error(seed: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        seed_words(seed)
+        checked_seed(seed)
 
 
 def test_the_longest_seed_is_accepted() -> None:
-    assert len(seed_words(2 ** (32 * WORDS_MOST) - 1)) == WORDS_MOST
+    assert len(seed_words(checked_seed(2 ** (32 * WORDS_MOST) - 1))) == WORDS_MOST
 
 
 def test_keys_have_numbers_of_their_own() -> None:

@@ -167,7 +167,8 @@ class Processor:
         """Serve until the agent closes the channel.
 
         Args:
-            after_task: called after each task with the time when that began, in nanoseconds; it must not raise.
+            after_task: called after each task with the time when that began, in nanoseconds; with 0 if it is called
+                again when the result has been sent. It must not raise.
             connect: makes the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
@@ -235,13 +236,14 @@ class Processor:
                 result = self._run(task)
                 if waiting.children:
                     waiting.forget_children()
-                after_task(now_ns)
+                after_task(now_ns if left else 0)
             uplink.put(result, not left)
             if task.options and RunOptions.decode(task.options).at_most_once:
                 uplink.send_results()  # while this one counts as executed: what is done and was not told begins again
         words[0] = 0
         self._number = number
         uplink.send_hurried()
+        after_task(words[4])  # nobody waits for this look at what the last one has left behind
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
         """Run the rows of a range, each as a task with a number of its own. Return the number of the last one.

@@ -46,6 +46,7 @@ class Bootstrap:
         self._config = config
         self._streams = _streams(config, "any") if have_one_place(config.logging) else None
         self._connect = task_context.connector(config.address)
+        self._descriptors = KeptDescriptors()
         if config.authentication_key:
             multiprocessing.current_process().authkey = bytes.fromhex(config.authentication_key)
 
@@ -66,7 +67,7 @@ class Bootstrap:
         progress = Progress(progress_descriptor)
         os.close(progress_descriptor)
         processor = Processor(Channel(connection, remembers_blocks=True), progress, spec, config)
-        descriptors, handler = KeptDescriptors(), _forward(processor.outputs, streams, config.task_output_in_log)
+        handler = _forward(processor.outputs, streams, config.task_output_in_log)
         os.register_at_fork(after_in_child=streams.forked)
         os.register_at_fork(after_in_child=processor.forked)
         continued = processor.waiting.continued if config.hard_processor_suspend else None
@@ -78,7 +79,7 @@ class Bootstrap:
         if failed := initialize(config.initializer):
             os._exit(failed)
         processor.waiting.preparing = ""
-        state = ProcessState(streams.of, descriptors, handler)
+        state = ProcessState(streams.of, self._descriptors, handler)
         after_task = _after_task(processor.outputs, streams, state)
         after_task(monotonic_ns())
         processor.run(after_task, self._connect)
@@ -114,7 +115,7 @@ def _forward(outputs: TaskOutputs, streams: TaskStreams, logs_tasks: bool) -> Ou
 def _after_task(outputs: TaskOutputs, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
     """Return what is to be called after each task, with the time when it began."""
     held, written, timer_handler, ignore = outputs.held, streams.written, signals.timer_handler, signals.ignore
-    output, error, look_at = state.put_back(monotonic_ns())
+    output, error, look_at = sys.stdout, sys.stderr, 0
 
     def after_task(began_ns: int) -> None:
         nonlocal output, error, look_at

@@ -48,10 +48,10 @@ from scaler.pickling.serialization import (
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
-from scaler.processor.execution.draws import Draws
 from scaler.processor.execution.failure import describe_failure, describe_stack
 from scaler.processor.execution.meter import Meter
 from scaler.processor.execution.outputs import TaskOutputs
+from scaler.processor.execution.random_generators import RandomGenerators
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.execution.values import Values
 from scaler.processor.lifecycle import signals
@@ -145,8 +145,8 @@ class Processor:
         self._number = 0
         self._withheld = 0
         """how many of the tasks so far were not started"""
-        self.draws = Draws()
-        self._values = Values(finder(config.functions), self.draws.undisturbed)
+        self.generators = RandomGenerators()
+        self._values = Values(finder(config.functions), self.generators.undisturbed)
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
         self.waiting.say_report = self.outputs.report
@@ -243,7 +243,7 @@ class Processor:
         words[0] = 0
         self._number = number
         uplink.send_hurried()
-        after_task(words[4])  # nobody waits for this look at what the last one has left behind
+        after_task(words[4])  # a look at what the last one has left behind delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
         """Run the rows of a range, each as a task with a number of its own. Return the number of the last one.
@@ -285,7 +285,7 @@ class Processor:
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
-        self.draws.begin(NO_SEED)
+        self.generators.begin(NO_SEED)
         return None
 
     def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, began_ns: int) -> bytes | RunResult:
@@ -302,9 +302,9 @@ class Processor:
                     n_modules = len(sys.modules)
                     positional, _keywords = read_arguments(block, value, _no_object, carried)
                     if len(sys.modules) != n_modules:
-                        self.draws.refresh()
+                        self.generators.refresh()
                 if self._seeds is not None:  # after the arguments were read, which may run code of theirs
-                    self.draws.begin(self._seeds.seed_of(row_id(task.task_id, row)))
+                    self.generators.begin(self._seeds.seed_of(row_id(task.task_id, row)))
                 returned = function(*positional)
                 small = None if self._is_void else small_plain(serializer, returned)
                 if small is None:
@@ -384,10 +384,10 @@ class Processor:
                 if task.payload:
                     stored = partial(self._values.stored, serializer)
                     positional, keywords = read_arguments(task.payload, value, stored, task.frames)
-                if task.options or self.draws.seed.seed:
+                if task.options or self.generators.seed.seed:
                     function, meter = self._with_options(task, function)
                 elif len(sys.modules) != n_modules:
-                    self.draws.refresh()
+                    self.generators.refresh()
                 started_ns = perf_counter_ns()
                 returned = function(*positional, **keywords)
                 ended_ns = perf_counter_ns()
@@ -416,7 +416,7 @@ class Processor:
     def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], Meter | None]:
         """Prepare the random generators for a task. Return its function, and the meter around it if it is profiled."""
         options = RunOptions.decode(task.options)
-        self.draws.begin(options.seed_of(task.task_id))
+        self.generators.begin(options.seed_of(task.task_id))
         if not options.profiling:
             return function, None
         meter = Meter(function)

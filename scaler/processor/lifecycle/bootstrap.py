@@ -74,7 +74,7 @@ class Bootstrap:
         signals.catch_signals(processor.interrupt, processor.keyboard, continued)
         task_context.enter(processor.waiting)
         pickled_classes.take_changes()
-        processor.draws.refresh()
+        processor.generators.refresh()
         processor.waiting.preparing = "an initializer"
         if failed := initialize(config.initializer):
             os._exit(failed)

@@ -1,4 +1,4 @@
-"""Draws: seeded for a call, and fresh for the next one; tried in the generators of this process."""
+"""RandomGenerators: seeded for a call, and fresh for the next one; tried in the generators of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaler.processor.execution.draws import TORCH, Draws
+from scaler.processor.execution.random_generators import TORCH, RandomGenerators
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 SEVEN = CallSeed((7,), (3,))
@@ -31,24 +31,25 @@ def _as_before() -> Iterator[None]:
     random.setstate(state)
     np.random.set_state(numpys)
     sys.meta_path[:] = finders
-    sys.modules.pop(TORCH, None)
+    for name in (TORCH, "colorsys"):
+        sys.modules.pop(name, None)
 
 
 def drawn() -> tuple[float, float]:
     return random.random(), float(np.random.rand())
 
 
-def drawn_after(draws: Draws, seed: CallSeed) -> tuple[float, float]:
-    draws.begin(seed)
+def drawn_after(generators: RandomGenerators, seed: CallSeed) -> tuple[float, float]:
+    generators.begin(seed)
     return drawn()
 
 
 def test_a_seed_gives_the_same_numbers_each_time() -> None:
-    draws = Draws()
-    first = drawn_after(draws, SEVEN)
-    assert drawn_after(draws, CallSeed((7,), (4,))) != first
-    assert drawn_after(draws, NO_SEED) != first
-    assert drawn_after(Draws(), SEVEN) == first
+    generators = RandomGenerators()
+    first = drawn_after(generators, SEVEN)
+    assert drawn_after(generators, CallSeed((7,), (4,))) != first
+    assert drawn_after(generators, NO_SEED) != first
+    assert drawn_after(RandomGenerators(), SEVEN) == first
 
 
 def test_the_generators_are_seeded_as_the_page_says() -> None:
@@ -57,15 +58,15 @@ def test_the_generators_are_seeded_as_the_page_says() -> None:
         random.Random(int.from_bytes(state[12:16].astype("<u4").tobytes(), "little")).random(),
         np.random.RandomState(state[8:12]).rand(),
     )
-    assert drawn_after(Draws(), SEVEN) == expected
+    assert drawn_after(RandomGenerators(), SEVEN) == expected
 
 
 def test_without_numpy_random_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = drawn_after(Draws(), SEVEN)[0]
+    expected = drawn_after(RandomGenerators(), SEVEN)[0]
     monkeypatch.setitem(sys.modules, "numpy", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "numpy.random", None)
-    draws = Draws()
-    draws.begin(SEVEN)
+    generators = RandomGenerators()
+    generators.begin(SEVEN)
     assert random.random() == expected
 
 
@@ -75,7 +76,7 @@ def test_a_call_without_a_seed_changes_nothing() -> None:
     expected = drawn()
     random.seed(1)
     np.random.seed(1)
-    assert drawn_after(Draws(), NO_SEED) == expected
+    assert drawn_after(RandomGenerators(), NO_SEED) == expected
 
 
 def test_copies_of_a_process_draw_other_numbers_once_they_are_refreshed() -> None:
@@ -84,7 +85,7 @@ def test_copies_of_a_process_draw_other_numbers_once_they_are_refreshed() -> Non
     for _ in range(3):
         random.setstate(state)
         np.random.set_state(numpys)
-        Draws().refresh()
+        RandomGenerators().refresh()
         found.update(drawn())
     assert len(found) == 6
 
@@ -94,15 +95,15 @@ def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(tmp_path)
     state = SEVEN.state(18)
     expected = state[16] + (state[17] << 32)
-    draws = Draws()
-    draws.begin(SEVEN)
+    generators = RandomGenerators()
+    generators.begin(SEVEN)
     import torch  # type: ignore[import-not-found]
 
     assert torch.seeds == [expected]
-    draws.begin(SEVEN)
+    generators.begin(SEVEN)
     assert torch.seeds == [expected, expected]
-    draws.begin(NO_SEED)
-    draws.begin(NO_SEED)
+    generators.begin(NO_SEED)
+    generators.begin(NO_SEED)
     assert torch.seeds == [expected, expected, "fresh"]
     assert torch.__spec__.loader.get_source("torch") == STAND_IN, "its loader is that of any module"
 
@@ -110,16 +111,16 @@ def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeyp
 def test_torch_that_is_imported_by_a_later_call_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
-    draws = Draws()
-    draws.begin(SEVEN)
-    draws.begin(NO_SEED)
+    generators = RandomGenerators()
+    generators.begin(SEVEN)
+    generators.begin(NO_SEED)
     import torch
 
     assert torch.seeds == []
 
 
 def test_without_torch_its_import_fails_as_ever() -> None:
-    Draws().begin(SEVEN)
+    RandomGenerators().begin(SEVEN)
     with pytest.raises(ImportError, match="No module named 'torch'"):
         import torch  # noqa: F401
 
@@ -131,10 +132,32 @@ def test_the_import_of_a_module_does_not_disturb_the_generators(
     monkeypatch.syspath_prepend(tmp_path)
     random.seed(5)
     np.random.seed(5)
-    with Draws().undisturbed():
+    with RandomGenerators().undisturbed():
         importlib.import_module("seeds_what_all_share")
     assert drawn() == (random.Random(5).random(), np.random.RandomState(5).rand())
     random.seed(5)
-    with Draws().undisturbed():
+    with RandomGenerators().undisturbed():
         random.random()
     assert random.random() != random.Random(5).random(), "what is no import stays"
+
+
+def test_a_module_that_is_imported_after_a_call_with_a_seed_leaves_fresh_generators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_after_a_seed.py").write_text("import colorsys\nraise ImportError('not here')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    generators = RandomGenerators()
+    generators.begin(SEVEN)
+    following = drawn(), drawn()
+    generators.begin(SEVEN)
+    drawn()
+    with pytest.raises(ImportError), generators.undisturbed():
+        importlib.import_module("imported_after_a_seed")
+    generators.begin(NO_SEED)
+    assert drawn() not in following
+
+
+def test_another_bit_generator_of_numpy_is_replaced() -> None:
+    expected = drawn_after(RandomGenerators(), SEVEN)
+    np.random.set_bit_generator(np.random.PCG64(1))
+    assert drawn_after(RandomGenerators(), SEVEN) == expected

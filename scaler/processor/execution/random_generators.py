@@ -1,4 +1,4 @@
-"""Draws: the global random generators of a worker process: `random`, `numpy.random`, and `torch` once it is imported.
+"""RandomGenerators: the global generators of a worker process, of `random`, `numpy.random` and, if loaded, `torch`.
 
 A process that was just forked gives them fresh state, because forked copies of one state draw the same numbers. A call
 with the option `seed` has them seeded; the next call without it finds fresh state. Used by the main thread of a worker
@@ -23,7 +23,7 @@ _STATE_WORDS = 18
 """the words of the state of a call: 8 of `CurrentTask.rng`, 4 of `numpy.random`, 4 of `random`, 2 of `torch`"""
 
 
-class Draws:
+class RandomGenerators:
     """The global random generators of this process."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Draws:
         self.seed = NO_SEED
         random.seed()
         if (numpy := sys.modules.get("numpy.random")) is not None:
-            numpy.seed(_words_of(os.urandom(16)))
+            _seed_numpy(numpy, _words_of(os.urandom(16)))
         if (seed := getattr(sys.modules.get(TORCH), "seed", None)) is not None:
             with contextlib.suppress(Exception):  # whatever a device of this process raises
                 seed()
@@ -61,17 +61,21 @@ class Draws:
         """
         numpy, torch = sys.modules.get("numpy.random"), sys.modules.get(TORCH)
         n_modules, state = len(sys.modules), random.getstate()
-        numpy_state = None if numpy is None else numpy.get_state()
+        numpy_state = None if numpy is None else numpy.get_state(legacy=False)
         torch_state = getattr(torch, "get_rng_state", _nothing)()
-        yield
-        if len(sys.modules) == n_modules:
-            return
-        self.refresh()
-        random.setstate(state)
-        if numpy is not None:
-            numpy.set_state(numpy_state)
-        if torch_state is not None and torch is not None:
-            torch.set_rng_state(torch_state)
+        try:
+            yield
+        finally:
+            is_fresh = not self.seed.seed
+            if len(sys.modules) != n_modules:
+                self.refresh()
+                if is_fresh:
+                    random.setstate(state)
+                    if numpy is not None:
+                        with contextlib.suppress(ValueError):  # that of another bit generator
+                            numpy.set_state(numpy_state)
+                    if torch is not None and torch_state is not None:
+                        torch.set_rng_state(torch_state)
 
     def _set(self, seed: CallSeed) -> None:
         if not self.seed.seed:
@@ -83,7 +87,7 @@ class Draws:
         else:
             sequence = numpy.SeedSequence(seed.seed, spawn_key=seed.spawn_key)
             state = sequence.generate_state(_STATE_WORDS)
-            numpy.seed(state[8:12])
+            _seed_numpy(numpy, state[8:12])
             self._state = state.tolist()
         random.seed(_number(self._state[12:16]))
         if (torch := sys.modules.get(TORCH)) is not None:
@@ -103,6 +107,14 @@ class Draws:
     def _seed_torch(self, torch: Any) -> None:
         if self.seed.seed and (seed := getattr(torch, "manual_seed", None)) is not None:
             seed(_number(self._state[16:18]))
+
+
+def _seed_numpy(numpy: Any, words: Sequence[int]) -> None:
+    """Seed the global generator of `numpy.random`, and give it the usual bit generator if a task has set another."""
+    kind_of = getattr(numpy, "get_bit_generator", None)  # since NumPy 1.24
+    if kind_of is not None and type(kind_of()) is not numpy.MT19937:
+        numpy.set_bit_generator(numpy.MT19937())
+    numpy.seed(words)
 
 
 def _nothing() -> None:

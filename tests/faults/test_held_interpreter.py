@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.processes import run_python
 
-pytestmark = [pytest.mark.faults, pytest.mark.thorough]
+pytestmark = [pytest.mark.faults, pytest.mark.more]
 
 HEAD = """
 import asyncio, ctypes, subprocess, sys, time
@@ -64,8 +64,8 @@ with Client(processes=False, n_workers=2) as client:
     "program",
     [
         pytest.param(CLIENT, id="client"),
-        pytest.param(ASYNC_CLIENT, id="async client", marks=pytest.mark.more),
-        pytest.param(THREADS, id="threads", marks=pytest.mark.more),
+        pytest.param(ASYNC_CLIENT, id="async client"),
+        pytest.param(THREADS, id="threads"),
     ],
 )
 def test_no_task_stops_or_runs_twice(program: str, tmp_path: Path) -> None:
@@ -102,7 +102,6 @@ with SchedulerClusterCombo(n_workers=1) as combo, Client(combo.get_address()) as
 """
 
 
-@pytest.mark.more
 def test_another_program_at_its_address_has_the_usual_time_out(tmp_path: Path) -> None:
     times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "3"}
     done = run_python("-c", HEAD + OTHER_PROGRAM, "", folder=tmp_path, **times)

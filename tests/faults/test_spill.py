@@ -212,6 +212,7 @@ def test_a_result_whose_file_cannot_be_read_is_made_again(tmp_path: Path) -> Non
             assert future.result(60) == make_table(number)
 
 
+@pytest.mark.more
 def test_a_spill_folder_that_was_removed_is_made_again_and_no_result_is_lost(tmp_path: Path) -> None:
     base = tmp_path / "scratch"
     base.mkdir()

@@ -214,7 +214,13 @@ def draw(_row): return random.random(), float(np.random.rand())
 """
 
 
-@pytest.mark.parametrize("options", [{}, {"max_tasks_per_processor": 1}], ids=["two processes", "one for each row"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="two processes"),
+        pytest.param({"max_tasks_per_processor": 1}, id="one for each row", marks=pytest.mark.more),
+    ],
+)
 def test_a_module_that_seeds_at_its_import_changes_nothing(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

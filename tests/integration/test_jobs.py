@@ -512,7 +512,7 @@ def test_a_folder_without_room_refuses_new_jobs_and_pauses_running_ones(tmp_path
     options = {"keep": str(tmp_path / "jobs"), "keep_bytes": 4_000_000, "logging_level": "CRITICAL"}
     with SchedulerClusterCombo(2, **options) as combo, Client(combo.get_address()) as client:
         job = client.start(large, rows(200), name="too large")
-        paused = wait_until(lambda: job.progress().reason and job.progress(), "it pauses")
+        paused = wait_until(lambda: (now := job.progress()).reason and now, "it pauses")
         assert "and may take 4,000,000: forget some, or start the scheduler with more --keep-bytes" in paused.reason
         assert 0 < paused.done < 200
         with pytest.raises(JobError, match="may take 4,000,000"):

@@ -27,7 +27,7 @@ class LinkCut:
 
     reason: str
     is_locked_out: bool = False
-    """whether nobody is let in from here; the reason says why"""
+    """whether the scheduler refuses every key that this agent has; `reason` tells why"""
     by_scheduler: bool = False
     """whether that is certain to be the answer of the scheduler, and not of another program at its address"""
 

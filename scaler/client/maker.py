@@ -27,7 +27,7 @@ from scaler.pickling.shipped import Shipped
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.priority import MOST, with_wish
-from scaler.wire.messages.seeds import seed_of
+from scaler.wire.messages.seeds import shown_seed
 
 if TYPE_CHECKING:
     from scaler.client.aio.future import AsyncFuture
@@ -108,8 +108,8 @@ class CallMaker(Generic[L, F]):
                 "%s is called again with seed=%s and draws the same numbers again; if that is not intended, give each "
                 "call a seed of its own, such as seed=%s",
                 function.instruction.name,
-                seed_of(seed),
-                seed_of((*seed, 1)),
+                shown_seed(seed),
+                shown_seed((*seed, 1)),
             )
 
     def call(self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions) -> F:

@@ -106,8 +106,10 @@ class Subscriber:
 
     @property
     def refusal(self) -> str:
-        """Why the scheduler does not let it in, or no more; empty if it does, or that is not known: after the first
-        connection, another program may have taken the address for some time.
+        """The reason for which the scheduler refuses this subscriber; empty if it accepts it.
+
+        After the first connection, only a refusal by the scheduler itself counts, because another program may have
+        taken the address for some time.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
         return self._keyring.refusal if is_known and not self.is_connected else ""

@@ -28,7 +28,8 @@ from scaler.pickling.loaded import file_of, is_installed
 from scaler.pickling.pickled_functions import is_found_by_name
 from scaler.pickling.pickler import is_global_generator
 
-_NUMPYS = ("Generator", "RandomState", "BitGenerator")
+_NUMPYS = ("Generator", "BitGenerator", "RandomState")
+"""The classes of NumPy's generators, in the order in which its module imports them."""
 _VALUES_MOST = 1000
 """The most values that are looked at for one function."""
 _MEMBERS_MOST = 100
@@ -85,7 +86,12 @@ def is_generator(value: Any) -> bool:
 def _kinds() -> tuple[type, ...]:
     """Return the classes of random generators; those of NumPy if it is loaded."""
     numpy = sys.modules.get("numpy.random")
-    return (random.Random, *(getattr(numpy, name) for name in _NUMPYS if hasattr(numpy, name)))
+    return (random.Random,) if numpy is None or not hasattr(numpy, _NUMPYS[-1]) else _kinds_with(numpy)
+
+
+@functools.cache
+def _kinds_with(numpy: Any) -> tuple[type, ...]:
+    return (random.Random, *(getattr(numpy, name) for name in _NUMPYS))
 
 
 def _parts_of(value: Any, name: str) -> Iterator[_Part]:

@@ -4,7 +4,7 @@ Python reads the seed of `hash` for `str` and `bytes` from PYTHONHASHSEED when i
 is not set. Forks inherit the seed, and programs the variable. So each agent is started with a seed, and its fork
 servers, worker processes and the programs of their tasks have it too. A value that the user has set stays.
 
-Must never: import what takes time, because a command that executes itself anew imports this twice.
+A command that executes itself anew imports this module twice, so it imports only `os` and `sys`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TextHashes: which clusters hash texts alike, so that the log has a warning if tasks cannot partition by `hash(key)`.
 
 Used by the acceptor, for agents that are new here, and by the directory, when their session has ended.
-Must never: refuse an agent: most tasks do not use hashes of texts.
+Agents that differ are accepted, because most tasks do not use hashes of texts.
 """
 
 from __future__ import annotations

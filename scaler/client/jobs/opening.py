@@ -36,7 +36,7 @@ from scaler.pickling.serialization import Serializer
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, JobWish
 from scaler.wire.messages.common import ObjectInstruction
-from scaler.wire.messages.seeds import seed_of
+from scaler.wire.messages.seeds import shown_seed
 
 logger = logging.getLogger(__name__)
 
@@ -510,7 +510,7 @@ def _other_options(known: bytes, now: bytes) -> list[str]:
 
 
 def _shown(option: str, value: Any) -> str:
-    return repr(seed_of(value) if option == "seed" else value)
+    return repr(shown_seed(value) if option == "seed" else value)
 
 
 def _is_object(damaged: str) -> bool:

@@ -1,7 +1,7 @@
 """Descriptors: protects those that a process needs from user code that closes or redirects them.
 
 Recipes for daemons close the descriptors 0, 1 and 2, or all from 3 to some hundred; libraries redirect 1 and 2 and may
-fail before they undo it. Used by processors. Must never: close a descriptor that was given to it.
+fail before they undo it. Used by worker processes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Patches: programs in which gevent or eventlet have put green threads in the place of what a client waits with.
 
-Called wherever a client or a child process is made. A client has a thread of its own, which wakes those that wait for
-results: a lock or a queue of green threads never wakes in another thread, and the program would hang. Must never:
-import either of them.
+Called where a client or a child process is made. A client has a thread of its own, which wakes the threads that wait
+for results. A lock of green threads cannot be released by another thread, so the program would hang. Neither gevent
+nor eventlet is imported here.
 """
 
 from __future__ import annotations

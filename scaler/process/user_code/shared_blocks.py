@@ -6,7 +6,7 @@ Python 3.13 `track=False` prevents that. A worker process often ends before the 
 attaching is not registered, and to unlink a block that was not registered is no error of the tracker.
 
 Installed in fork servers, engine hosts and agents that run tasks as threads; processes that `multiprocessing` starts in
-a task have it as well. Must never: change a process of the user's program, or import what no task has imported.
+a task have it as well. The process of the user's program is not changed.
 """
 
 from __future__ import annotations

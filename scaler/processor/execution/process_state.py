@@ -10,7 +10,7 @@ they are imported, unless they write to the streams of tasks: what is logged tra
 The comparison costs some nanoseconds. A look at everything costs some microseconds, or tens of them if it is not in the
 caches of the processor. So a look follows each of a hundred tasks in a row, and then one every 25 milliseconds.
 
-Must never: raise, or close a file of a task.
+Files that a task has opened stay open. No look raises.
 """
 
 from __future__ import annotations

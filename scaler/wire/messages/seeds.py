@@ -85,7 +85,7 @@ def seed_words(seed: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(word for number in (seed if isinstance(seed, tuple) else (seed,)) for word in _words(number))
 
 
-def seed_of(words: tuple[int, ...]) -> int | tuple[int, ...] | None:
+def shown_seed(words: tuple[int, ...]) -> int | tuple[int, ...] | None:
     """Return the option `seed` that gives these words, for display."""
     return words[0] if len(words) == 1 else words or None
 

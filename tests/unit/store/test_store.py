@@ -315,14 +315,20 @@ def test_value_that_is_spilled_again_before_its_old_file_is_unlinked_is_the_new_
 # Errors of the disk
 
 
-def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_is_tried_again(
-    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
-) -> None:
-    """A folder in the place of the file, since root may write to any folder."""
+def with_three_on_disk(bench: Callable[..., Bench]) -> Bench:
+    """A store with values 0 to 2 on disk and value 3 in memory."""
     b = bench(hot=OWN)
     for number in range(4):
         b.take(number, OWN - 64)
     b.settle()
+    return b
+
+
+def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_is_tried_again(
+    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder in the place of the file, since root may write to any folder."""
+    b = with_three_on_disk(bench)
     (file,) = b.base.glob(f"*/{name(0).hex()}")
     file.unlink()
     file.mkdir()
@@ -340,10 +346,7 @@ def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_is_tried_again(
 def test_removed_folder_is_made_again_and_what_was_in_it_counts_no_more(
     bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
 ) -> None:
-    b = bench(hot=OWN)
-    for number in range(4):
-        b.take(number, OWN - 64)
-    b.settle()
+    b = with_three_on_disk(bench)
     assert b.files() == [0, 1, 2]
     shutil.rmtree(b.base)
     b.take(4, OWN - 64)

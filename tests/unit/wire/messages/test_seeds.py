@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.config import ConfigError
-from scaler.wire.messages.seeds import NO_SEED, WORDS_MOST, CallSeed, checked_seed, key_number, seed_of, seed_words
+from scaler.wire.messages.seeds import NO_SEED, WORDS_MOST, CallSeed, checked_seed, key_number, seed_words, shown_seed
 
 INTEGERS = st.integers(0, 2**130)
 
@@ -30,7 +30,7 @@ def test_an_integer_of_any_class_is_one_of_python(seed: Any) -> None:
 def test_seeds_are_shown_as_they_are_written() -> None:
     assert checked_seed((np.uint8(7), 2**40)) == (7, 2**40)
     assert seed_words((7, 2**40)) == (7, 0, 256)
-    assert [seed_of(words) for words in ((), (7,), (7, 1))] == [None, 7, (7, 1)]
+    assert [shown_seed(words) for words in ((), (7,), (7, 1))] == [None, 7, (7, 1)]
 
 
 @pytest.mark.parametrize("seed", [1.5, "7", True, [1], (True,), (1, "2"), np.float64(3), np.array([1, 2]), object()])

@@ -14,6 +14,7 @@ from typing import Any
 
 from scaler.config import ConfigError
 from scaler.keys.key_file import ROLES, check_name, is_key
+from scaler.texts import shown
 
 HEAD = """\
 # Who may connect to this scheduler, one key a line: ROLE NAME PUBLIC_KEY, and then what there is of
@@ -27,6 +28,7 @@ KEY_SHOWN = 8
 SHARE_MOST = 100
 """One turn of an owner holds up the others for so many tasks at most."""
 AMOUNT_MOST = 2**53
+_DIGITS_MOST = len(str(AMOUNT_MOST))
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -57,8 +59,9 @@ def amount_text(amount: int) -> str:
 
 
 def _whole(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= most:
-        raise ConfigError(f"{text!r} is no whole number from 1 to {most:,}")
+    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+    if not is_number or not 1 <= int(text) <= most:
+        raise ConfigError(f"{shown(text)} is no whole number from 1 to {most:,}")
     return int(text)
 
 
@@ -66,7 +69,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"{text!r} is no day such as 2027-01-31") from None
+        raise ConfigError(f"{shown(text)} is no day such as 2027-01-31") from None
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class AllowedKey:
         """
         role, name, public, *options = [*line.split(maxsplit=3), "", "", ""][:4]
         if role not in ROLES:
-            raise ConfigError(f"{role!r} is no role: take {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+            raise ConfigError(f"{shown(role)} is no role: take {', '.join(ROLES[:-1])} or {ROLES[-1]}")
         check_name(name)
         if not is_key(public):
             raise ConfigError(f"what follows the name {name} is no public key")
@@ -149,7 +152,7 @@ class AllowedKey:
         for option in options[0].split():
             word, _, value = option.partition("=")
             if word not in _OPTIONS:
-                raise ConfigError(f"{option!r} is unknown: there are {', '.join(f'{each}=' for each in _OPTIONS)}")
+                raise ConfigError(f"{shown(option)} is unknown: there are {', '.join(f'{each}=' for each in _OPTIONS)}")
             try:
                 said[word] = _OPTIONS[word](value)
             except ConfigError as error:
@@ -178,13 +181,13 @@ class Allowed(Mapping[str, AllowedKey]):
 
     @classmethod
     def parse(cls, text: str) -> Allowed:
-        """Return the list in a text. Empty lines and those that begin with `#` say nothing.
+        """Return the list in a text. Only a line feed ends a line. Empty lines and comments (`#`) are ignored.
 
         Raises:
             ConfigError: if a line says nothing, or two lines have one key; it names the line.
         """
         keys: dict[str, AllowedKey] = {}
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 try:
                     key = AllowedKey.parse(line)

@@ -19,7 +19,7 @@ import zmq
 from scaler.config import ConfigError
 from scaler.keys.allowed import USUAL, Allowed, AllowedKey, Terms
 from scaler.keys.finding import SCHEDULER_KEY
-from scaler.keys.key_file import ROLES, VERSION, KeyFile, check_name, is_key
+from scaler.keys.key_file import KEY_FILE_BYTES_MOST, ROLES, VERSION, KeyFile, check_name, is_key
 from scaler.keys.private_files import check_private_folder, make_private_folder, read_private, write_private
 
 
@@ -207,15 +207,16 @@ class KeyFolder:
     def _read(self) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
         path = self.path / SCHEDULER_KEY
         try:
-            values = json.loads(read_private(path))
+            values = json.loads(read_private(path, KEY_FILE_BYTES_MOST))
+            addresses = tuple(map(str, values["addresses"]))
             pairs = [(pair["public"], pair["secret"]) for pair in values["keys"]]
             if values["version"] != VERSION or not pairs or not all(map(is_key, sum(pairs, ()))):
                 raise KeyError("keys")
         except ConfigError:
             raise
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigError(f"{path} is damaged: it is no file of a scheduler's key") from None
-        return tuple(values["addresses"]), pairs
+        return addresses, pairs
 
 
 def _write_pairs(path: Path, addresses: tuple[str, ...], pairs: list[Pair]) -> None:

@@ -13,12 +13,17 @@ from typing import Any
 
 from scaler.config import ConfigError, check_address
 from scaler.keys.private_files import read_private, write_private
+from scaler.texts import printable, shown
 
 VERSION = 1
 CLIENT, WORKER, MONITOR, ADMIN = ROLES = "client", "worker", "monitor", "admin"
 _Z85 = frozenset(string.ascii_letters + string.digits + ".-:+=^!/*?&<>()[]{}@%$#")
 _IN_NAMES = frozenset(string.ascii_letters + string.digits + "._-")
 KEY_CHARACTERS = 40
+KEY_FILE_BYTES_MOST = 1024 * 1024
+"""Limit of the size of the file of a key; usual ones have less than 1 KiB."""
+REASON_CHARACTERS_MOST = 300
+"""Limit of what an error says about the content of a file."""
 NAME_CHARACTERS = 64
 
 
@@ -31,8 +36,8 @@ def check_name(name: str) -> None:
     """Raise `ConfigError` unless it can be the name of a key, and of a file."""
     if not name or len(name) > NAME_CHARACTERS or not _IN_NAMES.issuperset(name) or name[0] in ".-":
         raise ConfigError(
-            f"{name!r} cannot be the name of a key: take up to {NAME_CHARACTERS} letters, digits, dots, hyphens and "
-            "underscores, and begin with a letter or digit"
+            f"{shown(name)} cannot be the name of a key: take up to {NAME_CHARACTERS} letters, digits, dots, hyphens "
+            "and underscores, and begin with a letter or digit"
         )
 
 
@@ -69,15 +74,16 @@ class KeyFile:
             ConfigError: if it cannot be read, others have access to it, or it is no file of a key.
         """
         try:
-            values: Any = json.loads(read_private(path))
-        except ValueError as error:
+            values: Any = json.loads(read_private(path, KEY_FILE_BYTES_MOST))
+        except (ValueError, RecursionError) as error:
             if isinstance(error, ConfigError):
                 raise
             raise ConfigError(f"{path} is no file of a key: it is not JSON") from None
         try:
             return cls._of(values, path)
-        except (ConfigError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path} is no file of a key, or is damaged ({error}): copy it again") from None
+        except (ValueError, KeyError, TypeError) as error:
+            why = printable(str(error), REASON_CHARACTERS_MOST)
+            raise ConfigError(f"{path} is no file of a key, or is damaged ({why}): copy it again") from None
 
     @classmethod
     def _of(cls, values: Any, path: Path) -> KeyFile:
@@ -85,6 +91,8 @@ class KeyFile:
             raise ConfigError(f"it has no version {VERSION}")
         if values["role"] not in ROLES:
             raise ConfigError("its role is unknown")
+        if not isinstance(values["name"], str):
+            raise ConfigError("its name is not a text")
         check_name(values["name"])
         addresses, servers = tuple(values["addresses"]), tuple(values["servers"])
         for address in addresses:

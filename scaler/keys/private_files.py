@@ -1,6 +1,7 @@
-"""Private files: read and written so that nobody but their owner has ever been able to.
+"""Private files and folders: only their owner has ever been able to read, write or enter them, whatever the umask.
 
-Used by all files of keys. Must never: say what is in a file, or fall back to anything else.
+Used for keys, jobs, the token of the page, stores and sockets. Must never: say what is in a file, or fall back to
+anything else.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from pathlib import Path
 from scaler.config import ConfigError
 
 BYTES_MOST = 16 * 1024 * 1024
+"""Limit of the size of a file that is read, unless its reader has a lower one."""
 
 
-def read_private(path: Path) -> str:
-    """Return the text of a file that belongs to this user or root, and that nobody else may read or write.
+def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
+    """Return the text of a file that belongs to this user or root, and that no other user may read or write.
 
     Raises:
-        ConfigError: if it cannot be read, is a link or no file, or others have access; it says what to do.
+        ConfigError: if it cannot be read, is too large, a link or no file, or others have access; it names the cure.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -38,7 +40,11 @@ def read_private(path: Path) -> str:
                 f"others than its owner may use {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has read "
                 f"it can be you: make it private (chmod 600 {path}), and if it held a key, ask for a new one"
             )
-        return os.read(descriptor, BYTES_MOST).decode("utf-8")
+        if found.st_size > bytes_most:
+            raise ConfigError(f"{path} has {found.st_size:,} bytes, and {bytes_most:,} is the limit: make it smaller")
+        return os.read(descriptor, bytes_most).decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is no text") from None
     finally:
@@ -81,10 +87,28 @@ def make_private_folder(path: Path, what: str = "folder of keys") -> None:
         ConfigError: if others can enter it, or it is another user's.
         OSError: if it cannot be made.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
+        new_private_folder(path)
     check_private_folder(path, what)
+
+
+def new_private_folder(path: Path) -> None:
+    """Make a folder of mode 0700, and those above it that are missing.
+
+    Raises:
+        FileExistsError: if it exists.
+        OSError: if it cannot be made.
+    """
+    if not path.parent.exists():
+        with contextlib.suppress(FileExistsError):  # another process made it meanwhile
+            new_private_folder(path.parent)
+    path.mkdir(mode=0o700)
+    path.chmod(0o700)  # the umask may take bits away
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Open a file for `open(opener=...)`, created with mode 0600."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def check_private_folder(path: Path, what: str = "folder of keys") -> None:

@@ -29,6 +29,14 @@ def test_empty_lines_and_comments_say_nothing() -> None:
     assert list(Allowed.parse(f"\n  # alice left\n   client   bob\t{KEY}  \n")) == [KEY]
 
 
+@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r"])
+def test_only_a_line_feed_begins_a_line(separator: str) -> None:
+    assert not Allowed.parse(f"# alice left{separator}client alice {KEY}\r\n")
+    assert list(Allowed.parse(f"# both\r\nclient alice {KEY}\r\nclient bob {OTHER}\r\n")) == [KEY, OTHER]
+    with pytest.raises(ConfigError, match=r"^line 2: 'client' is unknown"):
+        Allowed.parse(f"# bob\nclient bob {OTHER}{separator}client alice {KEY}\n")
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
@@ -40,6 +48,11 @@ def test_empty_lines_and_comments_say_nothing() -> None:
         ("client alice KEY until=soon", "until: 'soon' is no day"),
         ("client alice KEY share=0", "share: '0' is no whole number from 1 to 100"),
         ("client alice KEY share=101", "share: '101' is no"),
+        ("client alice KEY share=" + "1" * 5000, "share: '1{10,}[.]{3}1+' is no whole number from 1 to 100$"),
+        ("client alice KEY tasks=" + "1" * 5000 + "K", "tasks: '1{10,}[.]{3}1+' is no"),
+        ("client alice KEY until=" + "1" * 5000, "until: '1{10,}[.]{3}1+' is no day"),
+        ("x" * 5000 + " alice KEY", "'x+[.]{3}x+' is no role"),
+        ("client " + "x" * 5000 + " KEY", "'x+[.]{3}x+' cannot be the name"),
         ("client alice KEY tasks=1.5", "tasks: '1.5' is no"),
         ("client alice KEY bytes=G", "bytes: '' is no"),
         ("client alice KEY until=2027-01-01 5", "'5' is unknown"),

@@ -40,6 +40,10 @@ def test_no_text_of_it_shows_the_secret() -> None:
         ({"version": 2}, "version 1"),
         ({"role": "root"}, "role"),
         ({"name": "../x"}, "name"),
+        ({"name": ["alice"]}, "name"),
+        ({"addresses": ["ipc:///\ud800"]}, "surrogates"),
+        ({"addresses": ["tcp://h:" + "9" * 5000]}, "not an address|port|digits"),
+        ({"addresses": [5]}, "address must be a str"),
         ({"addresses": ["nowhere"]}, "not an address"),
         ({"servers": []}, "a key in it is none"),
         ({"public": "short"}, "a key in it is none"),
@@ -54,7 +58,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, change: dict[str, Any], text:
         KeyFile.read(path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "no json", '{"version": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "no json", '{"version": 1}', "[" * 100_000, "9" * 5000])
 def test_what_is_no_key_at_all_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "alice.json"
     path.touch(0o600)

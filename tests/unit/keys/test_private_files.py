@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.keys.private_files import check_private_folder, make_private_folder, read_private, write_private
+from scaler.keys.private_files import (
+    check_private_folder,
+    make_private_folder,
+    new_private_folder,
+    private_opener,
+    read_private,
+    write_private,
+)
 
 
 def test_what_was_written_is_read_and_is_its_owners_alone(tmp_path: Path) -> None:
@@ -85,3 +92,27 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
         check_private_folder(folder)
     with pytest.raises(ConfigError, match="cannot be read"):
         check_private_folder(tmp_path / "none")
+
+
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_a_new_folder_is_private_and_so_is_each_above_it_that_was_missing(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        new_private_folder(tmp_path / "one" / "two" / "three")
+        with open(tmp_path / "one" / "file", "a", opener=private_opener):
+            pass
+    finally:
+        os.umask(before)
+    for each in ("one", "one/two", "one/two/three"):
+        assert stat.S_IMODE((tmp_path / each).stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "one" / "file").stat().st_mode) & 0o177 == 0
+    with pytest.raises(FileExistsError):
+        new_private_folder(tmp_path / "one" / "two")
+
+
+def test_a_file_that_is_too_large_is_refused_and_not_cut(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    write_private(file, "x" * 100)
+    assert read_private(file, 100) == "x" * 100
+    with pytest.raises(ConfigError, match="has 100 bytes, and 99 is the limit"):
+        read_private(file, 99)

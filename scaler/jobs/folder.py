@@ -25,11 +25,15 @@ from scaler.config import ConfigError, whole_path
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
 from scaler.jobs.tables.schema import RecordError
-from scaler.keys.private_files import check_private_folder, make_private_folder
+from scaler.keys.private_files import check_private_folder, make_private_folder, new_private_folder
 
 logger = logging.getLogger(__name__)
 
 LOCK = "lock"
+"""The lock file in the folder of a job."""
+
+LOCK_OF_ALL = ".lock"
+"""The lock file in the folder of all jobs. Names of owners have no leading dot."""
 
 IN_USE_SECONDS = 3.0
 """How long `open` waits for the lock of a job: a program that was just killed holds it for a moment longer."""
@@ -82,13 +86,10 @@ class JobFolder:
         if self._lock is not None:
             return
         try:
-            is_new = not self.path.exists()
             make_private_folder(self.path, "folder of jobs")
-            if is_new:
-                self.path.chmod(0o700)  # whatever the umask
             sync_folder(self.path.parent)
             _check_local(self.path)
-            self._lock = _locked(self.path / LOCK, fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX)
+            self._lock = self._lock_all()
         except OSError as error:
             reason = f"jobs cannot be kept in {self.path}: {error.strerror}"
             raise ConfigError(f"{reason}; name a folder on a disk of this machine that you may write to") from None
@@ -96,6 +97,24 @@ class JobFolder:
             raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or choose another folder")
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
             self._deletions.append(_deletion(part))  # left over from an interrupted `create` or `remove`
+
+    def _lock_all(self) -> int | None:
+        """Lock the folder against schedulers of this version and of earlier ones, whose lock file is removed: it has
+        the place of the owner `lock`.
+        """
+        kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
+        descriptor, earlier = _locked(self.path / LOCK_OF_ALL, kind), self.path / LOCK
+        if descriptor is None or not earlier.is_file():
+            return descriptor
+        lock = _locked(earlier, kind)
+        if lock is None:
+            os.close(descriptor)
+            return None
+        with contextlib.suppress(BlockingIOError):  # others of that version share it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            earlier.unlink()
+        os.close(lock)
+        return descriptor
 
     def close(self) -> None:
         """Release all locks. What is left of removed jobs is deleted by the next start, or now in a shared folder."""
@@ -146,8 +165,7 @@ class JobFolder:
 
     def _make_folder_of_owner(self, place: Path) -> None:
         with contextlib.suppress(FileExistsError):
-            place.parent.mkdir(mode=0o700)
-            place.parent.chmod(0o700)  # whatever the umask
+            new_private_folder(place.parent)
             sync_folder(self.path)
 
     def open(self, place: Path) -> JobRecord:

@@ -47,6 +47,7 @@ from scaler.jobs.terms import (
 from scaler.jobs.value_files import ValueFiles
 from scaler.jobs.values import Arguments, Row
 from scaler.jobs.witness import Witness
+from scaler.keys.private_files import new_private_folder
 
 __all__ = [
     "CANCELED", "DAMAGED", "DATABASE", "DONE", "ENDED_WELL", "FAILED", "FAILURES_SHOWN", "NOT_COMPARED", "OPEN", "PART",
@@ -117,8 +118,7 @@ class JobRecord:
     @staticmethod
     def _make(folder: Path, terms: JobTerms) -> None:
         for each in (folder, folder / VALUES):
-            each.mkdir(mode=0o700)
-            each.chmod(0o700)  # whatever the umask
+            new_private_folder(each)
         connection = schema.create(folder / DATABASE)
         connection.execute("BEGIN")
         versions.write(connection, replace(terms, version=0))

@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from scaler.keys.private_files import new_private_folder
+
 logger = logging.getLogger(__name__)
 
 _GRAIN = 4 << 20
@@ -45,7 +47,8 @@ def folder_of_user() -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        new_private_folder(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{folder} is not a folder that only this user can enter")

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scaler.ids import ObjectId
+from scaler.keys.private_files import new_private_folder
 from scaler.shared_memory import SharedBlock, write_at
 from scaler.store.host_share import is_locked, new_locked
 from scaler.wire.session.too_large import NO_LIMIT
@@ -161,7 +162,7 @@ class SpillFolder:
             )
         self._close()
         if not self.base.exists():
-            self.base.mkdir(mode=0o700, parents=True)
+            new_private_folder(self.base)
             if is_in_memory(self.base):
                 raise OSError(
                     errno.ENODEV, f"{self.base} was removed, and its place is in memory (tmpfs), not on a disk"

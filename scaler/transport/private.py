@@ -19,8 +19,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scaler.endpoint import Endpoint, ipc_address
+from scaler.keys.private_files import private_opener
 
-_PATH_BYTES_MOST = 80  # the kernel's limit is 107 with the file's name
+_PATH_BYTES_MOST = 66
+"""Limit of the parent of a private folder: `/scaler-12345678/scheduler_monitor` below it must fit into an address."""
 _PREFIX = "scaler-"
 LEFT_SECONDS = 60.0
 """A socket so young may be of a process that is about to listen."""
@@ -44,7 +46,7 @@ def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
     """Have the folder of an address that `new_private_endpoint` made stay as long as this process lives."""
     file = endpoint.file
     if file is not None:
-        with contextlib.suppress(OSError), (file.parent / _USERS).open("a") as users:
+        with contextlib.suppress(OSError), open(file.parent / _USERS, "a", opener=private_opener) as users:
             users.write(f"{pid}\n")
 
 
@@ -68,8 +70,9 @@ class Imports:
 
     def say(self, names: Iterable[str]) -> None:
         """Write the names of modules, in place of those before. A cluster that is gone needs none."""
-        with contextlib.suppress(OSError):
-            self._file.write_text("\n".join([*names, _END]), "utf-8", "surrogateescape")
+        text = "\n".join([*names, _END]).encode("utf-8", "surrogateescape")
+        with contextlib.suppress(OSError), open(self._file, "wb", opener=private_opener) as file:
+            file.write(text)
 
     def take(self) -> list[str]:
         """Return the names, once: who asks again has none, until others are said."""

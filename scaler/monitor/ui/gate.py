@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from scaler.config import ConfigError
-from scaler.keys.private_files import read_private, write_private
+from scaler.keys.private_files import new_private_folder, read_private, write_private
 
 TOKEN_BYTES = 24
 _TOKEN_CHARACTERS = range(16, 257)
@@ -58,7 +58,8 @@ def read_or_make_token(file: Path) -> str:
         ConfigError: if the file cannot be used, or other users may read it.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileExistsError):
+            new_private_folder(file.parent)
         if not file.exists():
             with contextlib.suppress(FileExistsError):  # it is a link, or another one was faster
                 write_private(file, f"{secrets.token_urlsafe(TOKEN_BYTES)}\n", is_new=True)

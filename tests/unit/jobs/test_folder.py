@@ -47,6 +47,35 @@ def test_a_second_scheduler_is_refused_until_the_first_has_ended(tmp_path: Path)
     JobFolder(tmp_path / "keep").close()
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_an_owner_may_have_the_name_of_the_lock_file_also_after_an_earlier_version(
+    is_shared: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "keep").mkdir(mode=0o700)
+    (tmp_path / "keep" / "lock").touch(mode=0o600)  # its lock file
+    keep = JobFolder(tmp_path / "keep", is_shared=is_shared)
+    keep.create(replace(TERMS, owner="lock", name="lock")).close()
+    keep.close()
+    again = JobFolder(tmp_path / "keep", is_shared=is_shared)
+    assert again.open(again.place_of("lock", "lock")).terms.owner == "lock"
+    again.close()
+
+
+def test_a_scheduler_of_an_earlier_version_that_has_the_folder_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "keep").mkdir(mode=0o700)
+    with (tmp_path / "keep" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="another scheduler keeps its jobs in"):
+            JobFolder(tmp_path / "keep")
+        fcntl.flock(held, fcntl.LOCK_SH)
+        shared = JobFolder(tmp_path / "keep", is_shared=True)
+        shared.create(TERMS).close()
+        shared.close()
+        assert (tmp_path / "keep" / "lock").exists()
+    JobFolder(tmp_path / "keep").close()
+    assert not (tmp_path / "keep" / "lock").exists()
+
+
 def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "IN_USE_SECONDS", 0.0)
     first, second = JobFolder(tmp_path / "keep", is_shared=True), JobFolder(tmp_path / "keep", is_shared=True)

@@ -8,11 +8,13 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from scaler.config import check_address
 from scaler.endpoint import Endpoint
 from scaler.transport.private import (
     LEFT_SECONDS,
@@ -49,6 +51,20 @@ def left_by(pid: int) -> Path:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(file))
     return file
+
+
+@pytest.mark.parametrize("n_bytes", [20, 66, 67, 80, 200])
+def test_a_place_fits_into_an_address_however_long_the_name_of_the_temporary_folder_is(
+    n_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="x" * (n_bytes - 13), dir="/tmp") as folder:
+        assert len(folder) == n_bytes
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        endpoint = new_private_endpoint()
+        assert endpoint.monitor is not None
+        check_address(endpoint.monitor.address)
+        assert place_of(endpoint).is_relative_to(folder) == (n_bytes <= 66)
+        remove_private_place(endpoint)
 
 
 def test_a_place_is_for_its_user_only_and_goes_with_all_that_is_in_it() -> None:

@@ -23,9 +23,9 @@ from urllib.parse import unquote
 
 from scaler.config import ConfigError, whole_path
 from scaler.jobs.names import check_job_name
-from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, sync_folder
+from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
 from scaler.jobs.tables.schema import RecordError
-from scaler.keys.private_files import check_private_folder, make_private_folder, new_private_folder
+from scaler.keys.private_files import check_own, check_private_folder, make_private_folder, new_private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,10 @@ MOUNTS = Path("/proc/self/mounts")
 
 _OVER = object()
 
-UNREADABLE = (RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, struct.error)
+UNREADABLE = (
+    RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+    RecursionError, MemoryError, struct.error,
+)  # fmt: skip
 """Exceptions that a damaged record can raise: any value in it may have been replaced by any other."""
 
 
@@ -96,7 +99,8 @@ class JobFolder:
         if self._lock is None:
             raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or choose another folder")
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
-            self._deletions.append(_deletion(part))  # left over from an interrupted `create` or `remove`
+            if not (part.is_symlink() or part.parent.is_symlink()):
+                self._deletions.append(_deletion(part))  # left over from an interrupted `create` or `remove`
 
     def _lock_all(self) -> int | None:
         """Lock the folder against schedulers of this version and of earlier ones, whose lock file is removed: it has
@@ -167,6 +171,7 @@ class JobFolder:
         with contextlib.suppress(FileExistsError):
             new_private_folder(place.parent)
             sync_folder(self.path)
+        check_own(place.parent, is_folder=True)
 
     def open(self, place: Path) -> JobRecord:
         """Open a job.
@@ -176,6 +181,7 @@ class JobFolder:
             RecordError, sqlite3.Error, OSError: if the job cannot be read.
         """
         self._enter()
+        check_folder(place)
         self._take(place)
         try:
             return _opened(place)
@@ -272,8 +278,10 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
     """Open a record, owned by the owner of its folder: the job may have been transferred since it was made."""
+    owner = unquote(place.parent.name)
+    check_job_name(owner)
     record = JobRecord.open(place, writing=writing)
-    record.belong_to(unquote(place.parent.name))
+    record.belong_to(owner)
     return record
 
 

@@ -7,6 +7,7 @@ and pages are kept.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import struct
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from scaler.jobs.tables import schema, versions
 from scaler.jobs.tables.checksums import Damage, DamagedError
 from scaler.jobs.tables.facts import Facts
 from scaler.jobs.tables.objects import FUNCTION, Objects
-from scaler.jobs.tables.ranges import NOT_COMPARED, NewRange, Ranges, RowsDiffer
+from scaler.jobs.tables.ranges import DIGEST_BYTES, NOT_COMPARED, NewRange, Ranges, RowsDiffer
 from scaler.jobs.tables.reopened import Reopened
 from scaler.jobs.tables.results import FAILURES_SHOWN, Results
 from scaler.jobs.tables.schema import RecordError
@@ -47,7 +49,8 @@ from scaler.jobs.terms import (
 from scaler.jobs.value_files import ValueFiles
 from scaler.jobs.values import Arguments, Row
 from scaler.jobs.witness import Witness
-from scaler.keys.private_files import new_private_folder
+from scaler.keys.private_files import check_own, new_private_folder
+from scaler.texts import NAME_CHARACTERS, escaped, printable
 
 __all__ = [
     "CANCELED", "DAMAGED", "DATABASE", "DONE", "ENDED_WELL", "FAILED", "FAILURES_SHOWN", "NOT_COMPARED", "OPEN", "PART",
@@ -70,7 +73,7 @@ REQUESTS = 16
 class JobRecord:
     """The record of one job. Made by `create` and `open`."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, writing: bool) -> None:
+    def __init__(self, folder: Path, connection: schema.Connection, writing: bool) -> None:
         self.folder = folder
         self._connection = connection
         self._witness = Witness(folder)  # read before the database, which another process may write meanwhile
@@ -85,6 +88,7 @@ class JobRecord:
         self._objects = Objects(connection, self._files, self._damage)
         self._reopened = Reopened(connection)
         self._read_facts()
+        self._check_rows()
         self._examine(writing)
         self.first_failures = self._read_first_failures()
         """the first rows that had failed when the record was opened"""
@@ -134,19 +138,25 @@ class JobRecord:
         """Open an existing record. If it is opened for writing, rows with missing or truncated files become failed.
 
         Raises:
-            RecordError: if the folder holds no complete record of this version.
+            RecordError: if the folder holds no complete record of this version, or its content cannot be a record.
+            ConfigError: if a file or folder of the record is a link, or belongs to another user.
             sqlite3.Error: if the database is damaged.
             OSError: if the record cannot be read.
         """
         file = folder / DATABASE
-        if not file.is_file():
-            raise RecordError(f"{folder} holds no job: it has no file {DATABASE}")
+        check_folder(folder)
         connection = schema.open_writing(file) if writing else schema.open_reading(file)
         try:
-            return cls(folder, connection, writing)
+            record = cls(folder, connection, writing)
+        except sqlite3.Error as error:
+            connection.close()
+            raise connection.explain(error) from None
         except BaseException:  # raised again
             connection.close()
             raise
+        if writing:
+            connection.lift_limits()
+        return record
 
     def close(self) -> None:
         """Close the files, and drop uncommitted changes."""
@@ -159,12 +169,25 @@ class JobRecord:
     def _read_facts(self) -> None:
         get = self._facts.get
         self.state, self.is_sealed = get("state", STOPPED), bool(get("is_sealed", 0))
-        self.reason = get("reason", "its stored state is damaged; retry() resumes it")
+        self.reason = escaped(get("reason", "its stored state is damaged; retry() resumes it"))
         self.changed = float(get("changed", 0.0))
-        self.lost: str = get("lost", "")
+        self.lost = escaped(get("lost", ""))
         """a sentence about acknowledged changes that are missing, until `forget_lost`"""
+        if self.state not in STATES:
+            raise RecordError(f"its state is unknown: {printable(self.state, NAME_CHARACTERS)}")
+        if not isfinite(self.changed):
+            raise RecordError("its time of the last change is no time")
         marked = get("marked", b"")
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
+
+    def _check_rows(self) -> None:
+        """Raise `RecordError` if the record names more rows than its database has room for, with a digest for each."""
+        counts = [each for known in self.ranges.values() for each in (known.n_rows, known.done, known.failed)]
+        if not all(type(each) is int and each >= 0 for each in counts):
+            raise RecordError("its rows are not counted by numbers")
+        most = schema.size_of(self.folder / DATABASE)
+        if DIGEST_BYTES * self.rows > most:
+            raise RecordError(f"it names {self.rows:,} rows, and its database has room for {most // DIGEST_BYTES:,}")
 
     def _examine(self, writing: bool) -> None:
         """Find missing data by names, sizes and counts alone, and record it."""
@@ -191,7 +214,7 @@ class JobRecord:
         damaged = self._facts.damaged
         if damaged:
             self._facts.mend(state=self.state, reason=self.reason)
-            return [f"its stored state is damaged ({', '.join(damaged)})"]
+            return [f"its stored state is damaged ({printable(', '.join(map(str, damaged)), NAME_CHARACTERS)})"]
         if seen <= known:
             return []
         sentence = (
@@ -592,6 +615,12 @@ class JobRecord:
         Raises:
             sqlite3.Error: if the database cannot be read completely.
         """
+        try:
+            return self._problems()
+        except sqlite3.Error as error:
+            raise self._connection.explain(error) from None
+
+    def _problems(self) -> list[str]:
         found = [f"the database: {row[0]}" for row in self._connection.execute("PRAGMA integrity_check(20)")]
         found = [each for each in found if each != "the database: ok"]
         found += [self.lost] if self.lost else []
@@ -603,6 +632,23 @@ class JobRecord:
             if name not in bad_files:
                 found.append(f"{VALUES}/{name}: {why}" if name in self._files.sizes else f"the database: {name}: {why}")
         return found + self._ranges.gaps() + self._results.miscounts()
+
+
+def check_folder(folder: Path) -> None:
+    """Check the folder of a job, that of its owner, and all files that are opened with it.
+
+    Raises:
+        ConfigError: if one is a link, or belongs to another user.
+        RecordError: if the folder holds no database of a job.
+    """
+    folders = (folder.parent, folder, folder / VALUES)
+    for each in (*folders, *schema.files_of(folder / DATABASE)):
+        with contextlib.suppress(FileNotFoundError):
+            check_own(each, is_folder=each in folders)
+    if not os.path.lexists(folder / DATABASE):
+        raise RecordError(f"{folder} holds no job: it has no file {DATABASE}")
+    if os.path.lexists(folder / f"{DATABASE}-journal"):  # it may name files for SQLite to delete
+        raise RecordError(f"{folder} has a file {DATABASE}-journal, which no job has: remove that file")
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,9 +38,9 @@ class ValueFiles:
         self.folder = folder
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with os.scandir(folder) as entries:
-            files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
-            self.sizes = {entry.name: entry.stat().st_size for entry in files}
-        """sizes of all regular files, by name; others are damage"""
+            found = {entry.name: entry.stat() for entry in entries if entry.is_file(follow_symlinks=False)}
+        self.sizes = {name: each.st_size for name, each in found.items() if each.st_uid in (os.geteuid(), 0)}
+        """sizes of all regular files of this user or root, by name; others are damage"""
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._left: set[str] = set()
@@ -99,8 +100,8 @@ class ValueFiles:
             OSError: if the value cannot be read at the moment.
         """
         try:
-            whole = (self.folder / name).read_bytes() if value is None else value
             known = unpack_sizes(sizes)
+            whole = self._read(name, sum(known)) if value is None else value
             if type(whole) is not bytes:
                 raise TypeError
             if len(whole) == sum(known):
@@ -113,6 +114,17 @@ class ValueFiles:
         except (TypeError, struct.error):
             why = "its database entry is damaged"
         raise DamagedError(why)
+
+    def _read(self, name: str, size: int) -> bytes:
+        """Return the content of a file of this size. Raises `DamagedError` if it has another one, or is no file."""
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
+                raise DamagedError("it is not a regular file of this user")
+            if found.st_size != size:
+                raise DamagedError(f"it has {found.st_size:,} bytes of {size:,}")
+            return file.readall()
 
     def why_damaged(self, name: str, sizes: bytes) -> str:
         """Return why a file has the wrong size or is missing; empty if its size is right."""

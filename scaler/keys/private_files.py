@@ -127,7 +127,21 @@ def check_private_folder(path: Path, what: str = "folder of keys") -> None:
         )
 
 
+def check_own(path: Path, is_folder: bool = False) -> None:
+    """Raise `ConfigError` unless it is a file, or a folder, of this user or root, and no link.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    found = path.lstat()
+    if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(found.st_mode):
+        what = "link, which is not followed" if stat.S_ISLNK(found.st_mode) else "file of another kind"
+        raise ConfigError(f"{path} is no {'folder' if is_folder else 'file'}: it is a {what}")
+    _check_owner(path, found)
+
+
 def _check_owner(path: Path, found: os.stat_result) -> None:
+    """Raise `ConfigError` unless a file or folder belongs to this user or root."""
     if found.st_uid not in (os.geteuid(), 0):
         raise ConfigError(
             f"{path} belongs to another user (number {found.st_uid}), who could have written anything there: only what "

@@ -9,9 +9,14 @@ import sqlite3
 import zlib
 from typing import Any
 
+_KINDS: dict[str, tuple[type, ...]] = {
+    "state": (str,), "reason": (str,), "lost": (str,), "damaged": (str,), "requests": (str,), "marked": (bytes,),
+    "changed": (int, float), "is_sealed": (int,), "commits": (int,), "revision": (int,), "compared": (int,),
+}  # fmt: skip
+
 
 class Facts:
-    """The facts of one job, including uncommitted changes.
+    """The facts of one job, including uncommitted changes. A fact of another type is damaged.
 
     Outside of a transaction they change in memory only, so that read-only records work.
     """
@@ -27,7 +32,7 @@ class Facts:
         """Read all facts from disk."""
         self._values, self.damaged = {}, []
         for key, value, checksum in self._connection.execute("SELECT key, value, sum FROM job"):
-            if checksum == _sum_of(key, value):
+            if checksum == _sum_of(str(key), value) and type(value) in _KINDS.get(key, (type(value),)):
                 self._values[key] = value
             else:
                 self.damaged.append(key)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from scaler.jobs.tables.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
 from scaler.jobs.tables.ranges import Ranges
-from scaler.jobs.tables.schema import RESULTS
+from scaler.jobs.tables.schema import DAMAGED_TABLE, RESULTS
 from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
 from scaler.jobs.values import Packed, pack
@@ -255,13 +255,13 @@ class Results:
         """
         execute = self._connection.execute
         (n_tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        execute(f"ALTER TABLE results RENAME TO damaged_{n_tables}")
+        execute(f"ALTER TABLE results RENAME TO {DAMAGED_TABLE}{n_tables}")
         execute("DROP INDEX files")
         for statement in RESULTS:
             execute(statement)
         begin = -(2**63)
         for row, _ in (*unreadable, (2**63 - 1, 1)):
-            copy = f"INSERT INTO results SELECT {COLUMNS} FROM damaged_{n_tables} WHERE row >= ? AND row < ?"  # noqa: S608
+            copy = f"INSERT INTO results SELECT {COLUMNS} FROM {DAMAGED_TABLE}{n_tables} WHERE row >= ? AND row < ?"  # noqa: S608
             execute(copy, (begin, row))
             begin = min(row + 1, 2**63 - 1)
         lost = [row for first, n_rows in unreadable for row in range(first, first + n_rows)]

@@ -5,9 +5,15 @@ Used by the record. Each change of a table raises `VERSION`.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import re
 import sqlite3
 from pathlib import Path
+from typing import Any
+
+from scaler.texts import NAME_CHARACTERS, printable
 
 APPLICATION_ID = 0x53434A42
 """`SCJB` in the header of each database, which identifies it, also to `file`."""
@@ -38,8 +44,57 @@ RESULTS = (
 """Separate, because this table is recreated when its pages are damaged."""
 
 
+DAMAGED_TABLE = "damaged_"
+"""Prefix of the names of tables of results that were damaged and are kept."""
+
+STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
+"""Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of its files. Pages that
+refer to each other in circles or again and again would take steps without end.
+"""
+
+READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
+"""Limit of the bytes read from a record, with the same parts. Each line of a table counts as `ROW_BYTES` more."""
+
+TOO_MUCH = (
+    "reading its database takes more work than a database of its size can need, so it is damaged or forged: restore "
+    "the job from a copy, or remove its folder"
+)
+
+
 class RecordError(Exception):
     """Error for an unusable record."""
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose reads are limited by the size of the database, until `lift_limits`."""
+
+    _steps = _n_bytes = 0
+
+    def limit(self, n_bytes: int) -> None:
+        """Limit the work of all further statements together, for a database of this size."""
+        self._steps = STEPS + STEPS_PER_BYTE * n_bytes
+        self._n_bytes = READ_BYTES + READ_PER_BYTE * n_bytes
+        self.set_progress_handler(self._count_steps, STEPS_IN_ONE_GO)
+        self.row_factory = self._count_row
+
+    def lift_limits(self) -> None:
+        """Trust the database from now on."""
+        self.set_progress_handler(None, 0)
+        self.row_factory = None
+
+    def _count_steps(self) -> bool:
+        self._steps -= STEPS_IN_ONE_GO
+        return self._steps < 0
+
+    def _count_row(self, _cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        self._n_bytes -= ROW_BYTES + sum(len(each) for each in row if isinstance(each, bytes | str))
+        if self._n_bytes < 0:
+            raise RecordError(TOO_MUCH)
+        return row
+
+    def explain(self, error: sqlite3.Error) -> Exception:
+        """Return an error, or the one for too many steps if it is the interruption by that limit."""
+        return RecordError(TOO_MUCH) if self._steps < 0 else error
 
 
 def create(file: Path) -> sqlite3.Connection:
@@ -55,7 +110,7 @@ def create(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_writing(file: Path) -> sqlite3.Connection:
+def open_writing(file: Path) -> Connection:
     """Open a database for writing.
 
     Raises:
@@ -67,7 +122,7 @@ def open_writing(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_reading(file: Path) -> sqlite3.Connection:
+def open_reading(file: Path) -> Connection:
     """Open a database read-only, also while a scheduler writes it, or on a read-only disk.
 
     Raises: as `open_writing`.
@@ -77,10 +132,12 @@ def open_reading(file: Path) -> sqlite3.Connection:
     return _checked(_connect(file, "ro&immutable=1" if is_still else "ro"), file)
 
 
-def _connect(file: Path, mode: str) -> sqlite3.Connection:
+def _connect(file: Path, mode: str) -> Connection:
     # Transactions are explicit; the clerk's thread uses connections that another thread has opened.
     where = f"{file.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(
+        where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True, factory=Connection
+    )
     connection.text_factory = lambda text: text.decode("utf-8", "replace")  # damaged text is detected by its checksum
     return connection
 
@@ -93,8 +150,24 @@ def _be_durable(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 4096}")
 
 
-def _checked(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
+def files_of(file: Path) -> list[Path]:
+    """Return the files of a database: itself, its write-ahead log, and the index of that."""
+    return [file.with_name(f"{file.name}{ending}") for ending in ("", "-wal", "-shm")]
+
+
+def size_of(file: Path) -> int:
+    """Return the bytes of a database and its write-ahead log."""
+    n_bytes = 0
+    for each in files_of(file)[:2]:
+        with contextlib.suppress(FileNotFoundError):  # a log goes with the last connection
+            n_bytes += each.stat().st_size
+    return n_bytes
+
+
+def _checked(connection: Connection, file: Path) -> Connection:
     try:
+        connection.limit(size_of(file))
+        connection.execute("PRAGMA trusted_schema = OFF")
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
@@ -105,7 +178,47 @@ def _checked(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
                 f"{file} was written by {which} version of Scaler (its tables have version {version}, and this one "
                 f"reads version {VERSION}): use that version of Scaler"
             )
+        _check_schema(connection, file)
+    except sqlite3.Error as error:
+        connection.close()
+        raise connection.explain(error) from None
     except BaseException:  # raised again
         connection.close()
         raise
     return connection
+
+
+def _check_schema(connection: sqlite3.Connection, file: Path) -> None:
+    """Raise `RecordError` unless a database has exactly the tables and indexes of a record: no view and no trigger."""
+    found: set[tuple[str, ...]] = set()
+    for each in connection.execute(_SCHEMA):
+        if not _is_damaged_table(each):
+            found.add(each)
+    other = found ^ _schema()
+    if other:
+        kind, name, *_ = min(other, key=str)
+        raise RecordError(
+            f"{file} is not a job record as Scaler writes it: its {printable(str(kind), 20)} "
+            f"{printable(str(name), NAME_CHARACTERS)} is missing, other or extra; restore the job from a copy"
+        )
+
+
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+
+
+@functools.cache
+def _schema() -> frozenset[tuple[str, ...]]:
+    """Return the tables and indexes of a new record."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.executescript(f"{TABLES} {';'.join(RESULTS)};")
+        return frozenset(connection.execute(_SCHEMA))
+    finally:
+        connection.close()
+
+
+def _is_damaged_table(found: tuple[Any, ...]) -> bool:
+    """Return whether a line of the schema is a damaged table of results, which SQLite has renamed."""
+    kind, name, table, sql = found
+    is_named = type(name) is str and re.fullmatch(f"{DAMAGED_TABLE}[0-9]{{1,9}}", name)
+    return bool(is_named) and (kind, table, sql) == ("table", name, RESULTS[0].replace("results", f'"{name}"', 1))

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from math import isfinite
+from types import NoneType
 from typing import Any
 
+from scaler.jobs.names import check_job_name
 from scaler.jobs.tables.checksums import sum_of
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.terms import JobTerms
+from scaler.texts import NAME_CHARACTERS, printable
 
 COLUMNS = "number, terms, prefix, function_id, options, sum"
 
@@ -27,12 +31,17 @@ class Versions:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._owner: str | None = None
+        self.all: list[JobTerms] = []
         self.read()
 
     def read(self) -> None:
         """Read all versions from disk."""
         found = self._connection.execute(f"SELECT {COLUMNS} FROM versions ORDER BY number")  # noqa: S608 - a constant
-        self.all = [self._terms_of(row) for row in found]
+        self.all = []
+        for row in found:
+            if row[0] != len(self.all):
+                raise RecordError(f"it holds no complete job: its version {len(self.all)} is missing")
+            self.all.append(self._terms_of(row))
         if not self.all:
             raise RecordError("it holds no complete job: its terms are missing")
 
@@ -43,8 +52,9 @@ class Versions:
             terms = JobTerms(
                 **{**json.loads(row[1]), "prefix": row[2], "function_id": row[3], "options": row[4], "version": row[0]}
             )
-        except (TypeError, ValueError, AttributeError) as error:
-            raise RecordError(f"its terms are damaged: {error}") from None
+            _check_types(terms)
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise RecordError(f"its terms are damaged: {printable(str(error), NAME_CHARACTERS)}") from None
         return terms if self._owner is None else replace(terms, owner=self._owner)
 
     @property
@@ -66,6 +76,25 @@ class Versions:
         """Replace the owner in all terms, in memory only."""
         self._owner = owner
         self.all = [replace(each, owner=owner) for each in self.all]
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,), "bytes": (bytes,), "int": (int,), "bool": (bool,), "float": (int, float), "dict[str, str]": (dict,),
+    "float | None": (int, float, NoneType),
+}  # fmt: skip
+
+
+def _check_types(terms: JobTerms) -> None:
+    """Raise `TypeError` or `ValueError` if a value of terms has another type, or is a number without a size."""
+    for each in fields(terms):
+        value = getattr(terms, each.name)
+        if type(value) not in _KINDS[str(each.type)]:
+            raise TypeError(f"{each.name} is no {each.type}")
+        if type(value) is float and not isfinite(value):
+            raise ValueError(f"{each.name} is {value}")
+    if not all(type(each) is str for each in terms.fingerprint.values()):
+        raise TypeError("fingerprint is no dict[str, str]")
+    check_job_name(terms.name)
 
 
 def write(connection: sqlite3.Connection, terms: JobTerms) -> None:

@@ -61,10 +61,10 @@ def test_a_file_that_is_gone_or_cut_is_damage_and_one_that_cannot_be_read_now_is
     with pytest.raises(DamagedError, match="No such file"):
         files.take("row-1", sizes, None)
 
-    def too_many(_path: Path) -> bytes:
+    def too_many(*_arguments: object, **_options: object) -> int:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(Path, "read_bytes", too_many)
+    monkeypatch.setattr(os, "open", too_many)
     with pytest.raises(OSError, match="Too many open files"):
         files.take("row-1", sizes, None)
     files.close()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from math import isfinite
 from reprlib import Repr
+from typing import Any
 
 NAME_CHARACTERS = 256
 """Longer names are cut where they arrive."""
 CUT = "..."
+JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
+"""The largest JSON of another process that is read, and how deeply it may nest."""
+_DIGITS_MOST = len(str(-(2**63)))
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d+")
@@ -30,6 +36,46 @@ def escaped(text: str, but: str = "") -> str:
         else character.encode("unicode_escape", "backslashreplace").decode()
         for character in text
     )
+
+
+def read_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text from another process: shallow, with finite numbers of 64 bits and valid Unicode.
+
+    Raises:
+        ValueError: if it is anything else, or longer than `JSON_BYTES`.
+    """
+    if len(text) > JSON_BYTES:
+        raise ValueError(f"the JSON has {len(text):,} characters, and may have {JSON_BYTES:,}")
+    text = text.decode() if isinstance(text, bytes) else text
+    try:
+        value = json.loads(text, parse_int=_whole_number, parse_float=_finite_number, parse_constant=_finite_number)
+    except RecursionError:
+        raise ValueError(f"the JSON nests more than {JSON_DEPTH} levels deep") from None
+    level = [value]
+    for _ in range(JSON_DEPTH + 1):
+        for each in level:
+            if isinstance(each, str):
+                each.encode()  # a lone surrogate, which an escape sequence can make, cannot be sent or printed
+        containers = [each for each in level if isinstance(each, (dict, list))]
+        if not containers:
+            return value
+        level = [inner for each in containers for inner in each]  # of an object the keys
+        level += [inner for each in containers if isinstance(each, dict) for inner in each.values()]
+    raise ValueError(f"the JSON nests more than {JSON_DEPTH} levels deep")
+
+
+def _whole_number(digits: str) -> int:
+    number = int(digits) if len(digits) <= _DIGITS_MOST else 2**64
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("the JSON has an integer of more than 64 bits")
+    return number
+
+
+def _finite_number(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"the JSON has the number {shown(digits)}, which is not finite")
+    return number
 
 
 def shown(value: object) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
 from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row, pack_sizes
+from scaler.texts import read_json
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
 
 RESULT_HEAD = struct.Struct("<QIBI")
@@ -73,29 +74,76 @@ def _rows(request: JobRequest, first: int, results: Iterable[Result]) -> JobResp
     return JobResponse(request.number, JobStatus.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())
 
 
+_SIGNED_32 = (-(2**31), 2**31 - 1)
+_TIMES = (0, 2**40)
+_NUMBER = (int, float)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "fingerprint": (dict,), "function_id": (str,), "function": (str,), "program": (str,), "python": (str,),
+    "options": (str,), "priority": (int,), "task_name": (str,), "attended": (bool,), "token": (str,),
+    "keep_seconds": _NUMBER, "created": _NUMBER, "max_failures": (*_NUMBER, type(None)),
+}  # fmt: skip
+_BOUNDS: dict[str, tuple[int, int]] = {
+    "priority": _SIGNED_32, "keep_seconds": _TIMES, "created": _TIMES, "max_failures": (0, 2**53)
+}  # fmt: skip
+
+
 def said_max_failures(request: JobRequest, known: float | None) -> float | None:
     """Return how many rows may fail as a client says it now, if it does."""
     try:
-        said = json.loads(request.body)["max_failures"]
-        return None if said is None else float(said)
+        most = _checked("max_failures", read_json(request.body)["max_failures"])
     except (ValueError, TypeError, KeyError):
         return known
+    return None if most is None else float(most)
 
 
-def terms_of(request: JobRequest, owner: str) -> JobTerms:
+def _checked(name: str, value: Any) -> Any:
+    """Return the value of a term. Raises `ValueError` if its type is wrong or it is out of its bounds."""
+    if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
+        expected = " or ".join(each.__name__ for each in _TYPES[name])
+        raise ValueError(f"{name} must be of the type {expected}, not {type(value).__name__}")
+    if value is not None and name in _BOUNDS:
+        least, most = _BOUNDS[name]
+        if not least <= value <= most:
+            raise ValueError(f"{name} is {value}, and must be from {least:,} to {most:,}")
+    return value
+
+
+def terms_of(request: JobRequest, owner: str, read_options: Callable[[bytes], object]) -> JobTerms:
     """Return the terms of a new job.
 
+    Args:
+        read_options: reads the options of a task.
+
     Raises:
-        ValueError, TypeError, KeyError: if they are no terms.
+        ValueError: if the body of the request is not terms.
+        ProtocolError: if the options in it are not the options of a task.
     """
-    said = json.loads(request.body)
-    fingerprint = {str(part): str(digest) for part, digest in said["fingerprint"].items()}
-    function_id, most = bytes.fromhex(said["function_id"]), said["max_failures"]
+    said = {"token": "", **_object(read_json(request.body))}
+    missing = ", ".join(sorted(_TYPES.keys() - said))
+    if missing:
+        raise ValueError(f"the terms have no {missing}")
+    terms = {name: _checked(name, said[name]) for name in _TYPES}
+    if not all(isinstance(digest, str) for digest in terms["fingerprint"].values()):
+        raise ValueError("the digests of the fingerprint must be of the type str")
+    function_id, options = bytes.fromhex(terms["function_id"]), bytes.fromhex(terms["options"])
+    most = terms["max_failures"]
     if len(function_id) != ID_BYTES:
         raise ValueError("the id of its function has a wrong length")
+    read_options(options)
     return JobTerms(
-        request.name, owner, random_id()[:PREFIX_BYTES], function_id, str(said["function"]), str(said["program"]),
-        str(said["python"]), fingerprint, bytes.fromhex(said["options"]), int(said["priority"]),
-        str(said["task_name"]), bool(said["attended"]), None if most is None else float(most),
-        float(said["keep_seconds"]), float(said["created"]), token=str(said["token"]),
+        request.name, owner, random_id()[:PREFIX_BYTES], function_id, terms["function"], terms["program"],
+        terms["python"], terms["fingerprint"], options, terms["priority"], terms["task_name"], terms["attended"],
+        None if most is None else float(most), float(terms["keep_seconds"]), float(terms["created"]),
+        token=terms["token"],
     )  # fmt: skip
+
+
+def token_of(request: JobRequest) -> str:
+    """Return the token in the terms that a request carries. Raises `ValueError` if there is none."""
+    return str(_object(read_json(request.body)).get("token", ""))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"the terms must be a JSON object, not {type(value).__name__}")  # noqa: TRY004
+    return value

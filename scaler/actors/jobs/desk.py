@@ -18,6 +18,7 @@ from scaler.actors.jobs.answers import (
     refused,
     said_max_failures,
     terms_of,
+    token_of,
     waits,
 )
 from scaler.actors.jobs.reading import ATTEND, NOT_READ, Reading, Steps
@@ -25,6 +26,7 @@ from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.peers.outbox import Outbox
+from scaler.errors import ProtocolError
 from scaler.ids import PREFIX_BYTES
 from scaler.jobs.record import (
     CANCELED,
@@ -117,10 +119,20 @@ class Desk:
     Args:
         job: carries out what they ask for.
         record: only the clerk touches it.
+        read_options: reads the options of a task.
     """
 
-    def __init__(self, job: Doer, record: JobRecord, standing: Standing, shelf: JobShelf, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        job: Doer,
+        record: JobRecord,
+        standing: Standing,
+        shelf: JobShelf,
+        outbox: Outbox,
+        read_options: Callable[[bytes], object],
+    ) -> None:
         self._job, self._record, self._standing, self._shelf, self._outbox = job, record, standing, shelf, outbox
+        self._read_options = read_options
         self._programs: dict[ActorRef, Program] = {}
         """by the sessions of their clients"""
         self.reading = Reading(record, standing.rows, self._tell, self._park)
@@ -257,7 +269,7 @@ class Desk:
 
             def run() -> tuple[list[int], str, str]:
                 self._check_revision(asked.request.first)
-                if not record.is_sealed and terms_of(asked.request, "").token != record.terms.token:
+                if not record.is_sealed and token_of(asked.request) != record.terms.token:
                     record.note_compared()
                 return self._run_again(wish & JobWish.RETRY)
 
@@ -463,9 +475,9 @@ class Desk:
             return
         try:
             work = standing.terms.work if wish & JobWish.SAME_WORK else standing.terms.version + 1
-            terms = replace(terms_of(request, standing.terms.owner), work=work)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            self._tell(asked, refused(request, f"its terms cannot be read: {error!r}"))
+            terms = replace(terms_of(request, standing.terms.owner, self._read_options), work=work)
+        except (ValueError, ProtocolError) as error:
+            self._tell(asked, refused(request, f"its terms cannot be read: {error}"))
             return
         if terms.token and terms.token == standing.terms.token:  # it has begun, and the answer was lost
             self._tell(asked, info_of(request, {**self._info(), "revision": record.revision}))

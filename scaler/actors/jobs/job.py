@@ -116,7 +116,7 @@ class JobActor(Actor):
         self._said = SaidRows(self.spawn, self._context, self._tasks, options.said_again(), self._record)
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
-        self._desk = Desk(self, self._record, self._standing, self._shelf, services.outbox)
+        self._desk = Desk(self, self._record, self._standing, self._shelf, services.outbox, services.read_options)
         if is_asked:
             patience = services.config.client_timeout_seconds if options.at_most_once else HOLD_SECONDS
             self.schedule(patience, Due(self._stop_asking))

@@ -23,6 +23,7 @@ from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, 
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
+from scaler.errors import ProtocolError
 from scaler.jobs.folder import UNREADABLE, is_over_age, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
@@ -72,7 +73,7 @@ class JobKeeper(Actor):
         if places is None:
             logger.error("the jobs in %s cannot be read: %s", self._shelf.folder.path, error)
         for place in places or ():
-            self._open(place, partial(_open, self._shelf, place), is_new=False)
+            self._open(place, partial(_open, self._shelf, self._services.read_options, place), is_new=False)
 
     def _open(self, place: Path, order: Callable[[], Opened], *, is_new: bool) -> None:
         if place not in self._jobs and place not in self._opening:
@@ -131,7 +132,7 @@ class JobKeeper(Actor):
         elif place in self._opening:
             self._opening[place].append(asked)
         elif place.is_dir():
-            self._open(place, partial(_open, self._shelf, place), is_new=False)
+            self._open(place, partial(_open, self._shelf, self._services.read_options, place), is_new=False)
             self._opening[place].append(asked)
         elif request.verb == JobVerb.OPEN and request.body:
             self._make(place, asked)
@@ -156,9 +157,9 @@ class JobKeeper(Actor):
 
     def _make(self, place: Path, asked: JobAsked) -> None:
         try:
-            terms = terms_of(asked.request, asked.owner)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            self._tell(asked, refused(asked.request, f"its terms cannot be read: {error!r}"))
+            terms = terms_of(asked.request, asked.owner, self._services.read_options)
+        except (ValueError, ProtocolError) as error:
+            self._tell(asked, refused(asked.request, f"its terms cannot be read: {error}"))
             return
         folder = self._shelf.folder
         other = folder.other_owner(asked.owner, asked.request.name) if self._shelf.is_shared else None
@@ -225,10 +226,15 @@ def _of_another(folder: Path, other: str, asked: JobAsked) -> str:
 # In the clerk's thread
 
 
-def _open(shelf: JobShelf, place: Path) -> Opened:
+def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path) -> Opened:
+    record = shelf.folder.open(place)
+    try:
+        read_options(record.terms.options)
+    except ProtocolError:
+        shelf.folder.shut(record)
+        raise
     is_new_version = place in shelf.fresh
     shelf.fresh.discard(place)
-    record = shelf.folder.open(place)
     return record, Standing(record, rows_of_record(record), False, is_new_version)
 
 

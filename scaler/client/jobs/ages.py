@@ -7,6 +7,8 @@ import re
 from scaler.config import ConfigError, check_number
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+AGE_SECONDS_MOST = 2.0**40
+"""Longer ages are cut off."""
 _TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw]?)")
 
 
@@ -23,6 +25,6 @@ def seconds_of(name: str, value: float | str) -> float:
         found = _TEXT.fullmatch(value.strip())
         if found is None:
             raise ConfigError(f'{name} must be seconds, or a text such as "12h" or "30d", not {value!r}')
-        return float(found[1]) * _UNITS[found[2]]
+        return min(float(found[1]) * _UNITS[found[2]], AGE_SECONDS_MOST)
     check_number(name, value, 0)
-    return float(value)
+    return min(float(value), AGE_SECONDS_MOST)

@@ -33,6 +33,7 @@ from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, ScalerError
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Serializer
+from scaler.texts import NAME_CHARACTERS, printable
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, JobWish
 from scaler.wire.messages.common import ObjectInstruction
@@ -109,7 +110,7 @@ def _new_token() -> str:
 
 
 def _program() -> str:
-    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    return printable(Path(sys.argv[0]).name, NAME_CHARACTERS) if sys.argv and sys.argv[0] else "python"
 
 
 class Opening:

@@ -17,6 +17,7 @@ from aiohttp import WSMsgType, web
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+from scaler.texts import read_json
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Browser:
             async for message in self._socket:
                 if message.type is not WSMsgType.TEXT:
                     break
-                self._hear(json.loads(message.data))
+                self._hear(read_json(message.data))
                 self._wake.set()
         except (WishError, ValueError, TypeError):
             await self._socket.close(code=1008, message=b"not understood")

@@ -74,6 +74,46 @@ def scene(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     scene.folder.close()
 
 
+NO_TERMS = {
+    "no JSON": b"{",
+    "no UTF-8": b"\xff{}",
+    "UTF-16": json.dumps(TERMS).encode("utf-16"),
+    "no object": b"[1]",
+    "deep": b"[" * 100_000 + b"]" * 100_000,
+    "deep within": json.dumps({**TERMS, "fingerprint": {"a": [[[]]]}}).encode(),
+    "too large": json.dumps({**TERMS, "program": "x" * 2**20}).encode(),
+    "infinite": json.dumps({**TERMS, "priority": float("inf")}).encode(),
+    "infinite by its exponent": json.dumps(TERMS).replace("60.0", "1e999").encode(),
+    "less than all": json.dumps({**TERMS, "max_failures": float("-inf")}).encode(),
+    "no number": json.dumps({**TERMS, "created": float("nan")}).encode(),
+    "400 digits": json.dumps({**TERMS, "priority": 10**400}).encode(),
+    "5000 digits": json.dumps(TERMS).replace('"priority": 0', f'"priority": {"9" * 5000}').encode(),
+    "33 bits": json.dumps({**TERMS, "priority": 2**31}).encode(),
+    "a day that is none": json.dumps({**TERMS, "created": 1e300}).encode(),
+    "a lone surrogate": json.dumps({**TERMS, "function": "\ud800"}).encode(),
+    "a lone surrogate as a key": json.dumps({**TERMS, "fingerprint": {"\udc00": ""}}).encode(),
+    "no hexadecimals": json.dumps({**TERMS, "function_id": "x" * 32}).encode(),
+    "no options": json.dumps({**TERMS, "options": "ff" * 40}).encode(),
+    **{f"no {name}": json.dumps({key: TERMS[key] for key in TERMS if key != name}).encode()
+       for name in TERMS if name != "token"},
+    **{f"{name} is a {type(wrong).__name__}": json.dumps({**TERMS, name: wrong}).encode()
+       for name in TERMS for wrong in (None, [1], True, "x", 1.5, {"a": 1})
+       if type(wrong) is not type(TERMS[name]) and (name, wrong) not in (("created", 1.5), ("max_failures", 1.5))
+       and not (name == "fingerprint" and isinstance(wrong, dict))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [*NO_TERMS.values()], ids=[*NO_TERMS])
+def test_terms_that_are_none_are_refused_in_words_and_fail_nothing(scene: Scene, body: bytes) -> None:
+    request = JobRequest(2, JobVerb.OPEN, "other", 0, 0, body)
+    scene.answers.clear()
+    scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+    assert scene.ask(3, JobVerb.OPEN, 4, body) == [(3, JobStatus.REFUSED)], "and so as a new version of a job"
+    assert scene.answers[0].reason.startswith("its terms cannot be read: ")
+    assert scene.bench.dispatcher.failures == 0
+    assert scene.ask(4, JobVerb.SHOW) == [(4, JobStatus.KNOWN)]
+
+
 def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scene) -> None:
     assert scene.ask(2, JobVerb.SHOW, amount=1) == []  # until it ends
     [job] = scene.keeper._jobs.values()

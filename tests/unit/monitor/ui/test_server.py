@@ -250,6 +250,9 @@ def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> Non
         '{"wish": 1, "page": "tasks", "args": {"filter": "' + "x" * 400 + '"}}',
         '{"wish": 1, "page": "task", "args": {"id": "no hex"}}',
         '{"ack": "all"}',
+        '{"ack": Infinity}',
+        "[" * 4_000,
+        '{"wish": 1, "page": "live", "args": ' + "[" * 3_000 + "]" * 3_000 + "}",
         "x" * 20_000,
     ],
 )

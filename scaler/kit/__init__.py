@@ -4,7 +4,7 @@ All actors of schedulers, agents and executors inherit from its `Actor`. What it
 docs/explanation/actor-semantics.md. Never here: a word of what Scaler does.
 """
 
-from scaler.kit.actor import Actor, ActorRef, SupervisedRef, handles
+from scaler.kit.actor import Actor, ActorRef, SupervisedRef, charged_to, handles
 from scaler.kit.clock import Clock, Timer
 from scaler.kit.dispatcher import Dispatcher
 from scaler.kit.lifecycle import (
@@ -12,6 +12,7 @@ from scaler.kit.lifecycle import (
     ChildFailed,
     ChildStopped,
     ExplainedError,
+    MessageRefused,
     UnknownMessageError,
 )
 from scaler.kit.supervisor import (
@@ -36,6 +37,7 @@ __all__ = [
     "Clock",
     "Dispatcher",
     "ExplainedError",
+    "MessageRefused",
     "Peers",
     "Restart",
     "RestartBudget",
@@ -45,5 +47,6 @@ __all__ = [
     "Supervisor",
     "Timer",
     "UnknownMessageError",
+    "charged_to",
     "handles",
 ]

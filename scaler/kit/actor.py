@@ -12,13 +12,15 @@ An `ActorRef` is an address: it stays valid when a supervisor puts a new actor b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import pykka
 from pykka import messages as pykka_messages
 
-from scaler.kit.lifecycle import ActorStoppedError, UnknownMessageError
+from scaler.kit.lifecycle import ActorStoppedError, MessageRefused, UnknownMessageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -169,6 +171,11 @@ class SupervisedRef(ActorRef):
 class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     """Message type -> handler, of one actor class."""
 
+    def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
+        super().__init__(known)
+        self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
+        """message type -> function that returns the sender, which a failure is charged to; None: that is no actor"""
+
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
             raise UnknownMessageError(f"{type(actor).__name__} has no handler for {message_type.__name__}")
@@ -190,6 +197,23 @@ def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[
 
     def mark(method: Callable[[A, Any], R]) -> Callable[[A, Any], R]:
         method.__dict__["handled_types"] = message_types
+        return method
+
+    return mark
+
+
+def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]:
+    """Charge a failure of the marked handler to the sender of the message: this actor goes on, and the sender is told.
+
+    The handler checks a message before it changes anything, or changes only what a restart keeps as well.
+
+    Args:
+        sender: the path to the address of the sender in the message, such as `session` or `peer.session`; empty: the
+            sender is no actor, and this actor is told instead.
+    """
+
+    def mark(method: Callable[[A, M], R]) -> Callable[[A, M], R]:
+        method.__dict__["sender_of"] = attrgetter(sender) if sender else None
         return method
 
     return mark
@@ -328,6 +352,11 @@ class Actor(pykka.Actor):
     def _stop_in_order(self, _stop: Any) -> None:
         self.stop_now()
 
+    @handles(MessageRefused)
+    def _message_refused(self, refused: MessageRefused) -> None:
+        """Fail: what a shared actor could not handle is a failure of its sender."""
+        raise refused.error
+
     @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)
     def _proxy(self, call: Any) -> Any:
         return self._handle_receive(call)
@@ -349,6 +378,8 @@ def _collect_handlers(cls: type[Actor]) -> HandlerTable:
                         f"{base.__name__} has two handlers for {message_type.__name__}: {own[message_type]} and {name}"
                     )
                 own[message_type] = name
+                if "sender_of" in method.__dict__:
+                    table.senders[message_type] = method.__dict__["sender_of"]
                 table[message_type] = getattr(cls, name)  # the method that overrides it, if any does
     return table
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from scaler.kit.actor import Actor, ActorRef, Question, SupervisedRef
 from scaler.kit.clock import Clock, Timer, Timers
-from scaler.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, ExplainedError
+from scaler.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, ExplainedError, MessageRefused
 
 logger = logging.getLogger(__name__)
 
@@ -252,7 +252,7 @@ class Dispatcher:
             try:
                 ref._handlers[type(message)](actor, message)
             except BaseException as error:
-                self._fail(ref, actor, error)
+                self._refuse_or_fail(ref, actor, message, error)
         return most
 
     def _run_last(self) -> int:
@@ -281,16 +281,18 @@ class Dispatcher:
             ref._queue.append(ref)
         else:
             ref._mailbox = None
-        handlers, mail = ref._handlers, iter(mailbox)
-        try:
-            for message in mail:
-                handlers[type(message)](actor, message)
-                if ref._actor is not actor:
-                    return len(mailbox) - self._put_back(ref, mail)
-        except BaseException as error:
-            self._fail(ref, actor, error)
-            return len(mailbox) - self._put_back(ref, mail)
-        return len(mailbox)
+        handlers, mail, message = ref._handlers, iter(mailbox), None
+        while ref._actor is actor:
+            try:
+                for message in mail:
+                    handlers[type(message)](actor, message)
+                    if ref._actor is not actor:
+                        break
+                else:
+                    return len(mailbox)
+            except BaseException as error:
+                self._refuse_or_fail(ref, actor, message, error)
+        return len(mailbox) - self._put_back(ref, mail)
 
     def _run_urgent(self, most: int) -> int:
         """Handle urgent mail, also what it leads to, at most `most` messages. Returns their number."""
@@ -305,8 +307,19 @@ class Dispatcher:
             try:
                 actor.handlers[type(message)](actor, message)
             except BaseException as error:
-                self._fail(ref, actor, error)
+                self._refuse_or_fail(ref, actor, message, error)
         return handled
+
+    def _refuse_or_fail(self, ref: ActorRef, actor: Actor, message: Any, error: BaseException) -> None:
+        """Charge a failure to the sender of the message if the handler is marked `charged_to`, else to the actor."""
+        senders = actor.handlers.senders
+        if type(message) in senders and ref._actor is actor and isinstance(error, Exception):
+            sender_of = senders[type(message)]
+            sender = ref if sender_of is None else sender_of(message)
+            if sender is not None:
+                sender.send(MessageRefused(message, error))
+                return
+        self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
         """An actor raised: it is gone; mail waits if a supervisor may restart it, else it becomes dead letters."""

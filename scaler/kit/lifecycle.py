@@ -5,7 +5,7 @@ Written by the dispatcher (when an actor fails or stops) and read by that actor'
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler.message import message
 
@@ -26,6 +26,14 @@ class ChildStopped:
     """A supervised child ended in good order."""
 
     child: ActorRef
+
+
+@message
+class MessageRefused:
+    """dispatcher -> sender: a shared actor could not handle this message of yours, and has dropped it."""
+
+    message: Any
+    error: Exception
 
 
 class ExplainedError(RuntimeError):

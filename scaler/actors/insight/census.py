@@ -23,7 +23,7 @@ from scaler.actors.peers.hellos import why_not_admin
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer, PeerPipe
 from scaler.ids import ClientId, ObjectId, is_public_id
-from scaler.kit import Actor, ActorRef, handles
+from scaler.kit import Actor, ActorRef, charged_to, handles
 from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.messages.capabilities import as_text
@@ -82,6 +82,7 @@ class Census(Actor):
         self._by_agent: list[tuple[Peer, Report]] = []
 
     @handles(InfoAsked)
+    @charged_to("peer.session")
     def _ask(self, asked: InfoAsked) -> None:
         for request in asked.requests:
             waiting = self._waiting.setdefault(asked.peer, {})

@@ -18,7 +18,7 @@ from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.ids import NO_CONNECTION, NO_ID, TaskId
-from scaler.kit import Actor, handles
+from scaler.kit import Actor, charged_to, handles
 from scaler.message import message
 from scaler.wire.messages.client import OutputLine, OutputRequest, OutputResponse, Task
 from scaler.wire.messages.common import OutputStream
@@ -147,6 +147,7 @@ class TaskOutputs(Actor):
     # Requests
 
     @handles(OutputAsked)
+    @charged_to("peer.session")
     def _asked(self, asked: OutputAsked) -> None:
         reader = self._state.readers.get(asked.peer)
         if reader is None:

@@ -101,7 +101,7 @@ def _checked(name: str, value: Any) -> Any:
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         expected = " or ".join(each.__name__ for each in _TYPES[name])
         raise ValueError(f"{name} must be of the type {expected}, not {type(value).__name__}")
-    if value is not None and name in _BOUNDS:
+    if isinstance(value, _NUMBER) and name in _BOUNDS:
         least, most = _BOUNDS[name]
         if not least <= value <= most:
             raise ValueError(f"{name} is {value}, and must be from {least:,} to {most:,}")

@@ -26,7 +26,7 @@ from scaler.config import ConfigError
 from scaler.errors import ProtocolError
 from scaler.jobs.folder import UNREADABLE, is_over_age, read_jobs
 from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
-from scaler.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.kit import Actor, ActorRef, ChildFailed, charged_to, handles
 from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ class JobKeeper(Actor):
         self._services.outbox.put(asked.peer, response)
 
     @handles(JobAsked)
+    @charged_to("session")
     def _asked(self, asked: JobAsked) -> None:
         request = asked.request
         if request.verb == JobVerb.LIST:

@@ -58,7 +58,7 @@ from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import ClientId, ObjectId, split_ids
-from scaler.kit import Actor, ActorRef, handles
+from scaler.kit import Actor, ActorRef, charged_to, handles
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
 from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, ObjectResponse
@@ -99,6 +99,7 @@ class ObjectStore(Actor):
         self._wait_for_first()
 
     @handles(StoreObject)
+    @charged_to("source")
     def _store(self, store: StoreObject) -> None:
         while store.owner in self._table.leaving:  # it is back already
             self._slices.go_on()
@@ -186,6 +187,7 @@ class ObjectStore(Actor):
     # What agents keep
 
     @handles(ObjectCame)
+    @charged_to("host")
     def _came(self, came: ObjectCame) -> None:
         """An agent has sent the bytes, or does not have them: then whoever has a copy is asked."""
         object_id, stored = came.object_id, self._objects.get(came.object_id)
@@ -199,6 +201,7 @@ class ObjectStore(Actor):
         self._answer_waiting(object_id, stored, came.frames)
 
     @handles(PartCame)
+    @charged_to("host")
     def _part_came(self, came: PartCame) -> None:
         part = came.part
         object_id, stored = part.object_id, self._objects.get(part.object_id)
@@ -225,6 +228,7 @@ class ObjectStore(Actor):
         stream.add(part.offset, data)
 
     @handles(HostIsBack)
+    @charged_to("host")
     def _host_is_back(self, back: HostIsBack) -> None:
         for object_id in self._table.located.get(back.host, ()):
             stored = self._objects[object_id]
@@ -395,6 +399,7 @@ class ObjectStore(Actor):
                 self._forget(object_id, stored)
 
     @handles(FetchObject)
+    @charged_to("peer.session")
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
         if stored is not None and fetch.reader is not None and stored.payer not in (None, fetch.reader):
@@ -482,6 +487,7 @@ class ObjectStore(Actor):
     # Copies
 
     @handles(CopyKept)
+    @charged_to("host")
     def _copy_kept(self, kept: CopyKept) -> None:
         stored = self._objects.get(kept.object_id)
         is_known = (stored is not None and not stored.lost) or kept.object_id in self._retained

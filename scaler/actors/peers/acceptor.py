@@ -53,7 +53,7 @@ from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.nested_session import NestedSession
 from scaler.ids import NO_ID, SchedulerId
 from scaler.keys.allowed import KEY_SHOWN
-from scaler.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.kit import Actor, ActorRef, ChildFailed, MessageRefused, charged_to, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
@@ -111,6 +111,7 @@ class Acceptor(Actor):
     # Hellos
 
     @handles(ClientArrived)
+    @charged_to()
     def _client_arrived(self, arrived: ClientArrived) -> None:
         hello, connection = arrived.hello, arrived.connection
         key = ("client", hello.client_id)
@@ -206,6 +207,7 @@ class Acceptor(Actor):
         return self.spawn(made_of(peer.identity, peer, self._services, account, bool(hello.resumes)))
 
     @handles(AgentArrived)
+    @charged_to()
     def _agent_arrived(self, arrived: AgentArrived) -> None:
         hello, connection = arrived.hello, arrived.connection
         key = ("cluster", hello.agent_id)
@@ -350,6 +352,16 @@ class Acceptor(Actor):
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
         self._outbox.put_to_stranger(arrived.connection, outgoing, reply)
 
+    @handles(MessageRefused)
+    def _hello_failed(self, refused: MessageRefused) -> None:
+        """Refuse a hello that cannot be handled."""
+        arrived, error = refused.message, refused.error
+        logger.error("a hello cannot be handled: %r", error, exc_info=error)
+        outgoing = SCHEDULER_TO_AGENT if type(arrived) is AgentArrived else SCHEDULER_TO_CLIENT
+        reason = f"the scheduler failed at your hello: {error!r}"
+        reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
+        self._outbox.put_to_stranger(arrived.connection, outgoing, reply)
+
     # Sessions
 
     @handles(KeysEnded)
@@ -391,6 +403,7 @@ class Acceptor(Actor):
     # Shutdown
 
     @handles(ShutdownAsked)
+    @charged_to("peer.session")
     def _shutdown_asked(self, asked: ShutdownAsked) -> None:
         if self._config.protected:
             reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"

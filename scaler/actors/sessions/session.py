@@ -26,10 +26,12 @@ from scaler.actors.insight.events import (
 from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, Resumed, SessionEnded
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
+from scaler.actors.sessions.refusals import answers_to
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import public_id
 from scaler.keys.allowed import KEY_SHOWN
-from scaler.kit import Actor, ActorRef, Timer, handles
+from scaler.kit import Actor, ActorRef, MessageRefused, Timer, handles
+from scaler.wire.messages.common import HelloRequest
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,9 @@ logger = logging.getLogger(__name__)
 SILENT_LEAST_SECONDS = 5.0
 """A connection that ends after this silence and three missing heartbeats may have been ended by the network, and not by
 its peer: the peer may live, and has as long to come back as a silent one."""
+
+REFUSED_MOST = 10
+"""Number of messages that shared actors could not handle after which a session ends."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
 """A timer that is later than the first may come after a stop of the process. What peers have said meanwhile may need
@@ -79,6 +84,8 @@ class Session(Actor):
         """the shortest time between two heartbeats: a longer one says that the peer was stopped, and so may the first
         one, alone; 0: not known yet"""
         self._silence_timer: Timer | None = None
+        self._n_refused = 0
+        """number of its messages that shared actors could not handle"""
 
     def on_start(self) -> None:
         self._last_heard = self.now()
@@ -152,6 +159,21 @@ class Session(Actor):
     def _give_up(self, give_up: GiveUp) -> None:
         logger.error("%s is given up: %s", self._title, give_up.reason)
         self._depart(FAILED, give_up.reason)
+
+    @handles(MessageRefused)
+    def _message_refused(self, refused: MessageRefused) -> None:
+        """Tell the peer; a peer that sends many such messages loses its session."""
+        self._n_refused += 1
+        error, reason = refused.error, f"the scheduler failed at this request: {refused.error!r}"
+        if self._n_refused == 1:
+            logger.error("a message of %s cannot be handled: %r", self._title, error, exc_info=error)
+        for answer in answers_to(refused.message, reason):
+            self._outbox.put(self._peer, answer)
+        if self._n_refused == REFUSED_MOST:
+            reason = f"{REFUSED_MOST} messages of it cannot be handled, the last one: {error!r}"
+            logger.error("%s is given up: %s", self._title, reason)
+            self._outbox.put_alone(self._peer, HelloRequest(reason))
+            self._depart(FAILED, reason)
 
     def _depart(self, departure: Departure, reason: str) -> None:
         """The peer is gone, and so is its session."""

@@ -8,7 +8,20 @@ import threading
 import pykka
 import pytest
 
-from scaler.kit import Actor, ActorRef, ActorStoppedError, ChildFailed, ChildStopped, Dispatcher, handles
+from scaler.kit import (
+    Actor,
+    ActorRef,
+    ActorStoppedError,
+    ChildFailed,
+    ChildSpec,
+    ChildStopped,
+    Dispatcher,
+    MessageRefused,
+    RestartBudget,
+    Supervisor,
+    charged_to,
+    handles,
+)
 from scaler.kit.dispatcher import RUN_MESSAGES, TURN_MESSAGES
 from scaler.message import message
 from tests.support.virtual_clock import VirtualClock
@@ -528,6 +541,144 @@ def test_whoever_asks_while_the_dispatcher_closes_gets_an_answer(round_number: i
         thread.join(timeout=10)
         assert not thread.is_alive()
     assert answers.count("refused") == 4
+
+
+# Who is charged for a failure
+
+
+@message
+class Divide:
+    sender: ActorRef | None
+    by: float
+
+
+@message
+class Order:
+    """From a peer that is no actor."""
+
+    by: float
+
+
+class Shared(Actor):
+    """Many write to it."""
+
+    def __init__(self) -> None:
+        self.results: list[float] = []
+        self.refused: list[MessageRefused] = []
+
+    @handles(Divide)
+    @charged_to("sender")
+    def divide(self, divide: Divide) -> None:
+        if divide.by < 0:
+            self.stop_now()
+            raise ValueError("after its end")
+        if divide.by == 13:
+            raise KeyboardInterrupt
+        self.results.append(1 / divide.by)
+
+    @handles(Order)
+    @charged_to()
+    def order(self, order: Order) -> None:
+        self.results.append(1 / order.by)
+
+    @handles(MessageRefused)
+    def note(self, refused: MessageRefused) -> None:
+        self.refused.append(refused)
+
+    @handles(Fail)
+    def fail(self, _command: Fail) -> None:
+        raise RuntimeError("told to fail")
+
+
+class Peerless(Actor):
+    """A sender that does not say what it does about a refusal."""
+
+
+class Parent(Actor):
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+
+    @handles(ChildFailed)
+    def child_failed(self, failed: ChildFailed) -> None:
+        self.errors.append(failed.error)
+
+
+@pytest.mark.parametrize("amount", [1, 5], ids=["alone", "among others"])
+@pytest.mark.parametrize("is_urgent", [False, True])
+def test_a_message_that_cannot_be_handled_is_charged_to_its_sender(
+    dispatcher: Dispatcher, amount: int, is_urgent: bool
+) -> None:
+    shared, sender = Shared(), Shared()
+    ref, sender_ref = dispatcher.spawn(shared), dispatcher.spawn(sender)
+    for number in range(amount):
+        (ref.notify if is_urgent else ref.send)(Divide(sender_ref, float(number)))
+    assert dispatcher.run()
+    assert shared.results == [1 / number for number in range(1, amount)], "the mail behind it is handled in its order"
+    assert [(each.message.by, type(each.error)) for each in sender.refused] == [(0, ZeroDivisionError)]
+    assert (dispatcher.failures, dispatcher.dead_letters.count) == (0, 0)
+
+
+def test_a_sender_that_knows_nothing_of_refusals_fails_by_its_message(dispatcher: Dispatcher) -> None:
+    shared, parent = Shared(), Parent()
+    ref, sender = dispatcher.spawn(shared), dispatcher.spawn(Peerless(), dispatcher.spawn(parent))
+    ref.send(Divide(sender, 0))
+    ref.send(Divide(sender, 2))
+    assert dispatcher.run()
+    assert shared.results == [0.5]
+    assert [type(error) for error in parent.errors] == [ZeroDivisionError]
+    assert sender.is_stopped()
+
+
+def test_where_the_sender_is_no_actor_the_receiver_is_told_and_goes_on(dispatcher: Dispatcher) -> None:
+    shared = Shared()
+    ref = dispatcher.spawn(shared)
+    for by in (1.0, 0.0, 2.0):
+        ref.send(Order(by))
+    assert dispatcher.run()
+    assert shared.results == [1, 0.5]
+    assert [each.message for each in shared.refused] == [Order(0)]
+    assert dispatcher.failures == 0
+
+
+@pytest.mark.parametrize("case", ["without a sender", "no Exception", "after its end", "not charged"])
+def test_other_failures_are_those_of_the_receiver(dispatcher: Dispatcher, case: str) -> None:
+    shared, sender, parent = Shared(), Shared(), Parent()
+    ref, sender_ref = dispatcher.spawn(shared, dispatcher.spawn(parent)), dispatcher.spawn(sender)
+    messages = {
+        "without a sender": Divide(None, 0),
+        "no Exception": Divide(sender_ref, 13),
+        "after its end": Divide(sender_ref, -1),
+        "not charged": Fail(),
+    }
+    ref.send(messages[case])
+    ref.send(Divide(sender_ref, 0))
+    assert dispatcher.run()
+    assert sender.refused == []
+    assert (len(parent.errors), dispatcher.failures, dispatcher.dead_letters.count) == (1, 1, 1)
+
+
+def test_any_number_of_such_messages_spends_no_restart(dispatcher: Dispatcher) -> None:
+    made: list[Shared] = []
+
+    def factory(_peers: object) -> Shared:
+        made.append(Shared())
+        return made[-1]
+
+    budget = RestartBudget(times=1, within_seconds=1e9)
+    supervisor = Supervisor((ChildSpec("shared", Shared, factory),), budget=budget)
+    dispatcher.spawn(supervisor)
+    sender = Shared()
+    sender_ref = dispatcher.spawn(sender)
+    for number in range(1000):
+        supervisor.children["shared"].send(Divide(sender_ref, number % 2))
+    while not dispatcher.run():
+        pass
+    assert (len(made), len(made[0].results), len(sender.refused)) == (1, 500, 500)
+    for _ in range(2):
+        supervisor.children["shared"].send(Fail())
+        dispatcher.run()
+    assert len(made) == 2, "a failure of its own is charged to the budget"
+    assert supervisor.actor_ref.is_stopped()
 
 
 # The end

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from scaler.actors.messages.tasks import CancelTask
+from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.sessions.session import Farewell
+from scaler.actors.sessions.session import REFUSED_MOST, Farewell
 from scaler.actors.slices import SLICE_STEPS
+from scaler.actors.tree import ACCEPTOR, CENSUS, OBJECT_STORE, OUTPUTS
 from scaler.endpoint import Endpoint
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages.client import (
+    ClientDisconnect,
+    ClientShutdownResponse,
+    GoodbyeKind,
+    InfoRequest,
+    InfoResponse,
+    OutputRequest,
+    OutputResponse,
+)
+from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse, TaskStatus
 from tests.support.bench import Bench
 from tests.support.configs import scheduler_config
 from tests.support.simulation import Simulation
 
+NO_TASK, NO_OBJECT = TaskId(b"t" * 16), ObjectId(b"o" * 16)
+SHUTDOWN = ClientDisconnect(GoodbyeKind.SHUTDOWN)
 KINDS = {"client": ClientSession, "agent": AgentSession}
 
 
 @pytest.fixture
 def simulation() -> Simulation:
-    return Simulation(scheduler_config(client_timeout_seconds=600.0, worker_timeout_seconds=600.0))
+    return Simulation(scheduler_config(client_timeout_seconds=600.0, worker_timeout_seconds=600.0, protected=False))
 
 
 def peer_of(simulation: Simulation, kind: str) -> Any:
@@ -162,3 +178,67 @@ def test_the_end_of_a_session_with_many_tasks_is_short(simulation: Simulation) -
     client.is_gone = True
     simulation.run()
     assert all(task.is_stopped() for task in tasks)
+
+
+SHARED: dict[str, tuple[str, Callable[[int], Any], type]] = {
+    CENSUS: ("insight.census.Census._take", InfoRequest, InfoResponse),
+    OUTPUTS: ("insight.task_outputs.TaskOutputs._serve", lambda number: OutputRequest(number, NO_TASK), OutputResponse),
+    OBJECT_STORE: (
+        "objects.early.Early.has_to_wait",
+        lambda _: ObjectRequest(NO_OBJECT, 1),
+        ObjectResponse,
+    ),
+    ACCEPTOR: (
+        "peers.acceptor.why_not_admin",
+        lambda _: ClientDisconnect(GoodbyeKind.SHUTDOWN),
+        ClientShutdownResponse,
+    ),
+}
+"""By the part of the tree: where it fails, at which request, and the answer to that."""
+
+
+def fail(*_arguments: Any) -> Any:
+    raise OverflowError("what nobody has thought of")
+
+
+@pytest.mark.parametrize("part", [*SHARED])
+def test_what_a_shared_actor_cannot_handle_is_answered_and_ends_its_peer_alone(
+    simulation: Simulation, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    where, request, answer = SHARED[part]
+    hostile, other = simulation.client(), simulation.client()
+    hostile.comes_back = False
+    actor, task_ids = simulation.actor(part), other.submit(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"scaler.actors.{where}", fail)
+        for number in range(REFUSED_MOST - 1):
+            hostile.say(request(number))
+        simulation.run()
+        assert len(hostile.said(answer)) == REFUSED_MOST - 1
+        assert len(simulation.sessions(ClientSession)) == 2
+        logged = [each for each in caplog.records if "cannot be handled" in each.getMessage()]
+        assert [each.exc_info is not None for each in logged] == [True], "one line, with its traceback"
+        hostile.say(request(REFUSED_MOST))
+        simulation.run()
+    assert "10 messages of it cannot be handled" in hostile.said(HelloRequest)[-1].reason
+    assert len(simulation.sessions(ClientSession)) == 1
+    simulation.agent(1)
+    simulation.advance(5.0)
+    assert other.statuses(task_ids) == [TaskStatus.SUCCESS] * 3
+    assert simulation.actor(part) is actor, "it was not restarted"
+    assert simulation.dispatcher.failures == 0
+
+
+@pytest.mark.parametrize("role", ["client", "agent"])
+def test_a_hello_that_cannot_be_handled_is_refused_and_others_are_let_in(
+    simulation: Simulation, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Acceptor, "_new_peer", fail)
+        peers = [getattr(simulation, role)() for _ in range(20)]
+        simulation.run()
+    for peer in peers:
+        assert peer.said(HelloReply)[-1].reason.startswith("the scheduler failed at your hello: OverflowError(")
+    assert simulation.tree.directory.peers == {}
+    assert simulation.client().said(HelloReply)[-1].accepted
+    assert simulation.dispatcher.failures == 0

@@ -1,0 +1,36 @@
+"""Refusals: the answers of the protocol to requests that a shared actor could not handle.
+
+Used by sessions, which hear of their own requests that were refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.messages.objects import FetchObject
+from scaler.actors.messages.outputs import OutputAsked
+from scaler.actors.messages.peers import InfoAsked, ShutdownAsked
+from scaler.wire.messages.client import (
+    ClientShutdownResponse,
+    InfoResponse,
+    JobResponse,
+    JobStatus,
+    OutputResponse,
+)
+from scaler.wire.messages.common import LOST, ObjectResponse
+
+_ANSWERS: dict[type, Callable[[Any, str], Sequence[Any]]] = {
+    FetchObject: lambda fetch, reason: [ObjectResponse(fetch.object_id, LOST, (), reason=reason)],
+    InfoAsked: lambda asked, reason: [InfoResponse(each.number, 0, 0, 0, 0, reason) for each in asked.requests],
+    JobAsked: lambda asked, reason: [JobResponse(asked.request.number, JobStatus.REFUSED, reason=reason)],
+    OutputAsked: lambda asked, _reason: [OutputResponse(each.number, 0) for each in asked.requests],
+    ShutdownAsked: lambda _asked, reason: [ClientShutdownResponse(0, reason)],
+}
+
+
+def answers_to(message: Any, reason: str) -> Sequence[Any]:
+    """Return the items that tell a peer that a request was refused; none if the protocol has no answer."""
+    answer = _ANSWERS.get(type(message))
+    return () if answer is None else answer(message, reason)

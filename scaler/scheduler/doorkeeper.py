@@ -2,7 +2,8 @@
 
 Asked by the gates of the scheduler's sockets, once for each connection, and by its edge, once for each hello. Reads the
 list again when the file has changed. Who edits it by hand may have an editor that empties it first: lines that have
-gone from the same file count when they are still gone at the next look. Must never: let anybody in because the list
+gone from the same file count when they are still gone at the next look. While the list cannot be read, for whatever
+reason, the last good one holds, and the log has an error each minute. Must never: let anybody in because the list
 cannot be read.
 """
 
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 """How often to look whether the list has changed; a look takes some microseconds."""
+TROUBLE_SECONDS = 60.0
+"""How often the log reports that the list cannot be read, while that lasts."""
 REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
 """How many refusals the log shows; the others are counted."""
 
@@ -51,9 +54,13 @@ class Doorkeeper:
         self._allowed = folder.allowed()
         self._day = _today()
         self._good = self._good_at(self._day)
-        """the keys that were good at the last look, and those that were let in since then"""
+        """the keys that were good at the last look, or were let in since then, with their roles and owners"""
         self._unsettled: tuple[int, ...] = ()
         """what the file was like when lines had gone from it at the last look"""
+        self._trouble = ""
+        """why the list cannot be read; empty if it can"""
+        self._reported = 0.0
+        """the time of the last error about that"""
         self._has_changed = False
         """whether the list was read again since the last look"""
         self._has_news = True
@@ -93,7 +100,7 @@ class Doorkeeper:
             return NOT_LISTED
         about = {"address": address, "owner": key.name, "role": key.role, "key": public[:KEY_SHOWN]}
         self._tell("admitted", address, **about)
-        self._good.add(public)
+        self._good.setdefault(public, (key.role, key.name))
         return GOOD
 
     def _say_refused(self, address: str, reason: str) -> None:
@@ -107,7 +114,7 @@ class Doorkeeper:
 
     def look(self) -> frozenset[str]:
         """Read the list again if it has changed. Return the keys that were good at the last look, or let in since then,
-        and are good no more.
+        and are no longer good or have another role or owner: their sessions end.
         """
         self._read_again(is_look=True)
         today = _today()
@@ -115,20 +122,23 @@ class Doorkeeper:
             return frozenset()
         before, self._good = self._good, self._good_at(today)
         self._day, self._has_changed = today, False
-        return frozenset(before - self._good)
+        return frozenset(public for public, line in before.items() if self._good.get(public) != line)
 
     def _read_again(self, *, is_look: bool = False) -> None:
         state = self._state()
-        if state == self._seen:
+        if state == self._seen and not (self._trouble and is_look):
             return
         try:
             allowed = self._folder.allowed()
             if not allowed:
                 raise ConfigError(f"{self._folder.list_path} has no key; scaler_keys revoke takes one back")
-        except ConfigError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the list must be looked at again
             self._seen = state
-            logger.error("the list of keys stays as it was: %s", error)  # noqa: TRY400 - it says all
+            self._report(str(error) if isinstance(error, ConfigError) else repr(error))
             return
+        if self._trouble:
+            self._trouble = ""
+            logger.info("the list of keys can be read again")
         is_edited = state[-1:] == self._seen[-1:] and not self._allowed.keys() <= allowed.keys()
         if is_edited and state != self._unsettled:
             self._unsettled = state if is_look else self._unsettled
@@ -137,8 +147,15 @@ class Doorkeeper:
         self._has_news = self._has_changed = True
         logger.info("read the list of keys again: %d keys", len(allowed))
 
-    def _good_at(self, day: date) -> set[str]:
-        return {public for public, key in self._allowed.items() if not key.why_not(day)}
+    def _report(self, trouble: str) -> None:
+        """Log why the list cannot be read: when that is new, and each minute."""
+        now = time.monotonic()
+        if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
+            self._trouble, self._reported = trouble, now
+            logger.error("the list of keys stays as it was: %s", trouble)
+
+    def _good_at(self, day: date) -> dict[str, tuple[str, str]]:
+        return {public: (key.role, key.name) for public, key in self._allowed.items() if not key.why_not(day)}
 
     def _state(self) -> tuple[int, ...]:
         try:

@@ -255,6 +255,7 @@ class SchedulerProcess:
                 self._shell.loop.add_reader(gate.gate_descriptor, gate.let_in)
 
         def look() -> None:
+            self._shell.loop.call_later(LIST_SECONDS, look)  # first: a failure must not end it
             ended = keeper.look()
             edge.terms_changed(keeper.take_terms())
             if ended:
@@ -262,7 +263,6 @@ class SchedulerProcess:
                 if board is not None:
                     board.end_keys(ended)
                 self._shell.turn()
-            self._shell.loop.call_later(LIST_SECONDS, look)
 
         self._shell.loop.call_later(LIST_SECONDS, look)
 

@@ -33,6 +33,7 @@ from scaler import (
 from scaler.endpoint import Endpoint
 from scaler.keys.finding import folder_for
 from scaler.keys.folder import KeyFolder, Pair
+from scaler.keys.private_files import write_private
 from scaler.monitor.subscriber import Subscriber
 from scaler.settings import ClusterConfig
 from tests.support.processes import Command, descendants, free_address, wait_until
@@ -233,6 +234,59 @@ def test_revocation_ends_sessions_within_a_second_and_leaves_others_alone(site: 
         return taken
 
     assert at_best(revoke, SOON_SECONDS) < SOON_SECONDS
+
+
+def put_list(site: Site, text: str) -> None:
+    write_private(site.folder / "allowed", text)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("trouble", ["folder", "digits", "mode"])
+def test_revocation_works_after_the_list_could_not_be_read_and_holds_nothing_up(site: Site, trouble: str) -> None:
+    site.cluster()
+    file, place = site.allow("eve"), site.folder / "allowed"
+    text = place.read_text()
+    with Client(file) as hers:
+        assert hers.submit(pow, 2, 10).result(timeout=60) == 1024
+        if trouble == "folder":
+            place.unlink()
+            place.mkdir(0o700)
+        elif trouble == "digits":
+            put_list(site, f"{text}client zed {'a' * 40} tasks={'9' * 5000}\n")
+        else:
+            place.chmod(0o640)
+        site.scheduler.wait_for("the list of keys stays as it was")
+        assert hers.submit(pow, 2, 10).result(timeout=60) == use(file) == 1024, "the last good list holds"
+        if place.is_dir():
+            place.rmdir()
+        put_list(site, text)
+        site.scheduler.wait_for("the list of keys can be read again")
+        site.revoke("eve")
+        site.scheduler.wait_for("the key of eve is good no more")
+        with pytest.raises(AuthenticationError, match="it was revoked"):
+            hers.submit(pow, 2, 10).result(timeout=60)
+
+
+@pytest.mark.thorough
+def test_a_changed_role_or_owner_ends_the_sessions_of_that_line_and_of_no_other(site: Site) -> None:
+    site.cluster()
+    file, place = site.allow("boss", "admin"), site.folder / "allowed"
+    with Client(file) as boss, Client(site.address) as other:
+        assert boss.submit(pow, 2, 10).result(timeout=60) == other.submit(pow, 2, 10).result(timeout=60) == 1024
+        put_list(site, place.read_text().replace("admin boss ", "client boss "))
+        site.scheduler.wait_for("the key of boss is good no more")
+        assert boss.submit(pow, 2, 10).result(timeout=60) == 1024, "it comes back as a client"
+        with pytest.raises(NotAllowedError, match="the key of boss is that of a client: only an admin may"):
+            boss.restart_workers()
+        put_list(site, place.read_text().replace("client boss ", "client clerk "))
+        wait_until(lambda: site.scheduler.output.count("the key of boss is good no more") == 2, "its second end")
+        assert boss.submit(pow, 2, 10).result(timeout=60) == 1024
+        lines = place.read_text().splitlines(keepends=True)
+        put_list(site, "".join(each if each[0] == "#" else each.replace("\n", " share=2\n") for each in lines))
+        site.allow("zoe")
+        use(site.folder / "zoe.json")  # the list has been read since
+        assert other.submit(pow, 2, 10).result(timeout=60) == 1024
+    assert site.scheduler.output.count("is good no more") == 2, "no other session has ended"
 
 
 @pytest.mark.thorough

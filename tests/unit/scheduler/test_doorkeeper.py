@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import CLIENT, KeyFile
-from scaler.scheduler.doorkeeper import PEERS, REFUSALS_BURST_SECONDS, VIEWERS, Doorkeeper
+from scaler.scheduler.doorkeeper import PEERS, REFUSALS_BURST_SECONDS, TROUBLE_SECONDS, VIEWERS, Doorkeeper
 
 TODAY = date.today()  # noqa: DTZ011 - as the doorkeeper has it
 
@@ -90,24 +93,90 @@ def test_an_editor_that_writes_a_list_in_pieces_ends_no_key(folder: KeyFolder) -
     assert judged(keeper, *PEERS) == before
 
 
-@pytest.mark.parametrize("broken", ["text", "empty", "mode", "gone"])
-def test_a_list_that_cannot_be_read_changes_nothing_and_is_one_error(
-    folder: KeyFolder, broken: str, caplog: pytest.LogCaptureFixture
+def _is_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir(0o700)
+
+
+BREAKS: dict[str, Callable[[Path], object]] = {
+    "text": lambda path: path.write_text("client alice\n"),
+    "empty": lambda path: path.write_text("# nobody\n"),
+    "mode": lambda path: path.chmod(0o644),
+    "gone": lambda path: path.unlink(),
+    "folder": _is_a_folder,
+    "digits": lambda path: path.write_text(f"{path.read_text()}client zed {'a' * 40} tasks={'9' * 5000}\n"),
+    "bytes": lambda path: path.write_bytes(b"\xff" * 100),
+    "disk": lambda path: path.touch(),
+    "defect": lambda path: path.touch(),
+}
+FAILURES = {"disk": OSError(errno.EIO, "Input/output error"), "defect": ArithmeticError("a defect")}
+
+
+@pytest.mark.parametrize("broken", [*BREAKS])
+def test_a_list_that_cannot_be_read_changes_nothing_and_is_an_error_each_minute(
+    folder: KeyFolder, broken: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = 1000.0
+    monkeypatch.setattr("scaler.scheduler.doorkeeper.time.monotonic", lambda: now)
+    caplog.set_level(logging.INFO)
     keeper = Doorkeeper(folder)
-    before = judged(keeper, *PEERS)
-    if broken == "text":
-        folder.list_path.write_text("client alice\n")
-    elif broken == "empty":
-        folder.list_path.write_text("# nobody\n")
-    elif broken == "mode":
-        folder.list_path.chmod(0o644)
-    else:
-        folder.list_path.unlink()
+    before, text = judged(keeper, *PEERS), folder.list_path.read_text()
+    BREAKS[broken](folder.list_path)
+    if broken in FAILURES:
+        monkeypatch.setattr("os.read", Mock(side_effect=FAILURES[broken]))
     caplog.clear()
-    assert [keeper.look() for _ in range(3)] == [frozenset()] * 3
+    for minute in range(1, 5):
+        assert [keeper.look() for _ in range(3)] == [frozenset()] * 3
+        assert sum(each.levelno == logging.ERROR for each in caplog.records) == minute
+        now += TROUBLE_SECONDS
+    monkeypatch.undo()
     assert judged(keeper, *PEERS) == before
-    assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == 1
+    if folder.list_path.is_dir():
+        folder.list_path.rmdir()
+    if broken not in FAILURES:  # else the file is as it was, and so is its time
+        folder.list_path.unlink(missing_ok=True)
+        folder.list_path.touch(0o600)
+        folder.list_path.write_text(text)
+    caplog.clear()
+    assert keeper.look() == frozenset()
+    assert "the list of keys can be read again" in caplog.messages
+    folder.revoke("client", TODAY)
+    assert len(keeper.look()) == 1, "and revocation works as before"
+    assert not any(each.levelno == logging.ERROR for each in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ends"),
+    [
+        ("client client ", "admin client ", True),
+        ("client client ", "client eve ", True),
+        ("client client ", "monitor client ", True),
+        ("client client ", "client  client  ", False),
+        ("\n", " share=3 tasks=7 bytes=2M\n", False),
+        ("\n", " until=2999-01-01\n", False),
+    ],
+)
+def test_a_line_with_another_role_or_owner_ends_its_key_and_other_terms_do_not(
+    folder: KeyFolder, old: str, new: str, ends: bool
+) -> None:
+    keeper, client = Doorkeeper(folder), KeyFile.read(folder.path / "client.json")
+    before = folder.list_path.read_text()
+    lines = [line.replace(old, new) if client.public in line else line for line in before.splitlines(keepends=True)]
+    folder.list_path.write_text("".join(lines))
+    assert keeper.look() == ({client.public} if ends else set())
+    assert keeper.look() == frozenset()
+    folder.list_path.write_text(before)
+    assert keeper.look() == ({client.public} if ends else set()), "and so when it is changed back"
+
+
+def test_a_key_that_is_used_between_a_change_of_its_line_and_the_next_look_ends_too(folder: KeyFolder) -> None:
+    """Its earlier sessions have the role of before."""
+    keeper, client = Doorkeeper(folder), KeyFile.read(folder.path / "client.json")
+    folder.list_path.write_text(folder.list_path.read_text().replace("client client ", "admin client "))
+    folder.allow("alice", CLIENT, None, TODAY)
+    judged(keeper, *PEERS)  # the list is read again for the unknown key
+    assert keeper.permit_of(client.public).role == "admin"  # type: ignore[union-attr]
+    assert keeper.look() == {client.public}
 
 
 def test_the_log_tells_of_some_refusals_and_counts_the_others(

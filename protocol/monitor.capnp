@@ -234,8 +234,8 @@ struct StateJob {
   owner @3 :List(Text);         # whose it is
   program @4 :List(Text);       # which program has made it
   functionName @5 :List(Text);  # of its function
-  state @6 :List(Text);         # open, done, canceled or stopped
-  reason @7 :List(Text);        # why it has stopped, or waits; empty if it does neither
+  state @6 :List(Text);         # open, paused, done, canceled or stopped
+  reason @7 :List(Text);        # why it has stopped, is paused or waits; empty otherwise
   allRowsKnown @8 :Data;          # byte column: 1 = all its rows are known
   rows @9 :Data;                # UInt64 column: how many are known
   done @10 :Data;               # UInt64 column: rows that have ended well; their results are on disk

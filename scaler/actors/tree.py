@@ -217,6 +217,11 @@ class SchedulerTree:
         """The address for hellos."""
         return self.supervisor.children[ACCEPTOR]
 
+    @property
+    def job_keeper(self) -> ActorRef | None:
+        """The address for news about owners of jobs; None if this scheduler keeps none."""
+        return self.supervisor.children.get(JOBS)
+
     def report(self) -> Report:
         """Ask all actors for their counts. The report is complete when the dispatcher has run, because they answer
         before all other work. Actors that are being restarted are missing.

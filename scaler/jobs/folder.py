@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from scaler.config import ConfigError, whole_path
 from scaler.jobs.names import check_job_name
-from scaler.jobs.record import OPEN, PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
+from scaler.jobs.record import PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
 from scaler.jobs.tables.schema import RecordError
 from scaler.keys.private_files import check_own, check_private_folder, make_private_folder, new_private_folder
 
@@ -295,8 +295,7 @@ def _summary_of(place: Path) -> Summary:
 
 def is_over_age(summary: Summary) -> bool:
     """Return whether a job has expired. A job that can still run without a client never expires."""
-    is_running = summary.state == OPEN and summary.is_sealed and not summary.terms.is_attended
-    return not is_running and summary.changed + summary.terms.keep_seconds < time.time()
+    return not summary.runs_alone and summary.changed + summary.terms.keep_seconds < time.time()
 
 
 def _locked(file: Path, kind: int) -> int | None:

@@ -14,6 +14,12 @@ from scaler.jobs.values import Frames
 OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
 """The states of a job. `STOPPED`: too many rows have failed."""
 
+PAUSED = "paused"
+"""What is shown as the state of an open job whose owner is locked out. Never in a record."""
+
+BY_KEY, BY_FILE = "key", "ipc"
+"""Doors of a scheduler: a key on its list, or the permissions of a folder."""
+
 ENDED_WELL, FAILED = 1, 2
 """Values of `ended_rows` for a row; 0: the row has not ended."""
 
@@ -55,6 +61,8 @@ class JobTerms:
     """the number of the version"""
     token: str = ""
     """a random id of the call that began the version"""
+    door: str = ""
+    """how its owner came: `BY_KEY`, `BY_FILE`, or empty where nobody needs a key. Only jobs of keys are locked out"""
     work: int = 0
     """the number of the latest version that changed the function or the rows"""
 
@@ -120,6 +128,11 @@ class Summary:
     said: int = 0
     """how many rows are submitted as tasks and have not ended"""
     record_id: bytes = b""
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether the job is open and can run without a client."""
+        return self.state == OPEN and self.is_sealed and not self.terms.is_attended
 
     def info(self) -> dict[str, Any]:
         """Return the summary in the form that is sent to clients."""

@@ -7,10 +7,10 @@ Read by the scheduler, again after each change; written by `scaler_keys`. Must n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.config import ConfigError
 from scaler.keys.key_file import ROLES, check_name, is_key
@@ -161,6 +161,14 @@ class AllowedKey:
         return cls(role, name, public, terms, **said)
 
 
+class Lockout(NamedTuple):
+    """Why nothing of an owner may begin: no key of that owner is good."""
+
+    reason: str
+    is_expiry: bool
+    """whether the last key has expired, and what runs may end"""
+
+
 class Allowed(Mapping[str, AllowedKey]):
     """All lines, by public key, in their order."""
 
@@ -197,6 +205,17 @@ class Allowed(Mapping[str, AllowedKey]):
                     raise ConfigError(f"line {number}: the key of {key.name} is on the list twice")
                 keys[key.public] = key
         return cls(keys.values())
+
+    def lockout_of(self, owner: str, today: date, roles: Collection[str]) -> Lockout | None:
+        """Return why an owner is locked out; None if a key of that owner is good and has one of the roles."""
+        keys = [key for key in self.values() if key.name == owner and key.role in roles]
+        ends = {key: why for key in keys if (why := key.why_not(today))}
+        if len(ends) < len(keys):
+            return None
+        last = max(ends, key=lambda key: (key.revoked or key.until or today, key.revoked is not None), default=None)
+        why = "none that may submit is on the list" if last is None else ends[last]
+        reason = f"no key of its owner, {owner}, is good: {why}. Allow one with that name, and it continues"
+        return Lockout(reason, last is not None and last.revoked is None)
 
     def named(self, name: str, today: date) -> list[AllowedKey]:
         """Return the good keys of an owner."""

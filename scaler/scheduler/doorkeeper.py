@@ -17,7 +17,7 @@ from datetime import date
 from scaler.actors.services import Audit as Tell
 from scaler.actors.services import no_audit
 from scaler.config import ConfigError
-from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Terms
+from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Lockout, Terms
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
 from scaler.process.allowance import Allowance
@@ -76,6 +76,10 @@ class Doorkeeper:
     def permit_of(self, public: str) -> AllowedKey | None:
         """Return what the list says of a key, good or not; None: nothing."""
         return self._allowed.get(public)
+
+    def lockout_of(self, owner: str) -> Lockout | None:
+        """Return why an owner may have nothing begin; None if a key of that owner is good. For any thread."""
+        return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, Terms]:
         """Return what each owner with a good key may have, as the last of its lines says; nothing if that has not been

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from scaler.actors.messages.jobs import OwnersChanged
 from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, ItemsWaiting, KeysEnded
 from scaler.actors.peers.outbox import Parcel
 from scaler.actors.peers.peer import Message, Peer
@@ -112,7 +113,7 @@ class SchedulerEdge:
         self._permit_of = permit_of
         self._directory = tree.directory
         self._outbox = tree.outbox
-        self._acceptor = tree.acceptor
+        self._acceptor, self._jobs = tree.acceptor, tree.job_keeper
         self._strangers = Strangers()
         self._broken: dict[Connection, tuple[Peer, float]] = {}
         """connections that were found broken, their peers, and since when, in that order"""
@@ -251,6 +252,12 @@ class SchedulerEdge:
         """The list of keys has changed: this is what the owners on it may have from now on."""
         for name, each in terms.items():
             self._directory.owners.of(name, each)
+        if terms:
+            self._tell_jobs()
+
+    def _tell_jobs(self) -> None:
+        if self._jobs is not None:
+            self._jobs.send(OwnersChanged())
 
     def end_keys(self, keys: frozenset[str]) -> None:
         """End the sessions of all that were let in with these keys, and hang up on them."""
@@ -258,6 +265,7 @@ class SchedulerEdge:
             if peer.permit is not None and peer.permit.public in keys:
                 self._listener.hang_up(connection)
         self._acceptor.send(KeysEnded(keys))
+        self._tell_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
         """Give its session the goodbye of a peer that has lost this connection: it may be read long after that."""

@@ -15,6 +15,7 @@ from typing import Any
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
+from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
@@ -34,12 +35,17 @@ class KeptJobs:
         self._folder = JobFolder(Path(config.keep or ""), config.keep_shared)
         self._clerk: Clerk | None = None
 
-    def shelf(self, post: Callable[[ActorRef, Any], None]) -> JobShelf:
-        """Start the clerk, and return the shelf of jobs for actors. `post` sends an actor a message from any thread."""
+    def shelf(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobShelf:
+        """Start the clerk, and return the shelf of jobs for actors.
+
+        Args:
+            post: sends an actor a message from any thread.
+            lockout_of: returns why an owner who came with a key is locked out.
+        """
         self._clerk = Clerk(tidy=self._folder.delete_some)
         logger.info("scheduler: jobs are kept in %s", self._folder.path)
         most, is_shared = self._config.keep_bytes, self._config.keep_shared
-        return JobShelf(self._folder, self._clerk, post, _user(), most, is_shared)
+        return JobShelf(self._folder, self._clerk, post, _user(), most, is_shared, lockout_of)
 
     def close(self) -> None:
         """Write all pending changes to disk, and unlock the folder."""

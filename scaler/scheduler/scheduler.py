@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from scaler.actors.jobs.shelf import nobody_is_locked_out
 from scaler.actors.monitor import About
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tree import SchedulerTree
@@ -211,7 +212,9 @@ class SchedulerProcess:
             logger.info(ended(self._counts(tree, edge)))
 
     def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
-        shelf = None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post)
+        keeper = self._doorkeeper if self.endpoint.scheme == TCP else None
+        lockout_of = nobody_is_locked_out if keeper is None else keeper.lockout_of
+        shelf = None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post, lockout_of)
         tree = SchedulerTree(
             self._shell.dispatcher,
             scheduler_id,
@@ -256,12 +259,13 @@ class SchedulerProcess:
 
         def look() -> None:
             self._shell.loop.call_later(LIST_SECONDS, look)  # first: a failure must not end it
-            ended = keeper.look()
-            edge.terms_changed(keeper.take_terms())
+            ended, terms = keeper.look(), keeper.take_terms()
+            edge.terms_changed(terms)
             if ended:
                 edge.end_keys(ended)
                 if board is not None:
                     board.end_keys(ended)
+            if ended or terms:
                 self._shell.turn()
 
         self._shell.loop.call_later(LIST_SECONDS, look)

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from scaler.actors.messages.jobs import JobAsked
 from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
 from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row, pack_sizes
@@ -108,7 +109,7 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def terms_of(request: JobRequest, owner: str, read_options: Callable[[bytes], object]) -> JobTerms:
+def terms_of(asked: JobAsked, owner: str, read_options: Callable[[bytes], object]) -> JobTerms:
     """Return the terms of a new job.
 
     Args:
@@ -118,6 +119,7 @@ def terms_of(request: JobRequest, owner: str, read_options: Callable[[bytes], ob
         ValueError: if the body of the request is not terms.
         ProtocolError: if the options in it are not the options of a task.
     """
+    request = asked.request
     said = {"token": "", **_object(read_json(request.body))}
     missing = ", ".join(sorted(_TYPES.keys() - said))
     if missing:
@@ -134,7 +136,7 @@ def terms_of(request: JobRequest, owner: str, read_options: Callable[[bytes], ob
         request.name, owner, random_id()[:PREFIX_BYTES], function_id, terms["function"], terms["program"],
         terms["python"], terms["fingerprint"], options, terms["priority"], terms["task_name"], terms["attended"],
         None if most is None else float(most), float(terms["keep_seconds"]), float(terms["created"]),
-        token=terms["token"],
+        token=terms["token"], door=asked.door,
     )  # fmt: skip
 
 

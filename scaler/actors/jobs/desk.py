@@ -173,8 +173,10 @@ class Desk:
         """Return why an open job does not run, as a sentence; empty if it does."""
         standing = self._standing
         if not standing.is_open or standing.is_fresh or self._programs:
-            return standing.trouble
-        return standing.trouble or ("" if self.is_wanted else NOT_SUBMITTED if not standing.is_sealed else NO_PROGRAM)
+            return standing.why_paused
+        return standing.why_paused or (
+            "" if self.is_wanted else NOT_SUBMITTED if not standing.is_sealed else NO_PROGRAM
+        )
 
     def ask(self, asked: JobAsked) -> None:
         """Answer now, or later."""
@@ -475,7 +477,7 @@ class Desk:
             return
         try:
             work = standing.terms.work if wish & JobWish.SAME_WORK else standing.terms.version + 1
-            terms = replace(terms_of(request, standing.terms.owner, self._read_options), work=work)
+            terms = replace(terms_of(asked, standing.terms.owner, self._read_options), work=work)
         except (ValueError, ProtocolError) as error:
             self._tell(asked, refused(request, f"its terms cannot be read: {error}"))
             return
@@ -590,14 +592,20 @@ class Desk:
         if owner == self._standing.terms.owner:  # it was given before, and the answer was lost
             self._tell(asked, info_of(asked.request, self._info()))
             return
-        if self._standing.is_open:
+        if self._standing.lockout is not None and self._job.is_settling():
+            self._park(asked)
+            return
+        if self._standing.is_open and self._standing.lockout is None:
             self._tell(asked, refused(asked.request, "the job runs: cancel it, transfer it, and run it on with retry"))
             return
 
         def is_given(given: Summary) -> None:
             seen = self._shelf.seen
             seen.pop(record.folder, None)
-            seen[folder.place_of(given.terms.owner, given.terms.name)] = given
+            place = folder.place_of(given.terms.owner, given.terms.name)
+            seen[place] = self._shelf.shown(given)
+            if given.runs_alone:
+                self._shelf.given.add(place)
 
         self._close(asked, lambda: folder.give(record, owner), is_given)
 

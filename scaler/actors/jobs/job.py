@@ -21,7 +21,7 @@ from scaler.actors.jobs.said_rows import SaidRows
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
-from scaler.actors.messages.jobs import Due, GoOn, JobAsked, JobEnded, Obeyed, ReaderLeft
+from scaler.actors.messages.jobs import Due, GoOn, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused
 from scaler.actors.messages.tasks import BalancerRestarted, BeginRun, CancelTask, RunHeld, RunNotBegun, TaskDone
 from scaler.actors.peers.owners import UNBOUNDED, RoomInQuota
@@ -112,6 +112,7 @@ class JobActor(Actor):
         adoption = services.adoption if is_asked else None
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
         self._context.notes_begins = self._standing.is_at_most_once = options.at_most_once
+        self._standing.lockout = self._shelf.lockout(terms)
         self._tasks = OpenTasks[int](owner)
         self._said = SaidRows(self.spawn, self._context, self._tasks, options.said_again(), self._record)
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
@@ -239,7 +240,7 @@ class JobActor(Actor):
 
     def _may_go_on(self) -> bool:
         standing = self._standing
-        return self._desk.is_wanted and self._has_objects and standing.is_open and not standing.trouble
+        return self._desk.is_wanted and self._has_objects and standing.is_open and not standing.why_paused
 
     def go_on_soon(self) -> None:
         """Say further rows, and have results written, when what is in the mailbox is read."""
@@ -251,7 +252,7 @@ class JobActor(Actor):
     def _go_on(self, _go_on: GoOn) -> None:
         self._is_going_on = False
         self._write_results()
-        if not self._standing.is_open and not self.is_settling():
+        if (not self._standing.is_open or self._standing.lockout is not None) and not self.is_settling():
             self._desk.answer_parked()
         if not self._may_go_on():
             return
@@ -560,6 +561,23 @@ class JobActor(Actor):
     def _reader_left(self, left: ReaderLeft) -> None:
         self._desk.leave(left.session)
 
+    @handles(OwnersChanged)
+    def _owners_changed(self, _news: OwnersChanged) -> None:
+        """Pause if the owner is locked out now, and continue if that is over."""
+        standing, lockout = self._standing, self._shelf.lockout(self._standing.terms)
+        if lockout == standing.lockout:
+            return
+        standing.lockout = lockout
+        if standing.is_open:
+            logger.warning(
+                "the job %s %s", standing.terms.name, f"pauses: {lockout.reason}" if lockout else "continues"
+            )
+            if lockout is not None:
+                self.end_tasks(waiting=lockout.is_expiry)
+        self._show_on_screens()
+        self._desk.answer_parked()
+        self.go_on_soon()
+
     def end_tasks(self, *, waiting: bool = False) -> None:
         """Cancel all rows that were said, or those of them that have not begun."""
         self._tasks.tell(CancelTask(waiting))
@@ -578,7 +596,8 @@ class JobActor(Actor):
 
     def is_settling(self) -> bool:
         """Return whether rows submitted before the job ended may still fail: these would not run again."""
-        return not self._standing.is_open and bool(self._tasks or self._results or self._is_writing)
+        is_ending = not self._standing.is_open or self._standing.lockout is not None
+        return is_ending and bool(self._tasks or self._results or self._is_writing)
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
         """Run these rows, which had ended. `n_done`: how many of them had ended well."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,13 +19,13 @@ from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
-from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, ReaderLeft
+from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
 from scaler.errors import ProtocolError
 from scaler.jobs.folder import UNREADABLE, is_over_age, read_jobs
-from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
+from scaler.jobs.record import JobRecord, JobTerms, Summary
 from scaler.kit import Actor, ActorRef, ChildFailed, charged_to, handles
 from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 
@@ -72,7 +72,10 @@ class JobKeeper(Actor):
         """Jobs that are to go on, whoever asks."""
         if places is None:
             logger.error("the jobs in %s cannot be read: %s", self._shelf.folder.path, error)
-        for place in places or ():
+        self._open_all(places or ())
+
+    def _open_all(self, places: Iterable[Path]) -> None:
+        for place in places:
             self._open(place, partial(_open, self._shelf, self._services.read_options, place), is_new=False)
 
     def _open(self, place: Path, order: Callable[[], Opened], *, is_new: bool) -> None:
@@ -158,7 +161,7 @@ class JobKeeper(Actor):
 
     def _make(self, place: Path, asked: JobAsked) -> None:
         try:
-            terms = terms_of(asked.request, asked.owner, self._services.read_options)
+            terms = terms_of(asked, asked.owner, self._services.read_options)
         except (ValueError, ProtocolError) as error:
             self._tell(asked, refused(asked.request, f"its terms cannot be read: {error}"))
             return
@@ -177,6 +180,15 @@ class JobKeeper(Actor):
         else:
             body = json.dumps(found).encode()
             self._tell(asked, JobResponse(asked.request.number, JobStatus.KNOWN, 0, len(found), body))
+
+    @handles(OwnersChanged)
+    def _owners_changed(self, news: OwnersChanged) -> None:
+        seen = self._shelf.seen
+        for place, summary in seen.items():
+            if place not in self._jobs:
+                seen[place] = self._shelf.shown(summary)
+        for job in self._jobs.values():
+            job.send(news)
 
     @handles(ReaderLeft)
     def _reader_left(self, left: ReaderLeft) -> None:
@@ -198,6 +210,8 @@ class JobKeeper(Actor):
         self._jobs = {place: job for place, job in self._jobs.items() if job is not ended.job}
         for asked in self._take_unanswered(ended.job):  # it came too late
             self._asked(asked)
+        given, self._shelf.given = self._shelf.given, set()
+        self._open_all(given)
 
     def _take_unanswered(self, job: ActorRef) -> list[JobAsked]:
         unanswered = self._shelf.unanswered
@@ -269,8 +283,8 @@ def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
             except UNREADABLE as error:
                 logger.error("the job in %s cannot be forgotten: %s", place, error)  # noqa: TRY400 - the reason is enough
         else:
-            shelf.seen[place] = found
-            if found.state == OPEN and found.is_sealed and not found.terms.is_attended:
+            shelf.seen[place] = shelf.shown(found)
+            if found.runs_alone:
                 go_on.append(place)
     return go_on
 
@@ -278,5 +292,5 @@ def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
 def _list(shelf: JobShelf, owner: str | None) -> list[dict[str, Any]]:
     if not shelf.folder.path.exists():
         return []
-    found = [each for _, each in read_jobs(shelf.folder.path) if isinstance(each, Summary)]
+    found = [shelf.shown(each) for _, each in read_jobs(shelf.folder.path) if isinstance(each, Summary)]
     return [each.info() for each in found if owner in (None, each.terms.owner)]

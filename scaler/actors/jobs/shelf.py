@@ -6,17 +6,24 @@ Made by the scheduler process; used by the job keeper and the jobs. Must never: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from scaler.actors.messages.jobs import JobAsked, Obeyed
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import JobRecord, Summary
+from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
+from scaler.jobs.terms import BY_KEY, PAUSED
+from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 
 SeenJobs: TypeAlias = dict[Path, Summary]
 """How far each job is, by its place: written by the job keeper and the jobs, read by the monitor."""
+
+
+def nobody_is_locked_out(_owner: str) -> Lockout | None:
+    """Return None: there is no list of keys."""
 
 
 class JobShelf:
@@ -27,6 +34,7 @@ class JobShelf:
         owner: whose jobs those are that come without a key.
         most_bytes: what all jobs may take on disk.
         is_shared: whether other schedulers use the folder, too: then jobs are opened when somebody names them.
+        lockout_of: returns why an owner who came with a key is locked out. Called in any thread.
     """
 
     def __init__(
@@ -37,16 +45,19 @@ class JobShelf:
         owner: str,
         most_bytes: int,
         is_shared: bool = False,
+        lockout_of: Callable[[str], Lockout | None] = nobody_is_locked_out,
     ) -> None:
         self.folder = folder
         self.owner = owner
         self.is_shared = is_shared
         self._clerk, self._post = clerk, post
-        self._most_bytes = most_bytes
+        self._most_bytes, self._lockout_of = most_bytes, lockout_of
         self.seen: SeenJobs = {}
         """all jobs, as far as is known: those that are open, and, unless the folder is shared, the others"""
         self.fresh: set[Path] = set()
         """jobs whose next actor need not ask agents for runs, because a new version has begun"""
+        self.given: set[Path] = set()
+        """jobs that were transferred to another owner and go on there"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, JobAsked]] = {}
         """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
 
@@ -60,6 +71,17 @@ class JobShelf:
         """Have an order obeyed by the clerk, and go on with its answer as the actor."""
         post = self._post
         self._clerk.order(record, order, lambda value, error: post(actor, Obeyed(then, value, error)))
+
+    def lockout(self, terms: JobTerms) -> Lockout | None:
+        """Return why the owner of a job is locked out; None if nothing keeps the job from running."""
+        return self._lockout_of(terms.owner) if terms.door == BY_KEY else None
+
+    def shown(self, summary: Summary) -> Summary:
+        """Return the summary of a job that is not in memory, with the state `PAUSED` if its owner is locked out."""
+        if summary.state not in (OPEN, PAUSED):
+            return summary
+        lockout, reason = self.lockout(summary.terms), "" if summary.state == PAUSED else summary.reason
+        return replace(summary, state=PAUSED if lockout else OPEN, reason=lockout.reason if lockout else reason)
 
     def why_full(self) -> str:
         """Return why no further value can be kept; nothing: it can."""

@@ -11,6 +11,8 @@ from typing import Any
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.jobs.failures import exceeds, too_many
 from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, Result, Summary
+from scaler.jobs.terms import PAUSED
+from scaler.keys.allowed import Lockout
 from scaler.wire.messages.common import TaskStatus
 
 
@@ -40,11 +42,18 @@ class Standing:
         self.max_failures = self.terms.max_failures
         self.trouble = ""
         """why nothing can be written at the moment"""
+        self.lockout: Lockout | None = None
+        """why its owner is locked out"""
 
     @property
     def is_open(self) -> bool:
         """Whether it has not ended."""
         return bool(self.state == OPEN)
+
+    @property
+    def why_paused(self) -> str:
+        """Why no row may begin, as a sentence; empty if rows may."""
+        return self.lockout.reason if self.lockout is not None and self.is_open else self.trouble
 
     def end(self, results: Sequence[Result]) -> Iterator[Sequence[int]]:
         """These are on disk. Go through the rows that had not ended before."""
@@ -77,9 +86,9 @@ class Standing:
 
     def summary(self) -> Summary:
         """Return it in a line, for screens."""
-        rows = self.rows
+        rows, state = self.rows, PAUSED if self.lockout is not None and self.is_open else self.state
         return Summary(
-            self.terms, self.state, self.reason or self.trouble, self.is_sealed, rows.rows, rows.done, rows.failed,
+            self.terms, state, self.reason or self.why_paused, self.is_sealed, rows.rows, rows.done, rows.failed,
             self.size_bytes, self.changed, tuple(self.failures), rows.n_said, self.record_id,
         )  # fmt: skip
 

@@ -22,6 +22,13 @@ class JobAsked:
     """whose jobs it may see"""
     program: str = ""
     """how the client calls itself, for people"""
+    door: str = ""
+    """how the owner has come, see `JobTerms.door`"""
+
+
+@message
+class OwnersChanged:
+    """edge -> job keeper -> jobs: the list of keys has changed; look which owners are locked out."""
 
 
 @message

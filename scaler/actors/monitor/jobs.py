@@ -12,6 +12,7 @@ from scaler.actors.jobs.shelf import SeenJobs
 from scaler.actors.monitor.board import Board
 from scaler.ids import public_id
 from scaler.jobs.record import OPEN, Result, Summary
+from scaler.jobs.terms import PAUSED
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateJob
 
@@ -23,7 +24,7 @@ _LINE_CHARACTERS = 400
 
 def job_items(board: Board, jobs: SeenJobs) -> tuple[list[StateJob], int]:
     """Return what the topic shows, and how many jobs there are."""
-    shown = nlargest(JOBS_MOST, jobs.values(), key=lambda each: (each.state == OPEN, each.changed))
+    shown = nlargest(JOBS_MOST, jobs.values(), key=lambda each: (each.state in (OPEN, PAUSED), each.changed))
     return [_item(board, each) for each in shown], len(jobs)
 
 

@@ -59,6 +59,7 @@ from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, public_id
+from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.kit import ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -394,10 +395,12 @@ class ClientSession(Session):
 
     @handles(Batch[JobRequest])
     def _ask_of_jobs(self, batch: Batch[JobRequest]) -> None:
-        jobs, owner = self._services.jobs, self._peer.owner.name or self._services.owner
+        jobs, peer = self._services.jobs, self._peer
+        owner, door = peer.owner.name or self._services.owner, BY_FILE if peer.owner.name else ""
+        about = (owner, self._identity.label, BY_KEY if peer.permit is not None else door)
         for request in batch:
             if jobs is not None:
-                jobs.send(JobAsked(self.actor_ref, self._peer, request, owner, self._identity.label))
+                jobs.send(JobAsked(self.actor_ref, peer, request, *about))
             else:
                 self._put(JobResponse(request.number, JobStatus.REFUSED, reason=_NO_JOBS))
 

@@ -43,12 +43,12 @@ class JobProgress:
     """The progress of a job, as `Job.progress` returns it.
 
     Attributes:
-        state: `open`, `done`, `canceled` or `stopped`.
+        state: `open`, `paused` (no key of its owner is good), `done`, `canceled` or `stopped`.
         rows: the number of rows submitted so far.
         done: the number of rows with a result.
         failed: the number of rows that failed.
         is_complete: whether all rows are submitted, and each is done or failed.
-        reason: why the job is stopped or waits; empty otherwise.
+        reason: why the job is stopped, paused or waits; empty otherwise.
         size_bytes: the size of the job on the scheduler's disk, in bytes.
         seconds: the total run time of the ended rows, in seconds, without runs that were retried.
         all_rows_known: whether the program has submitted all rows.

@@ -14,7 +14,7 @@ from scaler.wire.messages.monitor import StateJob
 WINDOW_US = 10_000_000
 """Over so long a rate is taken."""
 
-OPEN = "open"
+OPEN, PAUSED = "open", "paused"
 
 
 class JobRates:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from scaler.monitor import units
 from scaler.monitor.columns import COLUMNS, MARKS, NAME, Column, Row, host_rows, in_order, matches, rows_of
-from scaler.monitor.model.jobs import OPEN, state_of
+from scaler.monitor.model.jobs import OPEN, PAUSED, state_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import percentile_us
 from scaler.monitor.top import grid
@@ -256,7 +256,7 @@ _NO_JOBS = (
 
 def jobs_table(model: Model, width: int) -> Table:
     """Jobs: those that are open, then those that have changed last."""
-    ranked = sorted(model.jobs.values(), key=lambda each: (each.state != OPEN, -each.changed_us))
+    ranked = sorted(model.jobs.values(), key=lambda each: (each.state not in (OPEN, PAUSED), -each.changed_us))
     things = [Thing(each.job, each, "!" if each.failed else " ") for each in ranked]
     return _spread(model, _JOBS, things, width, _NO_JOBS, ("program", "owner", "age", "kept", "rows/s", "fail"))
 

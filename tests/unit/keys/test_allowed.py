@@ -87,3 +87,35 @@ def test_a_name_has_those_keys_that_are_good() -> None:
 def test_amounts_are_written_as_they_are_read(text: str, amount: int) -> None:
     assert amount_of(text) == amount
     assert amount_text(amount) == text.upper()
+
+
+OVER, REVOKED = "until=2027-01-01", "revoked=2026-12-31"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["client eve"], None),
+        (["admin eve", f"client eve {REVOKED}"], None),
+        ([f"client eve {OVER}", "worker eve"], None),
+        (["client bob"], "none that may submit is on the list"),
+        (["monitor eve"], "none that may submit is on the list"),
+        ([f"client eve {REVOKED}", "monitor eve"], "it was revoked on 2026-12-31"),
+        ([f"client eve {REVOKED}"], "it was revoked on 2026-12-31"),
+        ([f"client eve {OVER}"], "it was good until 2027-01-01"),
+        ([f"client eve {REVOKED}", f"client eve {OVER}"], "it was good until 2027-01-01"),
+        ([f"client eve {OVER}", "client eve revoked=2027-01-02"], "it was revoked on 2027-01-02"),
+    ],
+)
+def test_an_owner_is_locked_out_without_a_good_key_that_may_submit(lines: list[str], reason: str | None) -> None:
+    parts = [line.split() for line in lines]
+    text = "\n".join(" ".join([*each[:2], letter * 40, *each[2:]]) for letter, each in zip("abc", parts, strict=False))
+    lockout = Allowed.parse(text).lockout_of("eve", date(2027, 1, 2), ("client", "worker", "admin"))
+    if reason is None:
+        assert lockout is None
+    else:
+        assert lockout is not None
+        assert (
+            lockout.reason == f"no key of its owner, eve, is good: {reason}. Allow one with that name, and it continues"
+        )
+        assert lockout.is_expiry is reason.startswith("it was good")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from scaler.monitor.model.jobs import OPEN, JobRates, state_of
+from scaler.monitor.model.jobs import OPEN, PAUSED, JobRates, state_of
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, plain
 from scaler.monitor.ui.views.wish import Sent, Wish
@@ -18,7 +18,7 @@ def jobs(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
     if wish.short_id:
         job = model.jobs.get(wish.short_id)
         return {"job": _row(model.job_rates, job) if job else None}
-    rows = sorted(model.jobs.values(), key=lambda each: (each.state != OPEN, -each.changed_us))
+    rows = sorted(model.jobs.values(), key=lambda each: (each.state not in (OPEN, PAUSED), -each.changed_us))
     _, total = model.shown_and_total("jobs")
     return page_of(rows, wish, partial(_row, model.job_rates)) | {"all": max(total, len(rows))}
 

@@ -18,7 +18,7 @@ from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.jobs.values_of_rows import store_objects
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
-from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.messages.jobs import JobAsked, OwnersChanged
 from scaler.actors.messages.objects import ObjectLost, StoreObject
 from scaler.actors.messages.tasks import (
     BeginRun,
@@ -29,6 +29,7 @@ from scaler.actors.messages.tasks import (
     TaskReady,
     TaskRefused,
     TaskWithdrawn,
+    WithdrawTask,
 )
 from scaler.actors.peers.owners import Owner, RoomInQuota
 from scaler.actors.tasks.adoption import HOLD_SECONDS
@@ -37,8 +38,9 @@ from scaler.ids import ClientId, ObjectId, content_id
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DONE, OPEN, JobRecord, JobTerms, Object, Result
+from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.jobs.values import Row, pack_rows
-from scaler.keys.allowed import Terms
+from scaler.keys.allowed import Lockout, Terms
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 from scaler.wire.messages.common import InstructionKind, TaskStatus
@@ -62,6 +64,7 @@ class Scene:
 
     def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS, n_rows: int = ROWS, quota: int = 0) -> None:
         self.bench, self.place, self.terms, self.quota = bench, place, terms, quota
+        self.lockouts: dict[str, Lockout] = {}
         self.audited: list[dict[str, str]] = []
         self.balancer, self.balancer_ref = bench.recorder()
         self.adoption, self.adoption_ref = bench.recorder()
@@ -79,7 +82,8 @@ class Scene:
 
     def start(self, record: JobRecord, *, is_new: bool, is_shared: bool = False) -> None:
         self.clerk = Clerk(has_thread=False)
-        shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40, is_shared)
+        about = ("tester", 2**40, is_shared, self.lockouts.get)
+        shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
         nobody = [self.bench.recorder()[1] for _ in range(2)]
         parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref, audit=self.audit)
         self.owner = parts.directory.owners.of("tester", Terms(tasks=self.quota))
@@ -693,3 +697,55 @@ def test_what_is_asked_while_a_job_cannot_be_forgotten_is_answered(
     assert (answers[0].status, answers[0].reason) == (JobStatus.REFUSED, "the disk is gone")
     assert answers[1].status == JobStatus.KNOWN
     assert repeatable.actor._standing.state == DONE
+
+
+REVOKED, EXPIRED = Lockout("its key was revoked", False), Lockout("its key has expired", True)
+
+
+@pytest.mark.parametrize("lockout", [REVOKED, EXPIRED], ids=["revoked", "expired"])
+@pytest.mark.parametrize("door", [BY_KEY, BY_FILE, ""])
+def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_out(
+    bench: Bench, tmp_path: Path, door: str, lockout: Lockout
+) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=door))
+    scene.go_on()
+    assert set(scene.said()) == {*range(ROWS)}
+    scene.lockouts["tester"] = lockout
+    bench.tell(scene.job, OwnersChanged())
+    scene.go_on()
+    withdrawn = len(scene.balancer.take(WithdrawTask))
+    assert withdrawn == (ROWS if door == BY_KEY else 0)
+    summary = scene.actor._standing.summary()
+    assert (summary.state, summary.reason) == (("paused", lockout.reason) if door == BY_KEY else ("open", ""))
+    scene.restart()
+    assert len(scene.adoption.take(AskForRun)) == (0 if door == BY_KEY else ROWS), "and so at the next start"
+    assert scene.actor._standing.summary().state == summary.state
+    assert scene.record.state == "open"
+    del scene.lockouts["tester"]
+    bench.tell(scene.job, OwnersChanged())
+    scene.go_on()
+    assert len(scene.adoption.take(AskForRun)) == (ROWS if door == BY_KEY else 0)
+    assert scene.actor._standing.summary().state == "open"
+
+
+def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=BY_KEY))
+    scene.go_on()
+    first, *_ = scene.said().values()
+    bench.tell(first.task, TaskAssigned(scene.worker_ref, {first.task: first.attempt}))
+    scene.lockouts["tester"] = EXPIRED
+    bench.tell(scene.job, OwnersChanged())
+    for withdrawn in scene.balancer.take(WithdrawTask):
+        bench.tell(withdrawn.task, TaskWithdrawn())
+    scene.go_on()
+    request = JobRequest(7, JobVerb.GIVE, "orders", body=b"other")
+    bench.tell(scene.job, JobAsked(scene.worker_ref, cast("Any", None), request, "tester"))
+    scene.go_on()
+    assert [each.status for each in scene.answers] == [JobStatus.WAITS]
+    result = RunResult(first.spec.task_id, 0, first.attempt, TaskStatus.SUCCESS, b"done", 1, ())
+    bench.tell(first.task, result)
+    scene.go_on()
+    bench.advance(WRITE_SECONDS)
+    scene.go_on()
+    assert scene.answers[-1].status == JobStatus.KNOWN
+    assert scene.folder.place_of("other", "orders").is_dir()

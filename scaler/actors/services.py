@@ -13,7 +13,7 @@ from scaler.actors.insight.events import Events
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.owners import Owner
-from scaler.ids import ObjectId
+from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
@@ -67,6 +67,10 @@ def _nobody_pays(_object_id: ObjectId) -> Owner | None:
     return None
 
 
+def _nobody_supplies(_object_id: ObjectId) -> ClientId | None:
+    return None
+
+
 def _nothing_awaited(_host: ActorRef) -> set[ObjectId]:
     return set()
 
@@ -97,6 +101,8 @@ class Services:
     """returns the most bytes of one value now; 0: there is no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _nobody_pays
     """returns whose an object is; None: it is shared, or not here"""
+    supplier_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies
+    """returns the client that alone may send the bytes of an object; None: it is a function, or not here"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has asked for, and that have not left for it"""
     audit: Audit = no_audit

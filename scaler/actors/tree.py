@@ -153,6 +153,7 @@ class SchedulerTree:
             paused_since=paused_since,
             value_bytes=value_bytes,
             payer_of=self.objects.payer_of,
+            supplier_of=self.objects.supplier_of,
             awaited_by=self.objects.awaited_by,
             audit=self._audit,
         )

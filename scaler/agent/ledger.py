@@ -316,10 +316,11 @@ class Ledger:
             return replace(result, location=b"")
         if self._is_too_large(result):
             return self._refused(result, self.value_bytes, RAISE_IT)
-        if self._values is None or self.find(result.task_id, result.attempt) is None:
+        task = self.find(result.task_id, result.attempt)
+        if self._values is None or task is None:
             return result  # a newer attempt makes the value that has this id
         try:
-            return self._values.take(result)
+            return self._values.take(result, task.account)
         except ObjectTooLargeError as error:
             return without_result(result, error.said_of("its result"))
 

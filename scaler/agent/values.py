@@ -28,6 +28,8 @@ class Values:
         self._store = store
         self._said: dict[ObjectId, RunResult] = {}
         """the results as they were said, with the locations of their values"""
+        self._accounts: dict[ObjectId, int] = {}
+        """whose tasks have made them"""
         self.room = Room(self._are_used_by, self._said.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
@@ -35,22 +37,24 @@ class Values:
         self.gauges: Callable[[], Gauges] = store.gauges
         """what the store holds, for viewers"""
 
-    def take(self, result: RunResult) -> RunResult:
-        """Keep the frames of a result, in the place of what had this id. Return the result with their location; as it
-        was, if they cannot be kept.
+    def take(self, result: RunResult, account: int) -> RunResult:
+        """Keep the frames of a result, in the place of an earlier one of its task. Return the result with their
+        location; as it was, if they cannot be kept, or if this id is that of a copy or of a result of another account,
+        which tasks would take for it.
 
         Raises:
             ObjectTooLargeError: if there can never be room for them here.
         """
         object_id, frames = ObjectId(result.task_id), result.frames
+        if object_id in self._store and self._accounts.get(object_id) != account:
+            return result
         block = block_of(frames) if can_share() else None
         if block is None:
             return result
         is_small = sum(block.sizes) < SHARE_LEAST_BYTES
         if not is_small and len(self._memories) >= _memories_most():
             return result
-        self._store.drop(object_id)
-        self._said.pop(object_id, None)
+        self._drop(object_id)
         try:
             if is_small:
                 self._store.take(object_id, frames)
@@ -64,7 +68,13 @@ class Values:
             self._store.drop(object_id)
             return result
         said = self._said[object_id] = replace(result, frames=(), location=location)
+        self._accounts[object_id] = account
         return said
+
+    def _drop(self, object_id: ObjectId) -> bool:
+        self._said.pop(object_id, None)
+        self._accounts.pop(object_id, None)
+        return self._store.drop(object_id)
 
     def __len__(self) -> int:
         return len(self._said)
@@ -88,10 +98,7 @@ class Values:
         """Forget a value, if it is the one that was said to be there: not a newer one. Return whether it was here. Who
         has mapped it goes on.
         """
-        if not self.is_at(object_id, location):
-            return False
-        del self._said[object_id]
-        return self._store.drop(object_id)
+        return self.is_at(object_id, location) and self._drop(object_id)
 
     def ids(self) -> list[ObjectId]:
         """Return the ids of all values."""

@@ -69,7 +69,9 @@ class GraphActor(Actor):
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
         """the nodes that are results of other tasks, and have not come"""
-        self._values = GraphValues(self._nodes, context.object_store, context.owner)
+        self._values = GraphValues(
+            self._nodes, context.object_store, context.owner, context.client_id, context.services.supplier_of
+        )
         self._open_count = 0
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
@@ -325,7 +327,11 @@ class GraphActor(Actor):
         node, result = self._nodes[position], done.result
         node.size = result.size
         if done.frames and (node.needed_by or not self._is_complete()):
-            self._values.keep(node, done.frames, done.worker)
+            try:
+                self._values.keep(node, done.frames, done.worker)
+            except ValueError as error:
+                self._fail(position, TaskStatus.MISSING_OBJECTS, str(error).encode())
+                return
         self._values.note_size(result.payload)
         self._end(node, _SUCCESS, result.payload, done.frames, done.worker)
         ready = self._readiness.finish(position)

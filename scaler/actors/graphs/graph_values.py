@@ -8,14 +8,14 @@ Must never: read a value, or decide which node ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scaler.actors.graphs.graph_node import Node, where_most_is, worth_storing
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.owners import Owner
-from scaler.ids import ObjectId
+from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results, size_of
 from scaler.wire.messages.columns import ROWS_BYTES_MOST
@@ -24,6 +24,9 @@ from scaler.wire.messages.common import TaskStatus
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
 finishes its queue."""
+
+TAKEN = "another client has an object with the id of this task"
+"""Why a result is not kept for the nodes that need it: they would get that object."""
 
 _SUCCESS = TaskStatus.SUCCESS
 
@@ -34,12 +37,21 @@ class GraphValues:
     Args:
         nodes: of the graph, which go on to become more.
         owner: whose graph it is.
+        client_id: the client that submitted it.
+        supplier_of: returns which client has stored an object, or had it made.
         graph: is told of results that are lost; set when it starts.
     """
 
-    def __init__(self, nodes: Sequence[Node], object_store: ActorRef, owner: Owner) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        object_store: ActorRef,
+        owner: Owner,
+        client_id: ClientId,
+        supplier_of: Callable[[ObjectId], ClientId | None],
+    ) -> None:
         self._nodes = nodes
-        self._owner = owner
+        self._owner, self._client_id, self._supplier_of = owner, client_id, supplier_of
         self._object_store = object_store
         self.graph: ActorRef | None = None
         self._has_large = False
@@ -65,7 +77,11 @@ class GraphValues:
         self._object_store.send(UseObjects(ObjectId(node.task_id), self.graph))
 
     def keep(self, node: Node, frames: Frames, worker: ActorRef | None) -> None:
-        """Keep a large result for its consumers, and where it was made."""
+        """Keep a large result for its consumers, and where it was made.
+
+        Raises:
+            ValueError: if its id is that of an object of another client.
+        """
         self._store(node, frames)
         if worker is not None:
             if type(frames) is not LocatedFrames:
@@ -82,7 +98,8 @@ class GraphValues:
         """Return the arguments of a node with the results that it needs, its objects, and where it should run.
 
         Raises:
-            ValueError: if the arguments cannot be read, or name something else than its dependencies.
+            ValueError: if the arguments cannot be read, name something else than its dependencies, or need a result
+                whose id is that of an object of another client.
         """
         if self._has_large:
             for value in worth_storing(self._nodes, node):
@@ -102,9 +119,18 @@ class GraphValues:
 
     def _store(self, node: Node, frames: Frames) -> None:
         """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
+        if self._supplier_of(ObjectId(node.task_id)) not in (None, self._client_id):
+            raise ValueError(TAKEN)
         self._object_store.send(
             StoreObject(
-                ObjectId(node.task_id), None, "", frames, False, payer=self._owner, function_id=node.function_id
+                ObjectId(node.task_id),
+                None,
+                "",
+                frames,
+                False,
+                payer=self._owner,
+                function_id=node.function_id,
+                graph_client=self._client_id,
             )
         )
         self.hold_stored(node)

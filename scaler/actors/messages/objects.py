@@ -32,6 +32,13 @@ class StoreObject:
     """whose quota it counts against; None: nobody's"""
     function_id: ObjectId | None = None
     """of a result: its function. It is there already, so it is not refused"""
+    graph_client: ClientId | None = None
+    """of a result that a graph stores: the client of the graph"""
+
+    @property
+    def supplier(self) -> ClientId | None:
+        """The client that stores the object, or has submitted the task whose result it is."""
+        return self.owner or self.graph_client
 
 
 @message

@@ -14,8 +14,10 @@ asked for the bytes, which are passed on and not kept: those of an agent part by
 the agent is gone, a host with a copy is the keeper. Without any the object is lost: its owner and the graphs that need
 it are told, and so is whoever asks later.
 
-Who knows an id may read its object. Nobody but its owners changes it: what another client stores with the same id is
-kept apart, for itself alone. A function is shared by all that store it, since its id is checked before (the session).
+Who knows an id may read its object. Only the client that stored it, or submitted the task whose result it is, changes
+it, also while the result is with an agent or lost: what another client stores with the same id, or has made by a task
+with that id, is kept apart, for itself alone. A function is shared by all that store it, since its id is checked before
+(the session).
 
 Must never: read a frame.
 """
@@ -110,9 +112,11 @@ class ObjectStore(Actor):
             stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._add(store)
+        elif store.supplier != stored.supplier:
+            pass  # it changes nothing of what another client has stored, or had made
         elif (stored.lost or stored.is_with_agent) and store.frames:
             self._made_again(stored, store)
-        elif (stored.location or type(stored.frames) is LostFrames) and stored.supplier == store.owner:
+        elif stored.location or type(stored.frames) is LostFrames:
             self._store_again(stored, store)
         owner = store.owner
         if owner is None:
@@ -152,7 +156,7 @@ class ObjectStore(Actor):
         name = store.name if store.function_id is None else self._table.function_name(store.function_id)
         stored = self._objects[store.object_id] = StoredObject(name, store.frames, store.is_function)
         stored.is_result = store.function_id is not None
-        stored.supplier, stored.payer = store.owner, store.payer
+        stored.supplier, stored.payer = store.supplier, store.payer
         stored.put(store.frames, store.location, store.source)
         self._table.count(store.object_id, stored, 1)
         if store.is_function:
@@ -169,9 +173,9 @@ class ObjectStore(Actor):
         return stored
 
     def _is_of_others(self, stored: StoredObject, store: StoreObject) -> bool:
-        """Return whether an id belongs to other clients. Only functions are shared: their ids are checked."""
+        """Return whether an id belongs to another client. Only functions are shared: their ids are checked."""
         is_shared = stored.is_function and store.is_function
-        return not is_shared and bool(stored.owners) and store.owner not in stored.owners
+        return not is_shared and store.supplier != stored.supplier and store.owner not in stored.owners
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
         """The requested bytes arrive, or the client is back after a cut and may not have received the request."""

@@ -49,7 +49,7 @@ class StoredObject:
         self.payer: Owner | None = None
         """whose quota it counts against"""
         self.supplier: ClientId | None = None
-        """the client that alone may send the bytes, if they are with a client"""
+        """the client that stored it, or submitted the task whose result it is: from no other one are bytes taken"""
         self.others: dict[ClientId, StoreObject] = {}
         """what other clients have stored with the same id, each for itself"""
 
@@ -201,6 +201,11 @@ class ObjectTable:
         """Return whose an object is: only they may read it; None: it is a function, or is not here."""
         stored = self.objects.get(object_id)
         return None if stored is None else stored.payer
+
+    def supplier_of(self, object_id: ObjectId) -> ClientId | None:
+        """Return the client that alone may send the bytes of an object; None: it is a function, or is not here."""
+        stored = self.objects.get(object_id)
+        return None if stored is None or stored.is_function else stored.supplier
 
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners, functions that only hosts have."""

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scaler.actors.graphs.graph_node import by_graph
+from scaler.actors.graphs.graph_values import TAKEN
 from scaler.actors.messages.tasks import CancelGraph
 from scaler.actors.peers.owners import Owner
-from scaler.actors.sessions.client_objects import FOREIGN
+from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
 from scaler.actors.sessions.resubmission import Resubmission
 from scaler.ids import GraphId
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, TaskResult
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
@@ -35,7 +37,7 @@ class ClientGraphs:
         begin: starts the actor of a graph.
         put: tells the client something.
         say: has something kept about the client.
-        is_foreign: whether any of these objects belongs to somebody else.
+        objects: what the client may read, and which ids other clients have.
     """
 
     def __init__(
@@ -44,9 +46,9 @@ class ClientGraphs:
         begin: Callable[[GraphTask], ActorRef],
         put: Callable[[Any], None],
         say: Callable[[str, str], None],
-        is_foreign: Callable[[bytes], bool],
+        objects: ClientObjects,
     ) -> None:
-        self._owner, self._begin, self._put, self._say, self._is_foreign = owner, begin, put, say, is_foreign
+        self._owner, self._begin, self._put, self._say, self._objects = owner, begin, put, say, objects
         self._graphs: dict[GraphId, ActorRef] = {}
         self._sizes: dict[GraphId, int] = {}
         """how many nodes each of them has"""
@@ -106,8 +108,9 @@ class ClientGraphs:
         for graph_id, nodes in by_graph(batch).items():
             self._bare.discard(graph_id)
             graph = self.get(graph_id)
-            if any(node.object_ids and self._is_foreign(node.object_ids) for node in nodes):
-                self._will_refuse(graph_id, TaskStatus.MISSING_OBJECTS, FOREIGN)
+            why = next(filter(None, map(self._why_not, nodes)), "")
+            if why:
+                self._will_refuse(graph_id, TaskStatus.MISSING_OBJECTS, why)
                 self._refuse(nodes)
                 if graph is not None:
                     graph.send(CancelGraph())
@@ -123,14 +126,26 @@ class ClientGraphs:
             else:
                 self._refuse(nodes)
 
+    def _why_not(self, node: GraphNode) -> str:
+        """Return why a node may not run; empty: it may."""
+        if node.object_ids and self._objects.is_foreign(node.object_ids):
+            return FOREIGN
+        return TAKEN if self._objects.is_of_another(node.task_id) else ""
+
     def hear_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
         """Inputs have come: nodes that are results of other tasks."""
-        for graph_id, inputs in by_graph(batch).items():
-            graph = self.get(graph_id)
+        for graph_id, said in by_graph(batch).items():
+            graph, inputs = self.get(graph_id), Batch[GraphInput](map(self._readable, said))
             if graph is not None:
                 graph.send(inputs)
             elif again is not None and again.has_graph(graph_id):
                 again.hear_inputs(graph_id, inputs)
+
+    def _readable(self, item: GraphInput) -> GraphInput:
+        """Return an input; as failed, if it is an object that the client may not read."""
+        if item.known != Known.STORED or not self._objects.is_foreign(item.task_id):
+            return item
+        return replace(item, known=Known.HERE, payload=FOREIGN.encode(), status=TaskStatus.MISSING_OBJECTS)
 
     def _will_refuse(self, graph_id: GraphId, status: TaskStatus, sentence: str) -> None:
         self._refused[graph_id] = status, sentence

@@ -13,7 +13,7 @@ from scaler.actors.messages.tasks import GraphNodeDone, TaskDone
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
-from scaler.ids import ClientId, ObjectId, content_id, split_ids
+from scaler.ids import ClientId, ObjectId, TaskId, content_id, split_ids
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
 from scaler.wire.session.lost_frames import LostFrames
@@ -52,12 +52,18 @@ class ClientObjects:
             payer_of(ObjectId(packed)) not in (None, reader) for packed in split_ids(object_ids)
         )
 
+    def is_of_another(self, task_id: TaskId) -> bool:
+        """Return whether another client has an object with the id of a task, whose result would be taken for it."""
+        return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
+
     def instruct(self, instruction: ObjectInstruction) -> None:
         """It stores or deletes an object."""
         store, object_id, frames = self._services.object_store, instruction.object_id, instruction.frames
         if instruction.kind == InstructionKind.DELETE:
             store.send(DeleteObject(object_id, self._client_id))
             return
+        if not (frames or instruction.location) and type(frames) is not LostFrames:
+            frames = LostFrames(0, "its client has sent neither its bytes nor a location")
         # One that was lost on its way is only missing to this client: others may have the function.
         is_function = instruction.kind == InstructionKind.CREATE_FUNCTION and type(frames) is not LostFrames
         what = instruction.name or ("a function" if is_function else "an argument")

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
 from scaler.actors.graphs.graph import GraphActor
+from scaler.actors.graphs.graph_values import TAKEN
 from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.jobs import JobAsked, ReaderLeft
@@ -84,7 +85,7 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import LOST, HelloRequest, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
-from scaler.wire.messages.rows import ROWS_MOST, calls_of, row_ids
+from scaler.wire.messages.rows import calls_of, row_ids
 
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
@@ -147,7 +148,7 @@ class ClientSession(Session):
         self._context.open_rows = self._open_rows
         session, peer, services, owner, put = self.actor_ref, self._peer, self._services, self._owner, self._put
         self._objects = ClientObjects(session, self._client_id, peer, services, owner, reads_all=self.reads_all)
-        self._graphs = ClientGraphs(owner, self._begin_graph, put, self._say, self._objects.is_foreign)
+        self._graphs = ClientGraphs(owner, self._begin_graph, put, self._say, self._objects)
         own = (self._tasks, self._held, self._graphs)
         self._questions = ClientQuestions(session, peer, services.directory, put, *own)
         if self._adoption is not None:
@@ -180,12 +181,19 @@ class ClientSession(Session):
         self._begin(specs)
 
     def _begin(self, specs: Iterable[Task]) -> None:
-        tasks, spawn, context, is_foreign = self._tasks, self.spawn, self._context, self._objects.is_foreign
         for spec in specs:
-            if spec.object_ids and is_foreign(spec.object_ids):
+            if spec.object_ids and self._objects.is_foreign(spec.object_ids):
                 self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, FOREIGN)
-            elif spec.task_id not in tasks:  # else it was sent again after a cut
-                tasks.add(spec.task_id, spawn(TaskActor(spec, context)), spec.rows)
+            else:
+                self._begin_one(spec, self._context)
+
+    def _begin_one(self, spec: Task, context: ClientContext) -> None:
+        if spec.task_id in self._tasks:
+            return  # it was sent again after a cut
+        if self._objects.is_of_another(spec.task_id):
+            self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, TAKEN)
+        else:
+            self._tasks.add(spec.task_id, self.spawn(TaskActor(spec, context)), spec.rows)
 
     @handles(RoomInQuota)
     def _room_in_quota(self, _news: RoomInQuota) -> None:
@@ -195,17 +203,18 @@ class ClientSession(Session):
 
     def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""
-        if spec.task_id not in self._tasks.ranges:
+        task_ids = row_ids(spec.task_id, spec.rows)
+        if spec.task_id not in self._tasks.ranges or any(map(self._objects.is_of_another, task_ids)):
             return ()
         rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
-        self._tasks.open(spec.task_id, dict(zip(row_ids(spec.task_id, spec.rows), rows, strict=True)))
+        self._tasks.open(spec.task_id, dict(zip(task_ids, rows, strict=True)))
         return rows
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
         for cancel in batch:
             is_apart = cancel.rows and cancel.task_id not in self._tasks.ranges
-            for task_id in row_ids(cancel.task_id, min(cancel.rows, ROWS_MOST)) if is_apart else (cancel.task_id,):
+            for task_id in row_ids(cancel.task_id, cancel.rows) if is_apart else (cancel.task_id,):
                 task = self._tasks.get(task_id)
                 if task is not None:
                     task.send(CancelTask(bool(cancel.waiting)))

@@ -24,7 +24,6 @@ from scaler.actors.peers.owners import NOBODY, Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.client_context import ClientContext
-from scaler.actors.tasks.task import TaskActor
 from scaler.kit import ActorRef, handles
 from scaler.wire.messages.client import ClientResting, OutputRequest, Task
 from scaler.wire.messages.columns import Batch
@@ -65,10 +64,8 @@ class NestedSession(ClientSession):
 
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
-        tasks, spawn, context_of = self._tasks, self.spawn, self._context_of
         for spec in self._bounds.within(batch, self._resubmission):
-            if spec.task_id not in tasks:
-                tasks.add(spec.task_id, spawn(TaskActor(spec, context_of(spec.account))), spec.rows)
+            self._begin_one(spec, self._context_of(spec.account))
 
     def _context_of(self, account: int) -> ClientContext:
         context = self._contexts.get(account)

@@ -367,7 +367,7 @@ def test_object_that_can_never_be_in_memory_is_missing_with_the_reason(bench: Be
 
 def keep_result(bench: Bench, content: bytes = b"r" * 100_000) -> bytes:
     frames = SharedBlock.of([content]).map(remember=True)
-    return bench.values.take(RunResult(TaskId(ONE), 0, 1, TaskStatus.SUCCESS, b"", 0, frames)).location
+    return bench.values.take(RunResult(TaskId(ONE), 0, 1, TaskStatus.SUCCESS, b"", 0, frames), 1).location
 
 
 def test_a_result_of_this_node_needs_no_fetch(bench: Bench) -> None:
@@ -460,7 +460,8 @@ def keep(bench: Bench, number: int, worker: int, content: bytes) -> None:
     """A worker returns a value."""
     task_id = TaskId(bytes([number]) * 16)
     bench.values.take(
-        RunResult(task_id, worker, 1, TaskStatus.SUCCESS, b"", 0, SharedBlock.of([content]).map(remember=True))
+        RunResult(task_id, worker, 1, TaskStatus.SUCCESS, b"", 0, SharedBlock.of([content]).map(remember=True)),
+        1,
     )
     bench.tell(ValuesKept({worker}))
 

@@ -27,9 +27,9 @@ def arrived(*frames: bytes) -> list[memoryview]:
     return SharedBlock.of(frames).map(remember=True)
 
 
-def take(values: Values, object_id: ObjectId, frames: Frames) -> bytes:
+def take(values: Values, object_id: ObjectId, frames: Frames, account: int = 1) -> bytes:
     """Have a result kept. Return its location; nothing: it is sent."""
-    said = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames))
+    said = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames), account)
     assert bool(said.frames) is not bool(said.location)
     return said.location
 
@@ -50,6 +50,20 @@ def test_many_small_values_share_one_descriptor() -> None:
     taken = [take(values, ObjectId(bytes([number]) * 16), arrived(SMALL)) for number in range(20)]
     descriptors = {_LOCATION.unpack_from(location)[2] for location in taken}
     assert len(descriptors) == 1
+
+
+def test_what_others_have_with_an_id_is_not_replaced_by_a_result() -> None:
+    store = Store(HostShare(None), 1 << 30)
+    values = new_values(store)
+    store.take(ONE, [b"a copy"])
+    assert take(values, ONE, arrived(LARGE)) == b""
+    assert store.frames(ONE) == [b"a copy"]
+    store.drop(ONE)
+    said = take(values, ONE, arrived(LARGE))
+    assert take(values, ONE, arrived(SMALL), account=2) == b""
+    assert values.is_at(ONE, said)
+    assert values.drop(ONE, said)
+    assert take(values, ONE, arrived(SMALL), account=2)
 
 
 def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:

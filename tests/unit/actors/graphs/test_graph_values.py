@@ -8,11 +8,13 @@ from scaler.actors.graphs.graph_node import SHARED_BYTES, Node
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.peers.owners import Owner
-from scaler.ids import GraphId, ObjectId, TaskId, random_id
+from scaler.ids import ClientId, GraphId, ObjectId, TaskId, random_id
 from scaler.pickling.serialization import VALUE, argument_block, result_argument
 from scaler.wire.messages.client import GraphNode
 from scaler.wire.messages.common import TaskStatus
 from tests.support.bench import Bench
+
+CLIENT = ClientId(b"c" * 16)
 
 
 class Scene:
@@ -21,8 +23,9 @@ class Scene:
     def __init__(self) -> None:
         bench = Bench()
         self.store, store = bench.recorder()
+        self.suppliers: dict[ObjectId, ClientId] = {}
         self.nodes = [self.node(), self.node(), self.node(result_argument(0) + result_argument(1))]
-        self.values = GraphValues(self.nodes, store, Owner("alice"))
+        self.values = GraphValues(self.nodes, store, Owner("alice"), CLIENT, self.suppliers.get)
         for node in self.nodes[:2]:
             node.status, node.payload, node.needed_by = TaskStatus.SUCCESS, b"one", 1
         self.nodes[2].dependencies = (0, 1)
@@ -48,6 +51,18 @@ def test_small_results_are_a_part_of_the_arguments(scene: Scene) -> None:
     block, object_ids, near = scene.values.arguments(scene.nodes[2])
     assert block == argument_block(VALUE, b"one") * 2
     assert (object_ids, near) == (b"", None)
+    assert scene.told() == []
+
+
+def test_a_result_with_the_id_of_an_object_of_another_client_is_kept_for_no_node(scene: Scene) -> None:
+    first = scene.nodes[0]
+    scene.suppliers[ObjectId(first.task_id)] = CLIENT
+    scene.values.keep(first, (bytes(70_000),), None)
+    assert scene.told() == [StoreObject, UseObjects]
+    second = scene.nodes[1]
+    scene.suppliers[ObjectId(second.task_id)] = ClientId(b"d" * 16)
+    with pytest.raises(ValueError, match="another client has an object with the id"):
+        scene.values.keep(second, (bytes(70_000),), None)
     assert scene.told() == []
 
 

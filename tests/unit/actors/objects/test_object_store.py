@@ -149,8 +149,8 @@ def test_nobody_can_delete_the_object_of_another(scene: Scene) -> None:
 # Two clients, one id
 
 
-def store(owner: ClientId, content: bytes, **about: Any) -> StoreObject:
-    return StoreObject(ONE, owner, "", [content], **{"held": True, **about})
+def store(client: ClientId, content: bytes, **about: Any) -> StoreObject:
+    return StoreObject(**{"object_id": ONE, "owner": client, "name": "", "frames": [content], "held": True, **about})
 
 
 def said_to(scene: Scene, client: ClientId) -> list[bytes]:
@@ -195,6 +195,41 @@ def test_only_the_client_whose_memory_it_is_in_can_send_the_bytes(scene: Scene) 
     assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"at Ann's")]
     scene.tell(store(ANN, b"of Ann"))
     assert said_to(scene, ANN) == [b"of Ann"]
+
+
+FORGED = [
+    pytest.param({}, id="stored"),
+    pytest.param({"held": False}, id="stored for a task"),
+    pytest.param({"function_id": OTHER}, id="the result of a task with this id"),
+    pytest.param({"owner": None, "held": False, "function_id": OTHER, "graph_client": BOB}, id="made by a graph"),
+]
+
+
+@pytest.mark.parametrize("forged", FORGED)
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("is_of_graph", [False, True])
+def test_a_result_at_an_agent_or_lost_is_replaced_by_its_client_alone(
+    scene: Scene, forged: dict[str, Any], is_lost: bool, is_of_graph: bool
+) -> None:
+    maker = {"owner": None, "graph_client": ANN} if is_of_graph else {"owner": ANN}
+    scene.tell(UseObjects(ONE), replace(store(ANN, b"", function_id=OTHER, **maker), frames=located(scene)))
+    if is_lost:
+        scene.tell(HostLeft(scene.node_ref, "why"))
+    scene.tell(replace(store(BOB, b"forged"), **forged))
+    assert scene.table.supplier_of(ONE) == ANN
+    assert scene.table.objects[ONE].frames == ()
+    scene.tell(DeleteObject(ONE, BOB))
+    assert not scene.table.objects[ONE].owners - {ANN}
+    scene.tell(store(ANN, b"made again", function_id=OTHER, **maker))
+    assert scene.table.objects[ONE].frames == [b"made again"]
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref))
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, FOUND, [b"made again"])]
+
+
+def test_what_has_a_client_of_its_own_is_told_by_its_id(scene: Scene) -> None:
+    scene.keep()
+    scene.keep(OTHER, is_function=True)
+    assert [scene.table.supplier_of(each) for each in (ONE, OTHER)] == [ANN, None]
 
 
 def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:

@@ -1,0 +1,147 @@
+"""Who knows the id of a result can put nothing in its place; real processes over TCP with keys."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from concurrent.futures import wait
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, content_id, random_id
+from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from tests.integration.test_keys import Site
+from tests.integration.test_owners import RawClient
+
+pytestmark = pytest.mark.faults
+
+PATIENCE_SECONDS = 60.0
+SIZE = 3_000_000
+TAKEN = b"another client has an object with the id of this task"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "home"))
+    site = Site(tmp_path)
+    yield site
+    site.end()
+
+
+def large(letter: bytes) -> bytes:
+    return letter * SIZE
+
+
+class Rival:
+    """A client that speaks the protocol by itself, and has heard of ids of others."""
+
+    def __init__(self, address: str, file: str, stack: ExitStack) -> None:
+        self.raw = RawClient(address, file, stack)
+        frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), large)]
+        self.function_id = content_id(frames)
+        self.raw.say(ObjectInstruction(InstructionKind.CREATE_FUNCTION, self.function_id, "large", frames))
+
+    @property
+    def arguments(self) -> bytes:
+        return argument_block(VALUE, DefaultSerializer().serialize(b"f"))
+
+    def store(self, object_id: bytes) -> None:
+        """Store something else in all ways, and wait until that was handled."""
+        for kind in (InstructionKind.CREATE, InstructionKind.CREATE_FOR_TASK, InstructionKind.KEEP_RESULT):
+            self.raw.say(ObjectInstruction(kind, ObjectId(object_id), "", (pickle.dumps("forged"),)))
+            self.raw.say(ObjectInstruction(kind, ObjectId(object_id), "", (), os.urandom(48)))
+        self.raw.say(ObjectRequest(ObjectId(random_id())))
+        self.raw.hear(ObjectResponse, 1)
+        self.raw.heard.clear()
+
+    def run(self, task_id: bytes) -> TaskResult:
+        """Have a large result made by a task with this id."""
+        self.raw.say(Task(TaskId(task_id), self.function_id, self.arguments, b""))
+        return self._result()
+
+    def run_graph(self, *items: Any) -> TaskResult:
+        self.raw.say(*items)
+        return self._result()
+
+    def _result(self) -> TaskResult:
+        [result] = self.raw.hear(TaskResult, 1)
+        self.raw.heard.clear()
+        assert isinstance(result, TaskResult)
+        return result
+
+
+@pytest.mark.parametrize("role", ["the same owner", "another owner", "an admin"])
+def test_nobody_replaces_a_large_result_of_another_client(site: Site, role: str) -> None:
+    files = {"the same owner": site.allow("alice"), "another owner": site.allow("eve")}
+    files["an admin"] = str(site.folder / "admin.json")
+    site.cluster()
+    with Client(site.address, key_file=files["the same owner"]) as alice, ExitStack() as stack:
+        futures = [alice.submit(large, letter) for letter in (b"a", b"b", b"c")]
+        wait(futures, PATIENCE_SECONDS)
+        rival = Rival(site.address, files[role], stack)
+        for future in futures:
+            object_id = future.task_id
+            rival.store(object_id)
+            result = rival.run(object_id)
+            assert (result.status, result.payload) == (TaskStatus.MISSING_OBJECTS, TAKEN)
+            graph_id = GraphId(random_id())
+            node = GraphNode(graph_id, TaskId(object_id), rival.function_id, rival.arguments, b"", b"", 1)
+            result = rival.run_graph(GraphTask(graph_id, 1), node)
+            assert (result.status, result.payload) == (TaskStatus.MISSING_OBJECTS, TAKEN)
+            rival.raw.say(ObjectInstruction(InstructionKind.DELETE, ObjectId(object_id), "", ()))
+        rival.store(random_id())
+        assert futures[0].result(PATIENCE_SECONDS) == large(b"a")
+        assert futures[2].result(PATIENCE_SECONDS) == large(b"c")
+        assert alice.submit(bytes.upper, futures[1]).result(PATIENCE_SECONDS) == large(b"B")
+
+
+def test_an_object_of_another_owner_is_no_input_of_a_graph(site: Site) -> None:
+    alice_file, eve_file = site.allow("alice"), site.allow("eve")
+    site.cluster()
+    with Client(site.address, key_file=alice_file) as alice, ExitStack() as stack:
+        future = alice.submit(large, b"a")
+        wait([future], PATIENCE_SECONDS)
+        rival, graph_id, task_id = Rival(site.address, eve_file, stack), GraphId(random_id()), TaskId(random_id())
+        result = rival.run_graph(
+            GraphTask(graph_id, 2),
+            GraphInput(graph_id, 0, TaskId(future.task_id), GraphId(NO_ID), 0, Known.STORED),
+            GraphNode(graph_id, task_id, rival.function_id, rival.arguments, b"", bytes(4), 1),
+        )
+        assert result.status == TaskStatus.MISSING_OBJECTS
+        assert b"belongs to somebody else" in result.payload
+        assert future.result(PATIENCE_SECONDS) == large(b"a")
+
+
+def wait_for_file(path: str) -> bytes:
+    while not Path(path).exists():
+        os.sched_yield()
+    return large(b"a")
+
+
+def test_what_was_stored_before_with_the_id_of_a_result_is_no_argument_of_its_client(site: Site) -> None:
+    """The id of an open task is known, too: what a client stores with it is its own."""
+    alice_file, eve_file = site.allow("alice"), site.allow("eve")
+    site.cluster()
+    gate = site.elsewhere / "gate"
+    with Client(site.address, key_file=alice_file) as alice, ExitStack() as stack:
+        graph = alice.get(
+            {"gate": str(gate), "x": (wait_for_file, "gate"), "y": (bytes.upper, "x")}, ["x", "y"], block=False
+        )
+        alone = alice.submit(large, b"b")
+        for file in (alice_file, eve_file):
+            rival = Rival(site.address, file, stack)
+            for future in (graph["x"], alone):
+                rival.store(future.task_id)
+        gate.touch()
+        assert alone.result(PATIENCE_SECONDS) == large(b"b")
+        error = graph["y"].exception(PATIENCE_SECONDS)
+        assert error is not None
+        assert "forged" not in str(error)
+        assert TAKEN.decode() in str(error)

@@ -90,7 +90,7 @@ struct Task {
   options @7 :List(Data);      # RunOptions of common.capnp; empty: all have their defaults
   account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
   frames @9 :Data;            # UInt32 column: number of payload frames; they are those of the arguments of kind 4 in the block, see README.md; of rows, each has as many
-  rows @10 :Data;              # UInt32 column: so many calls, see README.md; 0 = one call
+  rows @10 :Data;              # UInt32 column: so many calls, at most 4,096, see README.md; 0 = one call
 }
 
 struct TaskCancel {

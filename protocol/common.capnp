@@ -22,7 +22,7 @@ struct HelloReply {
   windowBytes @10 :Data;             # UInt64 column: how many bytes of arguments of these, 0 = no limit
   account @11 :Data;                 # UInt32 column: to a client outside of tasks: the number of its account
   valueBytes @12 :Data;              # UInt64 column: the most bytes of one value that the scheduler takes, 0 = not said
-  rows @13 :Data;                    # UInt32 column: to a client: the most rows of a map that it takes as one task, 0 = one
+  rows @13 :Data;                    # UInt32 column: to a client: the most rows of a map that it takes as one task, at most 4,096, 0 = one
 }
 
 struct HelloRequest {

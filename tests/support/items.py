@@ -10,7 +10,7 @@ from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import printable
 from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Batch, Rows
+from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Batch, Most, Rows
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -31,6 +31,8 @@ def values_of(kind: str, rule: Rule) -> st.SearchStrategy[Any]:
     if isinstance(rule, Rows):
         rows = st.lists(st.binary(min_size=rule.size, max_size=rule.size), max_size=min(rule.most, 3))
         return rows.map(b"".join)
+    if isinstance(rule, Most):
+        return st.just(0) | st.integers(0, rule.most)
     if rule == OPTIONS:
         values = st.tuples(st.booleans(), st.booleans(), st.integers(0, 9))
         return values.map(lambda each: RunOptions(*each).encode())

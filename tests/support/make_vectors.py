@@ -23,6 +23,7 @@ from scaler.wire.codec.columns import Rule, column_kinds
 from scaler.wire.codec.schemas import SCHEMAS, schema_directory
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskCancel
+from scaler.wire.messages.columns import ROWS_MOST, Most
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.directions import (
     AGENT_TO_PROCESSOR,
@@ -100,6 +101,8 @@ def value(name: str, kind: str, rule: Rule, index: int) -> Any:
         return TEXTS.get(name, f"the {name}") if index == 0 else ""
     if kind == "frames":
         return FRAMES[index % 3]
+    if isinstance(rule, Most):
+        return min(NUMBERS[kind][index % 3], rule.most)
     return (BYTES.get(name, SHORT) if kind == "bytes" else NUMBERS[kind])[index % 3]
 
 
@@ -177,6 +180,7 @@ def refused() -> Json:
     """Messages of a client that must be refused, and why."""
     ((header, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)))])
     ((two, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(n))) for n in (1, 2)])  # type: ignore[arg-type]
+    ((long, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)), rows=ROWS_MOST + 1)])
     task = Task(sample_id(1), sample_id(2), b"", b"")  # type: ignore[arg-type]
     ((hello, _),) = encode(CLIENT_TO_SCHEDULER, [task])
     count_at = two.index((2).to_bytes(4, "little"), two.index(sample_id(1)) - 32)
@@ -196,6 +200,7 @@ def refused() -> Json:
             {"title": "a payload frame that belongs to nobody", "header": header.hex(), "frames": ["00"]},
             {"title": "an id column of two for three items", "header": too_many.hex(), "frames": []},
             {"title": "a batch of no items", "header": none.hex(), "frames": []},
+            {"title": "more rows than a task may have", "header": long.hex(), "frames": []},
         ],
     }
 

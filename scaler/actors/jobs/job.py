@@ -36,8 +36,8 @@ from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Arguments
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.columns import ROWS_MOST
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
-from scaler.wire.messages.rows import ROWS_MOST
 
 logger = logging.getLogger(__name__)
 

@@ -279,7 +279,7 @@ def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
     """Yield what has happened to each row of a range."""
     result = moved.result
     results: Sequence[RunResult | None] = [result] * moved.spec.rows
-    if result is not None and result.rows:
+    if result is not None and result.rows == moved.spec.rows:
         with suppress(RowsError):  # its client hears of that
             results = results_of(result)
     for row, ended in zip(row_ids(moved.spec.task_id, moved.spec.rows), results, strict=True):

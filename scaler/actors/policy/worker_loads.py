@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from scaler.kit import ActorRef
-from scaler.wire.messages.rows import ROWS_MOST
+from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
 """A worker with this much work gets no more. It hides the round trip to the scheduler, which takes about 1 ms when idle

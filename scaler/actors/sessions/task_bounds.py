@@ -6,6 +6,7 @@ Owned by the client session. Must never: hold a task up; the quota of the owner 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from scaler.actors.peers.owners import Owner
@@ -92,7 +93,8 @@ class TaskBounds:
             if not spec.rows:
                 apart.append(spec)
             elif flaw := flaw_of(spec, not spec.options or self._services.read_options(spec.options).suit_rows):
-                self.refuse(spec, TaskStatus.INTERNAL_ERROR, f"the scheduler cannot take these rows: {flaw}")
+                why = f"the scheduler cannot take these rows: {flaw}"
+                self.refuse(replace(spec, rows=0), TaskStatus.INTERNAL_ERROR, why)  # which ids they have is not known
             elif spec.task_id in self._begun.ranges:
                 continue  # it was sent again after a cut
             elif 1 < spec.rows <= rows_most and not (again and again.knows_any(row_ids(spec.task_id, spec.rows))):

@@ -51,13 +51,14 @@ def unwanted(run: RunRecord) -> RunResult:
     return RunResult(run.spec.task_id, 0, run.attempt, TaskStatus.CANCELED, b"", 0, (), rows=run.spec.rows)
 
 
-def checked(run: RunRecord, result: RunResult) -> RunResult:
-    """Return a result of a run; another one if it is not that of so many rows."""
-    if result.rows == run.spec.rows or result.status != TaskStatus.SUCCESS:
+def checked(rows: int, result: RunResult) -> RunResult:
+    """Return the result of a run of so many rows; a failure in its place if it does not have these."""
+    n_statuses = len(result.statuses)
+    if result.rows == rows and n_statuses in (0, rows):
         return result
-    text = f"its worker gave {result.rows:,} results for {run.spec.rows:,} rows".encode()
+    text = f"its worker gave {result.rows:,} results and {n_statuses:,} statuses for {rows:,} rows".encode()
     status = TaskStatus.INTERNAL_ERROR
-    return RunResult(result.task_id, result.worker, result.attempt, status, text, 0, (), rows=run.spec.rows)
+    return RunResult(result.task_id, result.worker, result.attempt, status, text, 0, (), rows=rows)
 
 
 def retried(run: RunRecord, result: RunResult) -> list[RunResult]:

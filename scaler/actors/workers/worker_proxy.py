@@ -278,11 +278,12 @@ class WorkerProxy(Actor):
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
                 if self._orphans:  # else it was sent twice, or is of an attempt that was given up
-                    places, work_us = self._orphans.finish(result)
+                    places, work_us = self._orphans.finish(checked(0, result))
                     freed += places
                     expected_us += work_us
                 continue
-            if run.spec.rows and not self._is_whole(run, result := checked(run, result), apart):
+            rows = run.spec.rows
+            if (rows or result.rows) and not self._is_whole(run, result := checked(rows, result), apart):
                 continue
             del runs[result.task_id]
             places, work_us = run.load

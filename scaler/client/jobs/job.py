@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from operator import index
-from typing import Any
+from typing import Any, TypeAlias
 
 from scaler.client.calls.items import name_of_item, shown_arguments
 from scaler.client.jobs.questions import Info, RowEnd, ask, read_info, read_rows, wait
@@ -26,6 +27,9 @@ from scaler.ids import TaskId, random_id
 from scaler.pickling.serialization import Serializer, read_arguments
 from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
+
+Seen: TypeAlias = "defaultdict[int, int]"
+"""The rows that were read: a bit for each, in words of 64 by their number. The numbers are those of a peer."""
 
 READ_ROWS = 4096
 """The most results in one request."""
@@ -246,7 +250,7 @@ class Job:
 
     def read_new(self, wish: bytes, deadline: float | None = None) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Iterate over (number, value, error) of the rows in the order of completion. Raises as `read`."""
-        seen = bytearray()
+        seen: Seen = defaultdict(int)
         log, at, n_seen = "", 0, 0
         while True:
             verb = (JobVerb.ATTEND, 0, 1) if wish else (JobVerb.SHOW,)
@@ -279,7 +283,7 @@ class Job:
                 return None
             raise
 
-    def _scan(self, seen: bytearray) -> Iterator[RowEnd]:
+    def _scan(self, seen: Seen) -> Iterator[RowEnd]:
         first = 0
         while True:
             response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN))
@@ -349,11 +353,11 @@ def _chosen(value: Any, error: BaseException | None, return_exceptions: bool) ->
     return value if error is None else error
 
 
-def _is_new(seen: bytearray, row: int) -> bool:
+def _is_new(seen: Seen, row: int) -> bool:
     """Mark a row as seen. Return whether it was unseen before."""
-    if row >= len(seen):
-        seen.extend(bytes(row + 1 - len(seen)))
-    was_seen, seen[row] = seen[row], 1
+    word, bit = row // 64, 1 << row % 64
+    was_seen = seen[word] & bit
+    seen[word] |= bit
     return not was_seen
 
 

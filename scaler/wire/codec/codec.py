@@ -22,7 +22,7 @@ from capnp import KjException
 from scaler.errors import ProtocolError
 from scaler.pickling.serialization import size_of
 from scaler.texts import shown
-from scaler.wire.codec.columns import Column, are_options, column_kinds, column_of
+from scaler.wire.codec.columns import Column, are_options, column_kinds, column_of, most_of
 from scaler.wire.codec.item_kinds import ColumnKind, ItemKind
 from scaler.wire.codec.schemas import SCHEMAS, first_line
 from scaler.wire.codec.schemas import read as open_message
@@ -171,7 +171,7 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
             name,
             kind,
             column_of(kind, rule).default,
-            most=len(rule) - 1 if isinstance(rule, type) else None,
+            most=most_of(rule),
             stretches=kind == "bytes" and rule is None,
             check=are_options if rule == OPTIONS else None,
         )

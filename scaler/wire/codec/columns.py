@@ -1,7 +1,7 @@
 """Columns: how the values of one field of all items of a batch are written, read and checked.
 
 Used by the codec. All input is untrusted; and what is written here is accepted by whoever reads it: a value that would
-be refused is refused before it leaves.
+be refused is refused before it leaves. Numbers of things and of kinds are checked by their reader alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import NAME_CHARACTERS, escaped, printable
 from scaler.wire.codec.schemas import utf8
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, Rows
+from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, Most, Rows
 
 TEXT_CHARACTERS = NAME_CHARACTERS
 """Longer texts are cut when they are read: names and versions; of a list of names, each."""
@@ -34,7 +34,7 @@ NAMES_MOST = 65_536
 
 _ID = f"{ID_BYTES}s"
 
-Rule: TypeAlias = type[IntEnum] | Rows | str | None
+Rule: TypeAlias = type[IntEnum] | Most | Rows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
 
 
@@ -168,6 +168,18 @@ def _enumeration_column(numbers: type[IntEnum]) -> Column:
     return Column(0, bytes, read)
 
 
+def _bounded_column(column: Column, most: int) -> Column:
+    """Return a column of numbers of which none may be greater than `most`."""
+
+    def read(data: bytes, count: int) -> Iterable[int]:
+        values = tuple(column.read(data, count))
+        if max(values) > most:
+            raise ProtocolError(f"the number {max(values):,} where at most {most:,} is possible")
+        return values
+
+    return column._replace(read=read)
+
+
 def _rows_column(rows: Rows) -> Column:
     def check(values: list[bytes]) -> list[bytes]:
         for n_bytes in set(map(len, values)):
@@ -182,9 +194,18 @@ def column_of(kind: str, rule: Rule) -> Column:
     """Return the column for an annotation."""
     if isinstance(rule, Rows):
         return _rows_column(rule)
+    if isinstance(rule, Most):
+        return _bounded_column(_COLUMNS[kind], rule.most)
     if isinstance(rule, type):
         return _enumeration_column(rule)
     return _COLUMNS[kind] if rule is None else _SPECIAL[rule]
+
+
+def most_of(rule: Rule) -> int | None:
+    """Return the greatest number that a rule allows; None: it has none."""
+    if isinstance(rule, Most):
+        return rule.most
+    return len(rule) - 1 if isinstance(rule, type) else None
 
 
 @functools.cache

@@ -24,7 +24,7 @@ class ColumnKind(NamedTuple):
     kind: str
     default: Any
     most: int | None
-    """the largest number of its enumeration, if it has one"""
+    """the greatest number that is accepted, if there is one"""
     stretches: bool = False
     """whether it is bytes of any length and content"""
     check: Callable[[Any], bool] | None = None

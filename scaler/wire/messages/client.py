@@ -23,6 +23,7 @@ from scaler.wire.messages.columns import (
     Options,
     PositionRow,
     Reason,
+    RowCount,
     TaskIdColumn,
     Text,
 )
@@ -201,7 +202,7 @@ class Task:
     how long it took, as one of 1 does"""
     frames: FrameColumn = ()
     """of the arguments that are too large for the block, in their order"""
-    rows: U32 = 0
+    rows: RowCount = 0
     """so many calls, see `scaler.wire.messages.rows`: the payload has a block for each; 0: one call"""
 
 
@@ -212,7 +213,7 @@ class TaskCancel:
     task_id: TaskIdColumn
     waiting: U8 = 0
     """1: only if it has not begun"""
-    rows: U32 = 0
+    rows: RowCount = 0
     """as in the task: it may be tasks of one row each at the scheduler"""
 
 
@@ -227,7 +228,7 @@ class TaskResult:
     """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
-    rows: U32 = 0
+    rows: RowCount = 0
     """as in the task: all of them have ended; of success, the payload has a block for each"""
     statuses: Bytes = b""
     """of success: a byte for each row, its status; empty: all have succeeded"""

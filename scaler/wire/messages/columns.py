@@ -13,6 +13,16 @@ ROWS_BYTES_MOST = 64 * 1024 * 1024
 """of rows of which there may be very many"""
 
 
+ROWS_MOST = 4096
+"""The most rows of one task."""
+
+
+class Most(NamedTuple):
+    """The greatest number that is accepted: of a number of things, for each of which the receiver may need memory."""
+
+    most: int
+
+
 class Rows(NamedTuple):
     """Bytes that are rows of one size, one after the other."""
 
@@ -41,6 +51,7 @@ U16 = Annotated[int, "u16"]
 U32 = Annotated[int, "u32"]
 U64 = Annotated[int, "u64"]
 I32 = Annotated[int, "i32"]
+RowCount = Annotated[int, "u32", Most(ROWS_MOST)]
 Id = Annotated[bytes, "id"]
 TaskIdColumn = Annotated[TaskId, "id"]
 GraphIdColumn = Annotated[GraphId, "id"]

@@ -16,6 +16,7 @@ from scaler.wire.messages.columns import (
     Id,
     ObjectIdColumn,
     Reason,
+    RowCount,
     Rows,
     SizeRow,
     Text,
@@ -142,7 +143,7 @@ class HelloReply:
     """to a client outside of tasks: the number of its account"""
     value_bytes: U64 = 0
     """the most bytes of one value that the scheduler takes; 0: not said"""
-    rows: U32 = 0
+    rows: RowCount = 0
     """to a client: the most rows of a map that it takes as one task; 0: one"""
 
 

@@ -12,18 +12,16 @@ Used by clients, scheduler, agents and processors. Must never: read a block.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from scaler.ids import PREFIX_BYTES, TaskId, index_of
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.columns import ROWS_MOST
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
-
-ROWS_MOST = 4096
-"""The most rows of one task that are accepted."""
 
 RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, unless its last row has more."""
@@ -91,7 +89,7 @@ def unpack(payload: bytes, rows: int) -> list[bytes]:
 
 def row_id(first: bytes, row: int) -> TaskId:
     """Return the id of a row of the range that begins with `first`."""
-    number = index_of(first) + row
+    number = (index_of(first) + row) % _END
     return TaskId(first[:PREFIX_BYTES] + number.to_bytes(8, "big"))
 
 
@@ -100,6 +98,8 @@ def row_ids(first: bytes, rows: int) -> list[TaskId]:
     if not rows:
         return [TaskId(first)]
     prefix, number = first[:PREFIX_BYTES], index_of(first)
+    if number + rows > _END:  # a peer may name rows that cannot be; `flaw_of` refuses the task
+        return [row_id(first, row) for row in range(rows)]
     return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
 
 
@@ -143,7 +143,7 @@ def results_of(result: Result) -> list[Result]:
     """Return the results of rows as those of single tasks; a single one as it is.
 
     Raises:
-        RowsError: if the payload is not that of so many rows.
+        RowsError: if payload or statuses are not those of so many rows.
     """
     rows = result.rows
     if not rows:
@@ -152,7 +152,9 @@ def results_of(result: Result) -> list[Result]:
     if result.status != TaskStatus.SUCCESS:
         return [replace(result, task_id=each, rows=0, duration_us=duration_us) for each in ids]
     blocks = unpack(result.payload, rows)
-    statuses: Iterable[int] = result.statuses or bytes(rows)
+    statuses = result.statuses or bytes(rows)
+    if len(statuses) != rows or max(statuses) > max(TaskStatus):
+        raise RowsError(f"{len(statuses):,} bytes are not the statuses of {rows:,} rows")
     whole = replace(result, rows=0, statuses=b"", duration_us=duration_us)
     return [
         replace(whole, task_id=each, payload=block, status=status)

@@ -21,6 +21,7 @@ from scaler.wire.messages.columns import (
     ObjectIdColumn,
     Options,
     Reason,
+    RowCount,
     Rows,
     TaskIdColumn,
     Text,
@@ -125,7 +126,7 @@ class RunTask:
     """as in `Task`"""
     frames: FrameColumn = ()
     """as in `Task`"""
-    rows: U32 = 0
+    rows: RowCount = 0
     """as in `Task`"""
 
 
@@ -138,7 +139,7 @@ class RunSplit:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    rows: U32
+    rows: RowCount
 
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
@@ -166,7 +167,7 @@ class RecallResponse:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    rows: U32 = 0
+    rows: RowCount = 0
     """as in the task"""
 
 
@@ -189,7 +190,7 @@ class RunResult:
     """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
     location: Bytes = b""
     """the location of the result, instead of the frames: the agent keeps it until it is told to delete it"""
-    rows: U32 = 0
+    rows: RowCount = 0
     """as in the task: so many of its rows have ended, from the one with this id on; of success, the payload has a block
     for each"""
     statuses: Bytes = b""

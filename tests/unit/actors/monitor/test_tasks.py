@@ -66,6 +66,14 @@ def test_each_row_of_a_range_is_a_task_and_those_that_failed_have(ended: Move) -
     assert [row.result.failure for row in rows] == ["", "ValueError: no", ""]
 
 
+def test_a_result_that_does_not_have_the_rows_of_its_range_is_that_of_each_row(ended: Move) -> None:
+    moved = ended(1)
+    for rows in (0, 2, 4096):
+        result = replace(moved.result, rows=rows, status=TaskStatus.CANCELED)
+        shown = list(rows_of(replace(moved, spec=replace(moved.spec, rows=3), result=result)))
+        assert [row.spec.task_id for row in shown] == row_ids(task_id(1), 3)
+
+
 def test_the_story_of_the_first_row_says_nothing_twice_that_its_range_has_said(tasks: Tasks, ended: Move) -> None:
     came = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
     given = replace(came, event=ASSIGNED, state="running", attempt=7)

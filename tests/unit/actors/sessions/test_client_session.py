@@ -19,9 +19,10 @@ from scaler.wire.messages.client import (
     GraphNode,
     GraphTask,
     Task,
+    TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.columns import ROWS_MOST, Batch
 from scaler.wire.messages.common import (
     LOST,
     HelloReply,
@@ -545,6 +546,23 @@ def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
     assert client.statuses(client.submit(10)) == [None] * 10
     simulation.advance(5.0)
     assert client.statuses().count(TaskStatus.SUCCESS) == 20
+
+
+@pytest.mark.parametrize("number", [0, 2**64 - 1])
+def test_a_range_that_is_none_is_refused_as_one_task_and_begins_no_list_anew(
+    simulation: Simulation, number: int
+) -> None:
+    client = simulation.client()
+    first = TaskId(b"prefix--" + number.to_bytes(8, "big"))
+    client.say(Task(first, FUNCTION_ID, b"no table of lengths", b"", rows=ROWS_MOST))
+    simulation.run()
+    [refused] = client.said(TaskResult)
+    assert (refused.status, refused.rows) == (TaskStatus.INTERNAL_ERROR, 0)
+    client.connect()  # its session begins anew
+    client.say(TaskCancel(first, rows=ROWS_MOST))
+    client.submit(1)
+    simulation.run()
+    assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 1
 
 
 def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:

@@ -41,6 +41,7 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, RunState, TaskStatus
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.vocabulary import CHILDREN
 from scaler.wire.messages.worker import (
     HELD_RUN,
@@ -175,6 +176,21 @@ def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
     assert all(getattr(spec, name) for name in names)
     assert run.account == 4, "the scheduler knows it better"
+
+
+@pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.FAILED])
+@pytest.mark.parametrize(("rows", "ended", "statuses"), [(0, 2, b""), (2, 0, b""), (2, 3, b""), (2, 2, bytes(3))])
+def test_a_result_that_does_not_have_the_rows_of_its_task_is_a_failure(
+    scene: Scene, status: TaskStatus, rows: int, ended: int, statuses: bytes
+) -> None:
+    spec = Task(task_id(0), SHORT, pack([b""] * rows), b"", rows=rows)
+    scene.actor._takes_rows = True
+    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False), 7)]))
+    scene.tasks[0].take()
+    result = RunResult(task_id(0), INDEX, 1, status, b"", 0, (), rows=ended, statuses=statuses)
+    scene.tell(Batch[RunResult]([result]))
+    [told] = scene.tasks[0].take(RunResult)
+    assert (told.status, told.rows, told.statuses) == (TaskStatus.INTERNAL_ERROR, rows, b"")
 
 
 def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:

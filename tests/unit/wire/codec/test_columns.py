@@ -12,12 +12,12 @@ from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID, ObjectId, TaskId
 from scaler.scheduler.edge import FIRST_BYTES
 from scaler.wire.codec import codec, columns
-from scaler.wire.codec.codec import decode, encode
+from scaler.wire.codec.codec import decode, encode, encode_message
 from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds
 from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, Task
-from scaler.wire.messages.columns import NEEDED_MOST, Batch, Rows
+from scaler.wire.messages.columns import NEEDED_MOST, ROWS_MOST, Batch, Most, Rows
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, DrainRequest, WorkerHello
 from tests.support.items import default_item
@@ -28,6 +28,13 @@ ROWS = [
     for batch in direction.batches
     for name, (_, rule) in column_kinds(batch.item).items()
     if isinstance(rule, Rows)
+]
+COUNTS = [
+    pytest.param(direction, batch.item, name, rule.most, id=f"{direction.name}-{batch.item.__name__}-{name}")
+    for direction in DIRECTIONS
+    for batch in direction.batches
+    for name, (_, rule) in column_kinds(batch.item).items()
+    if isinstance(rule, Most)
 ]
 HELLO = WorkerHello(1, "0", "3", "3", NO_ID, "a", b"")
 
@@ -88,6 +95,32 @@ def test_there_are_only_so_many_rows() -> None:
 def test_no_peer_names_more_than_a_scheduler_can_take_apart_at_once(direction: Direction, item: Any) -> None:
     with pytest.raises(ProtocolError, match="rows"):
         encode(direction, [item])
+
+
+def test_the_rows_of_every_task_that_travels_are_bounded() -> None:
+    known = [
+        (name, rule)
+        for direction in DIRECTIONS
+        for batch in direction.batches
+        for name, (kind, rule) in column_kinds(batch.item).items()
+        if name == "rows" and kind == "u32"
+    ]
+    assert known
+    assert set(known) == {("rows", Most(ROWS_MOST))}
+
+
+@pytest.mark.parametrize(("direction", "item", "name", "most"), COUNTS)
+def test_a_count_beyond_its_bound_is_written_and_not_read(
+    direction: Direction, item: type, name: str, most: int
+) -> None:
+    """Also by a stencil: the message is of the same shape as the ones before it."""
+    for _ in range(SEEN_BEFORE_CUT + 1):
+        header, frames = encode_message(direction, [replace(default_item(item), **{name: most})])
+        assert getattr(decode(direction, header, frames)[0][0], name) == most
+    for count in (most + 1, 2**31, 2**32 - 1):
+        header, frames = encode_message(direction, [replace(default_item(item), **{name: count})])
+        with pytest.raises(ProtocolError, match="at most 4,096"):
+            decode(direction, header, frames)
 
 
 @pytest.mark.parametrize("field", ["worker_names", "capabilities"])

@@ -36,6 +36,12 @@ def test_ids_of_rows_follow_one_another() -> None:
     assert row_ids(FIRST, 0) == [FIRST]
 
 
+def test_ids_that_cannot_follow_one_another_begin_anew() -> None:
+    """A peer may name them; the task is refused."""
+    last = TaskId(b"prefix--" + b"\xff" * 8)
+    assert row_ids(last, 2) == [last, row_id(last, 1)] == [last, b"prefix--" + bytes(8)]
+
+
 def test_the_rows_of_a_task_are_tasks_with_all_that_it_says() -> None:
     rows = calls_of(RANGE)
     assert [row.task_id for row in rows] == row_ids(FIRST, 3)
@@ -61,6 +67,13 @@ def test_results_of_rows_have_their_own_status() -> None:
         zip(row_ids(FIRST, 3), (0, 1, 2), BLOCKS, strict=True)
     )
     assert all((row.rows, row.attempt, row.duration_us, row.statuses) == (0, 7, 10, b"") for row in rows)
+
+
+@pytest.mark.parametrize("statuses", [b"\0", bytes(4), b"\0\0\xff"])
+def test_statuses_that_are_not_those_of_the_rows_are_refused(statuses: bytes) -> None:
+    result = RunResult(FIRST, 0, 7, TaskStatus.SUCCESS, pack(BLOCKS), 30, (), rows=3, statuses=statuses)
+    with pytest.raises(RowsError, match="are not the statuses of 3 rows"):
+        results_of(result)
 
 
 def test_an_end_without_results_is_that_of_each_row() -> None:

@@ -91,7 +91,8 @@ class Publisher:
                 break
             first, *others = socket.recv_multipart(_NOBLOCK, copy=False)
             if self._gate is not None:
-                self._viewers.keys[int(first.get(zmq.SRCFD))] = key_of(first)
+                with contextlib.suppress(zmq.ZMQError):  # it is of no connection: libzmq unsubscribes for a lost viewer
+                    self._viewers.keys[int(first.get(zmq.SRCFD))] = key_of(first)
             said = first.bytes
             if not others and said[:1] in (b"\0", b"\1"):
                 changes.append((said[0] == 1, said[1:]))

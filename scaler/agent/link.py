@@ -63,7 +63,7 @@ from scaler.wire.messages.common import (
     PartRequest,
     TaskStatus,
 )
-from scaler.wire.messages.rows import calls_of
+from scaler.wire.messages.rows import calls_of, flaw_of
 from scaler.wire.messages.worker import (
     DisconnectResponse,
     DrainRequest,
@@ -243,6 +243,8 @@ class Link(Actor):
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         if not self._is_up():
             return
+        if any(task.rows for task in tasks):
+            tasks = Batch[RunTask](task for task in tasks if not (task.rows and self._is_flawed(task)))
         if self._conversation.state is not UP:  # a hello has named what is here
             tasks = Batch[RunTask](chain.from_iterable(self._split_at_once(task) for task in tasks))
         for worker, new in self._ledger.add(tasks).items():
@@ -250,6 +252,13 @@ class Link(Actor):
                 self._workers[worker].send(new if self._devices is None else self._devices.number(new))
             else:
                 self._refuse(new, f"there is no worker {worker} here")
+
+    def _is_flawed(self, task: RunTask) -> bool:
+        """Return whether a range is none, and refuse it then."""
+        flaw = flaw_of(task, suits_rows=True)
+        if flaw:
+            self._refuse([task], f"these rows cannot be run: {flaw}")
+        return bool(flaw)
 
     def _split_at_once(self, task: RunTask) -> Sequence[RunTask]:
         if task.rows:

@@ -103,8 +103,8 @@ def row_ids(first: bytes, rows: int) -> list[TaskId]:
     return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
 
 
-def flaw_of(spec: Task, suits_rows: bool) -> str:
-    """Return what is wrong with a range that a client has sent; empty: nothing.
+def flaw_of(spec: Task | RunTask, suits_rows: bool) -> str:
+    """Return what is wrong with a range that a peer has sent; empty: nothing.
 
     Args:
         suits_rows: whether its options do.

@@ -47,8 +47,6 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is no text") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     finally:
         os.close(descriptor)
 

@@ -14,6 +14,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from scaler import starters as _starters
+from scaler.endpoint import Endpoint as _Endpoint
 from scaler.version import __version__
 
 if TYPE_CHECKING:
@@ -161,16 +162,16 @@ def _start_thread_cluster(settings: _starters.LocalSettings) -> _starters.LocalC
     return start_thread_cluster(settings)
 
 
-def _start_page(address: str) -> _starters.LocalPage:
+def _start_page(endpoint: _Endpoint) -> _starters.LocalPage:
     from scaler.cluster.dashboard import Dashboard  # noqa: PLC0415
 
-    return Dashboard(address)
+    return Dashboard(endpoint)
 
 
-def _start_recorder(address: str, path: str) -> _starters.Recording:
+def _start_recorder(endpoint: _Endpoint, path: str) -> _starters.Recording:
     from scaler.cluster.recorder import Recorder  # noqa: PLC0415
 
-    return Recorder(address, path)
+    return Recorder(endpoint, path)
 
 
 _starters.import_client = _import_client

@@ -22,6 +22,7 @@ WORKERS_MOST = 65_535
 """of one cluster"""
 SECONDS_MOST = 9_000_000_000
 """the longest wait of a thread that Python accepts"""
+_UID_MOST = 2**32 - 2
 _NUMBER_MOST = int(sys.float_info.max)
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
@@ -95,6 +96,25 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
         ) from None
 
 
+def uid_of(user: Any) -> int:
+    """Return the uid of a user, who is given by name or uid.
+
+    Raises:
+        ConfigError: if this machine does not know that name, or it cannot be a uid.
+    """
+    text = str(user).strip() if type(user) in (str, int) else ""
+    if text.isascii() and text.isdigit() and len(text) <= len(str(_UID_MOST)) and int(text) <= _UID_MOST:
+        return int(text)
+    try:
+        import pwd  # noqa: PLC0415 - few programs name a user
+
+        return pwd.getpwnam(text).pw_uid
+    except (ImportError, KeyError, ValueError):
+        raise ConfigError(
+            f"trust_users: this machine knows no user {shown(user)}; give a name that `getent passwd` lists, or a uid"
+        ) from None
+
+
 def check_reachable(endpoint: Endpoint) -> None:
     """Raise `ConfigError` if other processes cannot connect there."""
     if endpoint.is_in_process:
@@ -146,7 +166,7 @@ def entry(
         least: the smallest good number.
         most: the largest good number.
         choices: the only good values, in any case.
-        check: raises `ConfigError` for a bad value.
+        check: raises `ConfigError` for a bad value; of a list, it takes each item and returns what to store.
         metavar: stands for the value in `-h`.
         default: in words, where the default is not a constant.
         in_file: whether a file that is found in the working directory may say it.
@@ -165,7 +185,7 @@ class Setting:
     def __init__(self, field: dataclasses.Field[Any], prefix: str = "") -> None:
         self.name: str = prefix + field.name
         self.kind: str = str(field.type).removesuffix(" | None")
-        """`bool`, `int`, `float`, `str`, or `tuple[str, ...]` for a list"""
+        """`bool`, `int`, `float`, `str`, or `tuple[..., ...]` for a list"""
         self.may_be_none: bool = str(field.type) != self.kind
         self.default: Any = field.default
         """`dataclasses.MISSING` if a value must be given"""
@@ -245,11 +265,11 @@ class Setting:
                 return str(choice)
         raise ConfigError(f"{self.name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
 
-    def _check_texts(self, value: Any) -> tuple[str, ...]:
-        texts = (value,) if isinstance(value, str) else value
-        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+    def _check_texts(self, value: Any) -> tuple[Any, ...]:
+        texts, check = (value,) if isinstance(value, str) else value, self._about["check"]
+        if not isinstance(texts, (list, tuple)) or not (check or all(isinstance(text, str) for text in texts)):
             raise ConfigError(f"{self.name} must be a list of str, not {value!r}")
-        return tuple(texts)
+        return tuple(map(check, texts)) if check else tuple(texts)
 
 
 def _number(text: str, kind: str) -> Any:

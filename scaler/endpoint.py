@@ -42,6 +42,7 @@ class Endpoint:
         port: of tcp; also `*`.
         place: the path of ipc, the name of inproc.
         key_file: the path of the key with which to get in; empty: it is looked for where keys are (`scaler.keys`).
+        trust_users: uids of the users who may listen at an ipc address besides this user and root.
     """
 
     address: str
@@ -50,6 +51,7 @@ class Endpoint:
     port: str = ""
     place: str = ""
     key_file: str = ""
+    trust_users: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return self.address
@@ -93,9 +95,10 @@ class Endpoint:
         The path for tcp is the one that the commands of Scaler 1.x have.
         """
         if self.file is not None:
-            return Endpoint.parse(ipc_address(f"{self.file}_monitor"))
+            return Endpoint.parse(ipc_address(f"{self.file}_monitor")).trusting(self.trust_users)
         if self.scheme == TCP:
-            return Endpoint.parse(ipc_address(f"/tmp/{self.host}_{self.port}_monitor"))  # noqa: S108
+            path = f"/tmp/{self.host}_{self.port}_monitor"  # noqa: S108
+            return Endpoint.parse(ipc_address(path)).trusting(self.trust_users)
         return None
 
     @property
@@ -129,6 +132,10 @@ class Endpoint:
     def with_key(self, key_file: str | None) -> Endpoint:
         """Return the same address, to be entered with the key in that file; None: with the one that is found."""
         return dataclasses.replace(self, key_file=key_file) if key_file else self
+
+    def trusting(self, uids: tuple[int, ...]) -> Endpoint:
+        """Return the same address, where these users may listen, too; without any, as it is."""
+        return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:
         """Return who can connect besides the user who listens there; empty for nobody."""

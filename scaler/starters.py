@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from scaler.endpoint import Endpoint
+
 
 class LocalCluster(Protocol):
     """A scheduler with workers on this machine."""
@@ -43,8 +45,8 @@ local_cluster: Callable[[LocalSettings, bool], LocalCluster] | None = None
 thread_cluster: Callable[[LocalSettings], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""
 
-page: Callable[[str], LocalPage] | None = None
+page: Callable[[Endpoint], LocalPage] | None = None
 """Starts the page of a scheduler."""
 
-recorder: Callable[[str, str], Recording] | None = None
+recorder: Callable[[Endpoint, str], Recording] | None = None
 """Begins a recording, given the address of a scheduler and the path of a file."""

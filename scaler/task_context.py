@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from scaler.config import ConfigError
+from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, TaskId
 
 if TYPE_CHECKING:
@@ -204,6 +205,14 @@ current = TaskContext()
 
 key_file = ""
 """the key with which the agent whose tasks run in this process enters its scheduler; empty: the one that is found"""
+trust_users: tuple[int, ...] = ()
+"""uids of the users who, for that agent, may run its scheduler at an ipc address"""
+
+
+def as_of_agent(endpoint: Endpoint) -> Endpoint:
+    """Return the address of the scheduler with what the agent whose tasks run in this process knows of it."""
+    return endpoint.with_key(key_file).trusting(trust_users)
+
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
 """Returns what makes the connection that clients in tasks will probably need, to an address. Set by the client module.

@@ -123,3 +123,12 @@ def pytest_collection_finish() -> None:
 
 def _is_one_of_several(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder in which all users can make files, as /tmp."""
+    folder = Path(tempfile.mkdtemp(prefix="scaler-test-", dir="/tmp"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)

@@ -81,7 +81,7 @@ def make_parser(is_of_files: bool = False) -> argparse.ArgumentParser:
         if name == "wait":
             part.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest wait (default: no limit)")
         if name != "check":
-            options.add_key_file(part)
+            options.add_trust(part)
     return parser
 
 
@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> None:
         if arguments.file is not None:
             sys.exit(_OF_FILES[arguments.command](whole_path(arguments.file), arguments))
         place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
-        link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file)
+        link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file, trust_users=arguments.trust_users)
         try:
             sys.exit(_COMMANDS[arguments.command](link, arguments))
         finally:

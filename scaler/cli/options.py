@@ -89,11 +89,19 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
     return value
 
 
-def add_key_file(parser: argparse.ArgumentParser, which: str = "") -> None:
-    """Add the option of a command that has no table of settings, but goes where a key may be asked for."""
-    row = next(row for row in ClusterConfig.rows() if row.name == "key_file")
-    text = f"{row.text.partition(',')[0]}{which and f'; {which}'} (default: {row.variable}, or {row.default_text})"
-    parser.add_argument(*row.flags, default=os.environ.get(row.variable), metavar=row.metavar, help=text)
+def add_trust(parser: argparse.ArgumentParser, which_key: str = "") -> None:
+    """Add the options of a command that has no table of settings, but connects: its key, and whom it trusts."""
+    for row, which in (_row("key_file"), which_key), (_row("trust_users"), ""):
+        about = f"{row.text.partition(', never')[0]}{which and f'; {which}'}"
+        text = f"{about} (default: {row.variable}, or {row.default_text})"
+        default = os.environ.get(row.variable) or row.default
+        parser.add_argument(
+            *row.flags, default=default, metavar=row.metavar, type=value_of(row.parse), help=text.replace("%", "%%")
+        )
+
+
+def _row(name: str) -> Setting:
+    return next(row for row in ClusterConfig.rows() if row.name == name)
 
 
 def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:

@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = options.new_parser("scaler_scale", DESCRIPTION, EXAMPLES)
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
-    options.add_key_file(parser, "that of an admin")
+    options.add_trust(parser, "that of an admin")
     parser.add_argument("--up", required=True, metavar="COMMAND", help="starts a cluster")
     parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
     parser.add_argument(
@@ -114,7 +114,7 @@ def main(argv: list[str] | None = None) -> None:
     bounds = Bounds(arguments.min, arguments.max, arguments.each, arguments.down_idle, arguments.start_timeout)
     with ExitStack() as stack:
         try:
-            endpoint = check_address(arguments.address)
+            endpoint = check_address(arguments.address).trusting(arguments.trust_users)
             amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
             pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
             if arguments.key_file:
@@ -123,7 +123,7 @@ def main(argv: list[str] | None = None) -> None:
             stack.callback(owner.close)
             clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
             watched = arguments.monitor_address or endpoint.address
-            subscriber = Subscriber(watched, TOPICS, key_file=arguments.key_file)
+            subscriber = Subscriber(watched, TOPICS, key_file=arguments.key_file, trust_users=arguments.trust_users)
             stack.callback(subscriber.close)
         except ConfigError as error:
             parser.error(str(error))

@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="after this time without news, say what to check (default: 5)",
     )
-    options.add_key_file(parser)
+    options.add_trust(parser)
     parser.add_argument("--once", action="store_true", help="print one page and end")
     parser.add_argument("--json", action="store_true", help="with --once: print it as JSON")
     parser.add_argument("--trace", metavar="FILE", help="record the tasks of some seconds, for ui.perfetto.dev")
@@ -74,7 +74,9 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.seconds is not None and not arguments.trace:
         parser.error("--seconds is for a trace: add --trace FILE")
     try:
-        subscriber = Subscriber(arguments.address, TOPICS, key_file=arguments.key_file)
+        subscriber = Subscriber(
+            arguments.address, TOPICS, key_file=arguments.key_file, trust_users=arguments.trust_users
+        )
     except ConfigError as error:
         parser.error(str(error))
     try:

@@ -8,7 +8,7 @@ of a call before all of it was checked.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -88,6 +88,8 @@ class Client(Caller):
         key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml.
             None means the one that SCALER_KEY_FILE names, or that is found for the address (docs/howto/keys.md). Does
             nothing inside tasks.
+        trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or
+            uids, never named by scaler.toml. Does nothing inside tasks (docs/howto/keys.md).
         name: of this program, up to 64 characters, as screens and logs show it beside its owner; None: its script and
             process id. Does nothing inside tasks.
         keep: the folder where a cluster that starts on this machine keeps jobs (docs/howto/long-jobs.md); None:
@@ -115,6 +117,7 @@ class Client(Caller):
         dashboard: bool = False,
         stream_output: bool = False,
         key_file: str | os.PathLike[str] | None = None,
+        trust_users: Sequence[str | int] = (),
         name: str | None = None,
         keep: str | os.PathLike[str] | None = None,
         **local: Unpack[LocalClusterOptions],
@@ -123,8 +126,8 @@ class Client(Caller):
         settings = lifetime.check_client(
             place, serializer, n_workers, lifetime.with_keep(local, keep), dashboard, processes
         )
-        # It refuses bad values.
-        ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
+        numbers = timeout_seconds, heartbeat_interval_seconds
+        config = ClientConfig(place, profiling, *numbers, stream_output, file, trust_users)  # type: ignore[arg-type]
         shipped, own_name = Shipped(modules), lifetime.check_name(name)
         here = task_context.current.address
         if here is not None and processes and place in (None, here):
@@ -141,13 +144,13 @@ class Client(Caller):
             cluster = lifetime.start_cluster(processes, settings, not stream_output)
             place = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
-        link = lifetime.new_link(place, seconds, file, own_name)
+        link = lifetime.new_link(place, seconds, file, own_name, config.trust_users)
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)
         if cluster is not None:
             notebook_hint.note(self, self._finalizer)
         self._printer = OutputPrinter(link.follow_output) if stream_output else None
-        self._dashboard = page.Dashboard(self, place) if dashboard else None
+        self._dashboard = page.Dashboard(self, link.endpoint) if dashboard else None
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
         core = self._core

@@ -22,7 +22,8 @@ from scaler.ids import ClientId, random_id
 from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import Serializer
 from scaler.process.user_code.patches import check_unpatched
-from scaler.settings import ClusterConfig
+from scaler.settings import ClientConfig, ClusterConfig
+from scaler.settings.sources import said
 from scaler.starters import LocalCluster, LocalSettings
 from scaler.wire.codec.schemas import check_working_directory
 
@@ -123,19 +124,27 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
 
 
-def new_link(address: str, seconds: Seconds, key_file: str | None = None, name: str = "") -> LinkThread:
+def new_link(
+    address: str,
+    seconds: Seconds,
+    key_file: str | None = None,
+    name: str = "",
+    trust_users: tuple[int, ...] = (),
+) -> LinkThread:
     """Return a link to the scheduler at `address`.
 
     Args:
         key_file: with which to get in; None: the one that is found.
         name: of the program, for people who watch; empty: its script and process id.
+        trust_users: uids of the users who may listen there besides this user and root.
 
     Raises:
         ConfigError: if that is not an address, or there is a key that cannot be read.
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
-    return LinkThread(check_address(address).with_key(key_file), ClientId(random_id()), *seconds, name=name)
+    endpoint = check_address(address).with_key(key_file).trusting(trust_users)
+    return LinkThread(endpoint, ClientId(random_id()), *seconds, name=name)
 
 
 def check_name(name: Any) -> str:
@@ -184,7 +193,8 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
         if link is None or link.closed_because:
             check_unpatched()
             _forget_closed_links()
-            link = new_link(address, seconds)
+            trust_users = said(ClientConfig, ("trust_users",)).get("trust_users", ())
+            link = new_link(address, seconds, trust_users=trust_users)
             end = ends_with(link, link)  # at the end of the program: it lives as long
             _shared_links[key] = link, end
         return link

@@ -31,6 +31,7 @@ class Cluster(ChildProcess):
             core.
         worker_names: a name for each worker.
         key_file: with the key that a scheduler on TCP asks for; None: the one that is found (docs/howto/keys.md).
+        trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids.
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
     or `scaler.toml`.
@@ -58,6 +59,7 @@ class Cluster(ChildProcess):
         logging_config_file: str | None = NOT_GIVEN,
         *,
         key_file: str | None = NOT_GIVEN,
+        trust_users: Sequence[str | int] = NOT_GIVEN,
         logging_text_characters: int = NOT_GIVEN,
         transfer_window_bytes: int = NOT_GIVEN,
         **options: Unpack[ClusterOptions],

@@ -76,6 +76,7 @@ class SchedulerClusterCombo:
         logging_level: str = NOT_GIVEN,
         logging_config_file: str | None = NOT_GIVEN,
         *,
+        trust_users: Sequence[str | int] = NOT_GIVEN,
         logging_text_characters: int = NOT_GIVEN,
         transfer_window_bytes: int = NOT_GIVEN,
         **options: Unpack[_Options],

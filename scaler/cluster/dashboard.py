@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler.cluster.child_process import ChildProcess
+from scaler.endpoint import Endpoint
 from scaler.settings import UiConfig
 
 
@@ -10,15 +11,15 @@ class Dashboard(ChildProcess):
     """A page for one scheduler, on a free port of this machine.
 
     Args:
-        address: of the monitor stream, or of the scheduler.
+        endpoint: of the monitor stream, or of the scheduler.
 
     Raises:
         StartError: if it does not start.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         super().__init__("scaler_ui")
         self.launch()
-        self.configure(UiConfig(address, port=0))
+        self.configure(UiConfig(endpoint.address, port=0, trust_users=endpoint.trust_users))
         self.url: str = self.wait_ready()
         """where it is, with the token that the first visit needs"""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from scaler.cluster.child_process import StartError
+from scaler.endpoint import Endpoint
 
 BEGIN_SECONDS = 15.0
 """How long the first news of the scheduler may take."""
@@ -23,15 +24,16 @@ class Recorder:
     """Records from when it is made until `stop`.
 
     Args:
-        address: of the scheduler.
+        endpoint: of the scheduler.
         path: of the file.
 
     Raises:
         StartError: if nothing is heard from the scheduler.
     """
 
-    def __init__(self, address: str, path: str) -> None:
-        command = [sys.executable, "-m", _MODULE, address, path, str(LONGEST_SECONDS)]
+    def __init__(self, endpoint: Endpoint, path: str) -> None:
+        uids = map(str, endpoint.trust_users)
+        command = [sys.executable, "-m", _MODULE, endpoint.address, path, str(LONGEST_SECONDS), *uids]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             command,
             stdin=subprocess.PIPE,
@@ -51,7 +53,7 @@ class Recorder:
         if not has_begun:
             self._process.kill()
             _, complaint = self._end()
-            silence = f"nothing was heard from the scheduler at {address} for {BEGIN_SECONDS:g} seconds"
+            silence = f"nothing was heard from the scheduler at {endpoint} for {BEGIN_SECONDS:g} seconds"
             raise StartError(f"the trace cannot begin: {complaint or silence}")
 
     def _has_begun(self) -> bool:

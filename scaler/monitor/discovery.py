@@ -1,18 +1,19 @@
-"""Discovery: finds the monitor stream of a scheduler, and checks that its socket may be trusted.
+"""Discovery: finds the monitor stream of a scheduler.
 
-Used by the subscriber before each connection: in a folder that all users share, anyone may make a socket first.
+Used by the subscriber before each connection. In a folder that all users share, anyone may make a socket first: one of
+a user who is not trusted is refused here, and the connection itself is checked again when it is made.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 from scaler.config import ConfigError, check_reachable
 from scaler.endpoint import TCP, Endpoint, ipc_address
+from scaler.transport.trust import why_not_trusted
 
-FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; the owner of a socket is checked
+FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; who listens there is checked
 """Where the streams of schedulers are that listen on tcp."""
 
 
@@ -20,14 +21,15 @@ def find(endpoint: Endpoint) -> Endpoint:
     """Return where the monitor stream is: its own, or what its scheduler has beside it.
 
     Raises:
-        ConfigError: if it cannot be one, or the socket there belongs to another user.
+        ConfigError: if it cannot be one, or a user who is not trusted listens there.
     """
     check_reachable(endpoint)
     for candidate in (endpoint.monitor, endpoint):
         file = None if candidate is None else candidate.file
-        if file is not None and file.exists() and (endpoint.file is not None or _is_heard(file)):
-            _check_owner(file)
-            return candidate or endpoint
+        if candidate is not None and file is not None and file.exists():
+            is_heard = _is_heard(candidate)
+            if is_heard or endpoint.file is not None:
+                return candidate
     return _by_port(endpoint) or endpoint
 
 
@@ -35,11 +37,17 @@ def _by_port(endpoint: Endpoint) -> Endpoint | None:
     """Return the stream of the one scheduler of this machine with that port, whatever host it was told; or None."""
     if endpoint.scheme != TCP or not _is_here(endpoint.host):
         return None
-    files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket() and _is_heard(file)]
-    if len(files) != 1:
-        return None
-    _check_owner(files[0])
-    return Endpoint.parse(ipc_address(files[0]))
+    files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
+    places = [Endpoint.parse(ipc_address(file)).trusting(endpoint.trust_users) for file in files]
+    heard, refusals = [], []
+    for place in places:
+        try:
+            heard += [place] * _is_heard(place)
+        except ConfigError as error:
+            refusals.append(error)
+    if refusals and not heard:
+        raise refusals[0]
+    return heard[0] if len(heard) == 1 else None
 
 
 def _is_here(host: str) -> bool:
@@ -53,25 +61,27 @@ def _is_here(host: str) -> bool:
     return True
 
 
-def _is_heard(file: Path) -> bool:
-    """Return whether somebody listens at a socket. A scheduler that is killed leaves its file behind, and the next one
+def _is_heard(place: Endpoint) -> bool:
+    """Return whether anyone listens at a socket. A scheduler that is killed leaves its file behind, and the next one
     with that port may have its stream elsewhere.
+
+    Raises:
+        ConfigError: if this user may not connect, or does not trust the user who listens.
     """
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
-            probe.connect(str(file))
+            probe.connect(str(place.file))
         except ConnectionRefusedError:
             return False
+        except PermissionError:
+            raise ConfigError(
+                f"this user may not connect to {place}, which another user has made; ask whoever runs the scheduler "
+                "for its monitor address"
+            ) from None
         except OSError:
-            return True  # its owner is checked next
+            return True  # more connections wait there than fit
+        reason = why_not_trusted(place, probe)
+    if reason:
+        raise ConfigError(reason)
     return True
-
-
-def _check_owner(file: Path) -> None:
-    owner = file.lstat().st_uid  # a link could lead elsewhere a moment later
-    if owner not in (os.geteuid(), 0):
-        raise ConfigError(
-            f"{file} belongs to another user (number {owner}), who could show you anything; ask whoever runs the "
-            "scheduler for its monitor address"
-        )

@@ -85,12 +85,12 @@ def told(trace: Trace, path: str) -> str:
 
 
 def main(arguments: list[str]) -> str | int:
-    """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds. Return
-    what to exit with.
+    """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds, and the
+    uids of `trust_users`. Return what to exit with.
     """
-    address, path, seconds = arguments
+    address, path, seconds, *uids = arguments
     try:
-        subscriber = Subscriber(address)
+        subscriber = Subscriber(address, trust_users=tuple(map(int, uids)))
     except ConfigError as error:
         return str(error)
     try:

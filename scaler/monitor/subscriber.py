@@ -1,8 +1,8 @@
 """Subscriber: a viewer's end of the monitor stream, over one connection after the other.
 
 It has no loop of its own: `receive` never waits, `wait` is for programs with a plain loop, `news` for those of asyncio.
-After a lost connection it opens another one by itself, and looks each time whose socket is there. Must never: know what
-the items mean.
+After a lost connection it opens another one by itself. At an ipc address it subscribes to nothing before the user who
+listens there has passed the check. Must never: know what the items mean.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from scaler.transport.binding import connect
 from scaler.transport.interface import FRAME_BYTES_MOST
 from scaler.transport.lookup import Lookup
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after
+from scaler.transport.trust import ListenerCheck
 from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead
@@ -35,6 +36,9 @@ PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
 """How long to wait for a connection before the next attempt."""
 _READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
+_CONNECTED, _NOBODY = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
+_CONNECT_MS = 200
+"""The longest wait for a socket of this machine, which is there or not: it decides about that at once."""
 _POLLIN = int(zmq.POLLIN)
 
 
@@ -46,9 +50,10 @@ class Subscriber:
         topics: those that are wanted from the beginning on.
         clock: seconds that only grow.
         key_file: with the key that a stream on TCP asks for; None: the one that is found.
+        trust_users: uids of the users who may listen at an ipc address besides this user and root.
 
     Raises:
-        ConfigError: if the address cannot be one, the socket there belongs to another user, or a key cannot be read.
+        ConfigError: if the address cannot be one, a user who is not trusted listens there, or a key cannot be read.
     """
 
     def __init__(
@@ -57,10 +62,11 @@ class Subscriber:
         topics: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
         key_file: str | None = None,
+        trust_users: tuple[int, ...] = (),
     ) -> None:
-        self._given = check_address(address).with_key(key_file)
+        self._given = check_address(address).with_key(key_file).trusting(trust_users)
         self._clock = clock
-        self._topics = set(topics)
+        self._topics = _checked(topics)
         self._last: dict[str, tuple[bytes, int]] = {}
         self._pause_seconds = PAUSE_SECONDS
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -80,11 +86,13 @@ class Subscriber:
 
     def _open(self) -> None:
         socket = self._socket = self._context.socket(zmq.SUB)
-        self._events = socket.get_monitor_socket(_READY | _LOST | FAILURES)
+        self._check = None if self.endpoint.file is None else ListenerCheck(self.endpoint)
+        begins = 0 if self._check is None else _CONNECTED | _NOBODY
+        self._events = socket.get_monitor_socket(begins | _READY | _LOST | FAILURES)
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.MAXMSGSIZE, FRAME_BYTES_MOST),
-            (zmq.RECONNECT_IVL, -1),  # whose socket it is must be looked at before each attempt
+            (zmq.RECONNECT_IVL, -1),  # each connection has a socket of its own, and a check of its listener
             (zmq.HANDSHAKE_IVL, HANDSHAKE_MS),
             (zmq.IPV6, int(self.endpoint.is_ipv6)),
         ):
@@ -92,12 +100,20 @@ class Subscriber:
         give_up_after(socket, 0)
         if self.endpoint.scheme == TCP:
             self._keyring.lend(socket)
-        for topic in self._topics:
-            socket.subscribe(topic)
+        self._has_subscribed = False
+        if self._check is None:
+            self._subscribe()
         self.is_connected = False
         self._again_at = self._clock() + self._pause_seconds
         self._lookup.begin()
         connect(socket, self.endpoint)
+        if self._check is not None and self._events.poll(_CONNECT_MS):
+            self._read_events()
+
+    def _subscribe(self) -> None:
+        self._has_subscribed = True
+        for topic in self._topics:
+            self._socket.subscribe(topic)
 
     @property
     def problem(self) -> str:
@@ -138,12 +154,14 @@ class Subscriber:
 
     def want(self, topics: Collection[str]) -> None:
         """From now on, hear these topics and no others."""
-        wanted = set(topics)
-        for topic in wanted - self._topics:
-            self._socket.subscribe(topic)
+        wanted = _checked(topics)
         for topic in self._topics - wanted:
-            self._socket.unsubscribe(topic)
             self._last.pop(topic, None)
+        if self._has_subscribed:
+            for topic in wanted - self._topics:
+                self._socket.subscribe(topic)
+            for topic in self._topics - wanted:
+                self._socket.unsubscribe(topic)
         self._topics = wanted
 
     def fileno(self) -> int:
@@ -184,12 +202,20 @@ class Subscriber:
         return self.receive()
 
     def _look_at_the_connection(self) -> None:
+        self._read_events()
+        if not self.is_connected and self._clock() >= self._again_at:
+            self._open_again()
+
+    def _read_events(self) -> None:
         while self._events.poll(0):
             heard = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))
             event, value = int(heard["event"]), int(heard["value"])
             if event & FAILURES:
                 self._keyring.failed(event, value)
                 continue  # its end follows
+            if self._check is not None and event == _CONNECTED:
+                self._check.open(value)
+                continue
             self.is_connected = event == _READY
             if self.is_connected:
                 self._was_connected = True
@@ -197,8 +223,13 @@ class Subscriber:
                 self._pause_seconds = PAUSE_SECONDS
             else:
                 self._again_at = self._clock() + self._pause_seconds
-        if not self.is_connected and self._clock() >= self._again_at:
-            self._open_again()
+                if self._check is not None:
+                    self._check.close(value)
+        if self._check is not None and not self._has_subscribed:
+            self._refusal = self._refusal or self._check.refusal
+            self.is_connected = self.is_connected and self._check.is_passed
+            if self._check.is_passed:
+                self._subscribe()
 
     def _read(self, frames: list[bytes]) -> News | None:
         try:
@@ -223,3 +254,9 @@ class Subscriber:
         """Hang up."""
         self._hang_up()
         self._context.term()
+
+
+def _checked(topics: Collection[str]) -> set[str]:
+    if not all(isinstance(topic, str) for topic in topics):
+        raise TypeError(f"a topic is a str: {topics!r}")
+    return set(topics)

@@ -128,7 +128,7 @@ class Processor:
         self.outputs = TaskOutputs(progress.words, *puts, per_second)
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
-        task_context.key_file = config.key_file or ""
+        task_context.key_file, task_context.trust_users = config.key_file or "", config.trust_users
         self.waiting = ProcessorTaskContext(spec, config.address, progress.words, *ways, limit_seconds=limit_seconds)
         self._worker, self._is_extra = spec.worker, spec.is_extra
         self._is_over = False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scaler.config import ConfigError, Setting, entry, setting
+from scaler.config import ConfigError, Setting, entry, setting, uid_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,6 +37,15 @@ KEY_FILE = entry(
     "--key-file",
     metavar="FILE",
     default="the one for that address in ~/.scaler, if there is one",
+    in_file=False,
+)
+TRUST_USERS = entry(
+    "the users who may run the scheduler at an ipc:// address besides this user and root: names or uids, never named "
+    "by scaler.toml",
+    "--trust-users",
+    check=uid_of,
+    metavar="A,B",
+    default="none",
     in_file=False,
 )
 TRANSFER_WINDOW = entry(

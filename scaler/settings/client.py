@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler.config import check_address, setting
-from scaler.settings.base import ADDRESS, KEY_FILE, Settings
+from scaler.settings.base import ADDRESS, KEY_FILE, TRUST_USERS, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
 """The settings of the cluster that a client starts on this machine, and the names that some of them have there."""
 
-NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file")
+NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file", "trust_users")
 """Those of its settings that are no options of a client, or its own arguments."""
 
 
@@ -37,3 +37,4 @@ class ClientConfig(Settings):
         False, "whether to print here what its tasks write, each line with worker and task name"
     )
     key_file: str | None = field(default=None, metadata={**KEY_FILE, "flags": ()})
+    trust_users: tuple[int, ...] = field(default=(), metadata={**TRUST_USERS, "flags": ()})

@@ -18,6 +18,7 @@ from scaler.settings.base import (
     IO_THREADS,
     KEY_FILE,
     TRANSFER_WINDOW,
+    TRUST_USERS,
     LoggingConfig,
     Settings,
 )
@@ -222,6 +223,7 @@ class ClusterConfig(Settings):
         metavar="NAME",
     )
     key_file: str | None = field(default=None, metadata=KEY_FILE)
+    trust_users: tuple[int, ...] = field(default=(), metadata=TRUST_USERS)
     event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     authentication_key: str = field(default="", repr=False)
@@ -240,7 +242,7 @@ class ClusterConfig(Settings):
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint.parse(self.address).with_key(self.key_file)
+        return Endpoint.parse(self.address).with_key(self.key_file).trusting(self.trust_users)
 
     def _check_together(self) -> None:
         read_amounts(self.capabilities)

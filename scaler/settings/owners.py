@@ -43,13 +43,23 @@ def _check_owner(name: str, status: os.stat_result) -> None:
         raise ConfigError(
             f"{name} belongs to {_user(owner)}, and this program runs as {_user(me)}; {_WHY.format(yours)}"
         )
-    is_kept = stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
-    others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(status.st_gid, owner))
-    if others and not is_kept and not os.statvfs(name).f_flag & os.ST_RDONLY:
+    if others_can_write(name, status):
         raise ConfigError(
             f"{name}, of {_user(owner)}, can be written by others: its mode is {stat.S_IMODE(mode):o}; "
             f"{_WHY.format(f'take that away (chmod go-w {name})')}"
         )
+
+
+def others_can_write(name: str, status: os.stat_result) -> bool:
+    """Return whether others than the owner and root can write a file, or replace what is not theirs in a folder.
+
+    Raises:
+        OSError: if it has just gone.
+    """
+    owner, mode = status.st_uid, status.st_mode
+    is_kept = stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
+    others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(status.st_gid, owner))
+    return bool(others) and not is_kept and not os.statvfs(name).f_flag & os.ST_RDONLY
 
 
 def _user(uid: int) -> str:

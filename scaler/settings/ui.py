@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler.config import check_address, entry, setting
-from scaler.settings.base import KEY_FILE, Settings
+from scaler.settings.base import KEY_FILE, TRUST_USERS, Settings
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,4 @@ class UiConfig(Settings):
         default="none",
     )
     key_file: str | None = field(default=None, metadata=KEY_FILE)
+    trust_users: tuple[int, ...] = field(default=(), metadata=TRUST_USERS)

@@ -85,25 +85,47 @@ def check_ipc_file(endpoint: Endpoint) -> None:
     raise AddressInUseError(errno.EADDRINUSE, f"{endpoint.address} is in use")
 
 
-_CREDENTIALS = struct.Struct("3i")
-"""What the system says of the process at the other end: its number, user and group."""
+_CREDENTIALS = struct.Struct("i2I")
+"""What Linux tells of the process at the other end: its number, user and group."""
+_XUCRED = struct.Struct("2I68x")
+"""The same on macOS: the version of this structure, and the user; the rest are groups."""
+_SOL_LOCAL, _LOCAL_PEERCRED = 0, getattr(unix, "LOCAL_PEERCRED", None)
+
+TELLS_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
+"""Whether this system tells the user at the other end of a stream socket."""
 
 
 def user_at(socket: unix.socket) -> str | None:
     """Return the user who had connected the other end of a stream socket of this machine; None if it has ended."""
-    if not hasattr(unix, "SO_PEERCRED"):  # no other user than this one can enter
+    if not TELLS_USERS:  # no other user than this one can enter
         return name_of_user(os.geteuid())
-    credentials = _credentials_at(socket)
-    return None if credentials is None else name_of_user(credentials[1])
+    uid = uid_at(socket)
+    return None if uid is None else name_of_user(uid)
+
+
+def uid_at(socket: unix.socket) -> int | None:
+    """Return the uid at the other end of a stream socket of this machine: of the process that connected or listened.
+    None if it has ended.
+    """
+    if _LOCAL_PEERCRED is None:
+        credentials = _credentials_at(socket)
+        return None if credentials is None else credentials[1]
+    try:
+        return int(_XUCRED.unpack(socket.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))[1])
+    except OSError:
+        return None
 
 
 def process_at(socket: unix.socket) -> int:
     """Return the id of the process that had connected the other end of a stream socket of this machine; 0: unknown."""
-    credentials = _credentials_at(socket) if hasattr(unix, "SO_PEERCRED") else None
+    credentials = _credentials_at(socket)
     return 0 if credentials is None else credentials[0]
 
 
 def _credentials_at(socket: unix.socket) -> tuple[int, ...] | None:
+    """Return process, user and group at the other end; None if it has ended, or the system does not tell."""
+    if not hasattr(unix, "SO_PEERCRED"):
+        return None
     try:
         return _CREDENTIALS.unpack(socket.getsockopt(unix.SOL_SOCKET, unix.SO_PEERCRED, _CREDENTIALS.size))
     except OSError:

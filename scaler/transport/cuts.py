@@ -17,6 +17,7 @@ from scaler.transport.admission.keyring import FAILURES, Keyring
 _EVENTS, _POLLIN, _NOBLOCK = zmq.EVENTS, int(zmq.POLLIN), int(zmq.NOBLOCK)
 _BEGINS = int(zmq.EVENT_ACCEPTED) | int(zmq.EVENT_CONNECTED)
 _ENDS, _IS_IN = int(zmq.EVENT_DISCONNECTED), int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+NOBODY_LISTENS = int(zmq.EVENT_CLOSED)
 _EVENT = struct.Struct("=Hi")
 """the event and its value, which is a descriptor for most"""
 
@@ -37,15 +38,21 @@ class CutMonitor:
     Args:
         watchers: want to know of new ones, too, and of all in their order.
         keyring: is told which keys fit; None: nobody is asked for one.
+        losses: further events that count as the loss of a connection.
     """
 
     def __init__(
-        self, socket: zmq.Socket[bytes], watchers: Sequence[Watcher] = (), keyring: Keyring | None = None
+        self,
+        socket: zmq.Socket[bytes],
+        watchers: Sequence[Watcher] = (),
+        keyring: Keyring | None = None,
+        losses: int = 0,
     ) -> None:
         self._watched, self._watchers, self._keyring = socket, watchers, keyring
         new = _BEGINS if watchers else 0
+        self._losses = _ENDS | losses
         handshakes = 0 if keyring is None else FAILURES | _IS_IN
-        self._monitor = socket.get_monitor_socket(_ENDS | new | handshakes)
+        self._monitor = socket.get_monitor_socket(self._losses | new | handshakes)
         self.descriptor = int(self._monitor.getsockopt(zmq.FD))
         self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
@@ -58,7 +65,7 @@ class CutMonitor:
         lost = []
         while int(self._monitor.getsockopt(_EVENTS)) & _POLLIN:
             event, descriptor = _EVENT.unpack(self._monitor.recv_multipart(_NOBLOCK)[0])
-            if event == _ENDS:
+            if event & self._losses:
                 lost.append(descriptor)
                 for watcher in self._watchers:
                     watcher.close(descriptor)

@@ -25,8 +25,8 @@ from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.admission.gate import Gate, Lock, key_of
 from scaler.transport.admission.keyring import Keyring
 from scaler.transport.admission.knocking import Knocking
-from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, why_not
-from scaler.transport.cuts import CutMonitor
+from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, user_at, why_not
+from scaler.transport.cuts import NOBODY_LISTENS, CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
@@ -36,6 +36,7 @@ from scaler.transport.interface import (
     PeerGoneError,
 )
 from scaler.transport.private import new_private_endpoint, remove_private_place
+from scaler.transport.trust import ListenerCheck, is_private
 from scaler.transport.unread import IS_POSSIBLE, Unread
 
 # Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. But pyzmq looks options up in
@@ -276,9 +277,16 @@ class RouterSocket:
         """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
         return self._descriptors.keys.get(connection, "")
 
-    def user_of(self, connection: Connection) -> str | None:  # noqa: ARG002 - only this user reaches the file, or this process
-        """Return the user of this process, but for TCP."""
-        return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
+    def user_of(self, connection: Connection) -> str | None:
+        """Return the user who has made a connection; empty over TCP, None if it has ended."""
+        if self.endpoint.file is None:
+            return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
+        descriptor = self._descriptors.present(connection)
+        try:
+            with unix.socket(fileno=os.dup(-1 if descriptor is None else descriptor)) as copy:
+                return user_at(copy)
+        except OSError:
+            return None
 
     def process_of(self, connection: Connection) -> int:  # noqa: ARG002 - ZeroMQ does not say it
         """Return 0: unknown."""
@@ -370,6 +378,9 @@ class DealerSocket:
 
     It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
 
+    At an ipc address in a folder that others can write it makes one connection, and what is sent waits until its
+    listener has passed the check. If nobody listens there, that counts as a cut.
+
     Args:
         keyring: has the key that it shows, if it has one; None: no connection to that address needs one.
     """
@@ -381,10 +392,17 @@ class DealerSocket:
         self._inlet = _Inlet(self._socket, copies=False)
         self.expect, self.has_message = self._inlet.expect, self._inlet.has_message
         self._receive_payload = _receive_copies if endpoint.is_in_process else _receive_payload
-        self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        is_safe = endpoint.file is None or is_private(endpoint.file.parent)
+        self._check = None if is_safe else ListenerCheck(endpoint)
+        self._held: list[tuple[bytes, Sequence[Any]]] | None = None if self._check is None else []
+        """what is sent when the listener has passed the check; None: it has, or there is none"""
+        self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if self._check is None else -1)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
-        self._monitor = CutMonitor(self._socket, [Standing()], keyring)
+        if self._check is None:
+            self._monitor = CutMonitor(self._socket, [Standing()], keyring)
+        else:
+            self._monitor = CutMonitor(self._socket, [Standing(), self._check], losses=NOBODY_LISTENS)
         if keyring is not None:
             keyring.lend(self._socket)
         try:
@@ -395,9 +413,14 @@ class DealerSocket:
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self.monitor_descriptor = self._monitor.descriptor
 
+    @property
+    def refusal(self) -> str:
+        """Why whoever listens there is not trusted, as a sentence for people; empty if nobody does, or it is."""
+        return "" if self._check is None else self._check.refusal
+
     def receive(self) -> Message | None:
         """Return header and payload frames of the next message, or None if there is none."""
-        header = self._inlet.take()
+        header = self._inlet.take() if self._held is None else None
         if header is None:
             return None
         return header.bytes, self._receive_payload(self._socket) if header.more else []
@@ -408,6 +431,9 @@ class DealerSocket:
         Raises:
             PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
         """
+        if self._held is not None:
+            self._held.append((header, frames))
+            return
         try:
             _send(self._socket, header, _as_parts(frames) if frames else ())
         except zmq.Again as error:
@@ -415,7 +441,12 @@ class DealerSocket:
 
     def was_cut(self) -> bool:
         """Return whether the connection, once it stood, was lost since the last call."""
-        return self._monitor.was_cut()
+        was_cut = self._monitor.was_cut()
+        if self._held is not None and self._check is not None and self._check.is_passed:
+            held, self._held = self._held, None
+            for message in held:
+                self.send(*message)
+        return was_cut or bool(self.refusal)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close. Messages have `linger_seconds` to leave. May be called again."""

@@ -38,6 +38,7 @@ from scaler.transport.interface import (
     PeerGoneError,
 )
 from scaler.transport.private import new_private_endpoint, remove_private_place
+from scaler.transport.trust import why_not_trusted
 
 ARE_POSSIBLE = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
@@ -157,7 +158,9 @@ class StreamDialer:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._path = str(endpoint.file)
+        self._endpoint, self._path = endpoint, str(endpoint.file)
+        self.refusal = ""
+        """why whoever listens there is not trusted, as a sentence for people; empty if nobody does, or it is"""
         self._epoll = select.epoll()
         socket, buffer = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM), memoryview(new_area(READ_BYTES))
         self._stream = _Stream(socket, self._epoll, buffer, FRAME_BYTES_MOST, inf)
@@ -178,9 +181,17 @@ class StreamDialer:
             raise
 
     def _has_connected(self, events: int) -> bool:
-        if self._stream.socket.connect_ex(self._path):
+        """Connect, and hang up on a listener that is not trusted. Return whether anyone listens."""
+        stream = self._stream
+        if stream.socket.connect_ex(self._path):
             return False
-        self._epoll.register(self._stream.socket, events)
+        self.refusal = why_not_trusted(self._endpoint, stream.socket)
+        if self.refusal:
+            stream.is_deaf = stream.must_wait = True
+            stream.hang_up()
+            os.eventfd_write(self.monitor_descriptor, 1)
+        else:
+            self._epoll.register(stream.socket, events)
         return True
 
     def _knock(self) -> None:
@@ -455,7 +466,6 @@ class StreamListener:
 class Streams:
     """The `Transport` to one ipc address."""
 
-    refusal = ""
     is_refused_by_scheduler = False
 
     def __init__(
@@ -463,9 +473,16 @@ class Streams:
     ) -> None:
         self.endpoint = endpoint
         self._bounds = frame_bytes, unread_bytes
+        self._dialer: StreamDialer | None = None
+        """the latest one"""
+
+    @property
+    def refusal(self) -> str:
+        return "" if self._dialer is None else self._dialer.refusal
 
     def dial(self) -> Dialer:
-        return StreamDialer(self.endpoint)
+        self._dialer = StreamDialer(self.endpoint)
+        return self._dialer
 
     def listen(self, silence_seconds: float) -> Listener:  # noqa: ARG002 - the system ends connections of dead processes
         return StreamListener(self.endpoint, *self._bounds)

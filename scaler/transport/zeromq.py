@@ -75,15 +75,18 @@ class ZeroMQ:
         self._lock = lock
         self._keyring = Keyring(endpoint, keys) if endpoint.scheme == TCP else None
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
+        self._dialer: DealerSocket | None = None
+        """the latest one"""
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:
         if self._keyring is not None:
             self._keyring.retry()
         try:
-            return DealerSocket(self._context, self.endpoint, self._keyring)
+            self._dialer = DealerSocket(self._context, self.endpoint, self._keyring)
         except zmq.ZMQError as error:
             raise OSError(error.errno, str(error)) from error
+        return self._dialer
 
     def listen(self, silence_seconds: float) -> Listener:
         bounds = self._frame_bytes, self._unread_bytes
@@ -91,7 +94,9 @@ class ZeroMQ:
 
     @property
     def refusal(self) -> str:
-        return "" if self._keyring is None else self._keyring.refusal
+        if self._keyring is not None:
+            return self._keyring.refusal
+        return "" if self._dialer is None else self._dialer.refusal
 
     @property
     def is_refused_by_scheduler(self) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler.monitor import discovery
+from scaler.transport import private
 from tests.support.processes import REPOSITORY
 
 MADE_BY_TOOLS = {"build", "dist", "htmlcov"}
@@ -22,7 +23,7 @@ class Leftovers:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         for socket in _sockets() - self._sockets:
-            if not discovery._is_heard(socket):  # of a scheduler that a test has killed
+            if not private._listens(socket):  # of a scheduler that a test has killed
                 socket.unlink(missing_ok=True)
         self._new = sorted(_names() - self._before)
         if self._new and session.exitstatus == pytest.ExitCode.OK:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scaler.config import ConfigError, check_address, check_number, check_reachable, check_timeout, whole_path
+from scaler.config import ConfigError, check_address, check_number, check_reachable, check_timeout, uid_of, whole_path
 from scaler.endpoint import Endpoint
 
 # Addresses
@@ -153,3 +153,18 @@ def test_a_path_in_the_home_of_a_user_who_has_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="~/jobs is in the home of this user, who has none: set HOME, or name a"):
         whole_path("~/jobs")
     assert whole_path("/tmp/jobs") == Path("/tmp/jobs")
+
+
+@pytest.mark.parametrize(
+    ("user", "uid"), [("root", 0), (" root ", 0), (4711, 4711), ("4711", 4711), (2**32 - 2, 2**32 - 2)]
+)
+def test_a_user_is_known_by_name_or_uid(user: Any, uid: int) -> None:
+    assert uid_of(user) == uid
+
+
+@pytest.mark.parametrize(
+    "user", ["", "no such user", "-1", -1, 2**32 - 1, "9" * 5000, "\0", "ro\udcffot", True, None, 1.0, ["root"]]
+)
+def test_who_is_no_user_is_refused(user: Any) -> None:
+    with pytest.raises(ConfigError, match="trust_users: this machine knows no user"):
+        uid_of(user)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,7 @@ class AsyncClient(AsyncCaller):
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             A thread does that.
         key_file: with the key that a scheduler on TCP asks for, as for `Client`.
+        trust_users: the users who may run the scheduler at an ipc:// address, as for `Client`.
         name: of this program, as for `Client`.
         keep: the folder where a local cluster keeps jobs, as for `Client`.
 
@@ -89,14 +90,16 @@ class AsyncClient(AsyncCaller):
         dashboard: bool = False,
         stream_output: bool = False,
         key_file: str | os.PathLike[str] | None = None,
+        trust_users: Sequence[str | int] = (),
         name: str | None = None,
         keep: str | os.PathLike[str] | None = None,
         **local: Unpack[LocalClusterOptions],
     ) -> None:
         place, file = lifetime.place_of(address, key_file)
         self._local = lifetime.check_client(place, serializer, n_workers, lifetime.with_keep(local, keep), dashboard)
-        # It refuses bad values.
-        ClientConfig(place, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output, file)
+        numbers = timeout_seconds, heartbeat_interval_seconds
+        config = ClientConfig(place, profiling, *numbers, stream_output, file, trust_users)  # type: ignore[arg-type]
+        self._trust_users = config.trust_users
         self._has_dashboard = dashboard and task_context.current.address is None
         self._dashboard: page.Dashboard | None = None
         self._shipped = Shipped(modules)
@@ -150,10 +153,10 @@ class AsyncClient(AsyncCaller):
             if self._address is None:
                 self._cluster = await _started_cluster(self._local, not self._stream_output)
                 self._address = self._cluster.get_address()
-            self._connected()
+            core = self._connected()
             if self._has_dashboard and self._dashboard is None:
                 loop = asyncio.get_running_loop()
-                self._dashboard = await loop.run_in_executor(None, page.Dashboard, self, self._address)
+                self._dashboard = await loop.run_in_executor(None, page.Dashboard, self, core.link.endpoint)
 
     def _connected(self) -> AsyncCore:
         """Return its core; connect, if it is not.
@@ -166,7 +169,7 @@ class AsyncClient(AsyncCaller):
         if core is None:
             if self._address is None:
                 raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
-            endpoint = check_address(self._address).with_key(self._key_file)
+            endpoint = check_address(self._address).with_key(self._key_file).trusting(self._trust_users)
             check_working_directory()
             loop = asyncio.get_running_loop()
             link = AsyncLink(endpoint, self._identity, *self._seconds, loop, self._name)

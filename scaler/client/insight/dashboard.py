@@ -26,16 +26,16 @@ class Dashboard:
 
     Args:
         owner: the client.
-        address: of its scheduler.
+        endpoint: of its scheduler.
 
     Raises:
         ConfigError: if no other process can see that scheduler.
     """
 
-    def __init__(self, owner: object, address: str) -> None:
-        if starters.page is None or Endpoint.parse(address).is_in_process:
+    def __init__(self, owner: object, endpoint: Endpoint) -> None:
+        if starters.page is None or endpoint.is_in_process:
             raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
-        page = starters.page(address)
+        page = starters.page(endpoint)
         self.url = page.url
         self.close = weakref.finalize(owner, _end, page, os.getpid())
         """Ends the page; any number of times."""

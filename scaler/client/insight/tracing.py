@@ -23,7 +23,7 @@ def tracing(endpoint: Endpoint, path: str | os.PathLike[str]) -> Iterator[None]:
     """Record what the scheduler there does until the block ends, and write it."""
     if starters.recorder is None or endpoint.is_in_process:
         raise ConfigError("a trace needs a scheduler in a process of its own: leave processes=False out")
-    recording = starters.recorder(endpoint.address, str(Path(path).absolute()))
+    recording = starters.recorder(endpoint, str(Path(path).absolute()))
     try:
         yield
     finally:

@@ -91,7 +91,7 @@ class Link:
         self.closed_because = ""
         """why nothing can be sent any more; empty while it can"""
         self.is_nested = self.address == task_context.current.address
-        self.endpoint = endpoint.with_key(task_context.key_file) if self.is_nested else endpoint
+        self.endpoint = task_context.as_of_agent(endpoint) if self.is_nested else endpoint
         self.loose_ends = LooseEnds(advice, self.is_nested)
         self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)

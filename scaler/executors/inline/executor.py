@@ -36,7 +36,7 @@ class LocalThreads:
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers."""
-        task_context.key_file = node.config.key_file or ""
+        task_context.key_file, task_context.trust_users = node.config.key_file or "", node.config.trust_users
         if not node.config.endpoint.is_in_process:  # that process is the user's program
             own_only_created_blocks()
         named = finder(node.config.functions)

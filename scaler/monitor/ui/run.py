@@ -97,7 +97,7 @@ def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None
     """
     site = open_site(config)
     try:
-        subscriber = Subscriber(config.address, key_file=config.key_file)
+        subscriber = Subscriber(config.address, key_file=config.key_file, trust_users=config.trust_users)
         try:
             store = Store(whole_path(config.store)) if config.store else None
         except ConfigError:

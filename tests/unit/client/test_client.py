@@ -73,6 +73,7 @@ class TestSettings:
             ("dashboard", False),
             ("stream_output", False),
             ("key_file", None),
+            ("trust_users", ()),
             ("name", None),
             ("keep", None),
             ("local", inspect.Parameter.empty),

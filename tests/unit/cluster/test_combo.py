@@ -123,9 +123,20 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
     given = {
         name: other(value)
         for name, value in defaults(SchedulerClusterCombo).items()
-        if name not in ("n_workers", "address", "monitor_address", "functions", "keys", "keep", "audit_file", *logging)
+        if name
+        not in (
+            "n_workers",
+            "address",
+            "monitor_address",
+            "functions",
+            "keys",
+            "keep",
+            "audit_file",
+            "trust_users",
+            *logging,
+        )
     }
-    given |= {"keys": "/keys", "audit_file": "/audit", "keep": "/jobs"}
+    given |= {"keys": "/keys", "audit_file": "/audit", "keep": "/jobs", "trust_users": (4711,)}
     combo = SchedulerClusterCombo(3, ADDRESS, **given, **logging)  # type: ignore[arg-type]
     scheduler, cluster = combo._scheduler._config, combo._cluster._config
     assert (scheduler.address, cluster.n_workers) == (ADDRESS, 3)

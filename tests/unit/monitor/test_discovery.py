@@ -9,6 +9,7 @@ import pytest
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import Endpoint
 from scaler.monitor import discovery
+from tests.support.another_user import NOBODY, Stranger, needs_root
 from tests.support.processes import free_address
 
 
@@ -28,15 +29,36 @@ def test_the_address_of_the_scheduler_leads_to_its_stream(tmp_path: Path) -> Non
     assert find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler_monitor"
 
 
-def test_a_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "stream"
-    file.touch()
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    if file.stat().st_uid == 0:
-        assert find(f"ipc://{file}") == f"ipc://{file}"  # root's socket may be trusted
-        os.chown(file, 4712, -1)
-    with pytest.raises(ConfigError, match="belongs to another user"):
-        find(f"ipc://{file}")
+@needs_root
+def test_a_socket_at_which_another_user_listens_is_refused_unless_that_user_is_trusted(shared: Path) -> None:
+    file = shared / "scheduler_monitor"
+    stranger = Stranger(file)
+    try:
+        os.chown(file, 0, 0)  # whoever may do that, the file tells nothing
+        for address in (f"ipc://{shared}/scheduler", f"ipc://{file}"):
+            with pytest.raises(ConfigError, match=r"another user, uid 65534 \(nobody\), listens at"):
+                find(address)
+            trusting = check_address(address).trusting((NOBODY,))
+            assert discovery.find(trusting) == Endpoint.parse(f"ipc://{file}").trusting((NOBODY,))
+    finally:
+        stranger.close()
+
+
+@needs_root
+def test_of_several_sockets_with_a_port_those_of_other_users_are_passed_over(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "FOLDER", shared)
+    stranger = Stranger(shared / "127.0.0.3_61999_monitor")
+    try:
+        with pytest.raises(ConfigError, match="another user"):
+            find("tcp://127.0.0.1:61999")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(shared / "0.0.0.0_61999_monitor"))
+            listener.listen()
+            assert find("tcp://127.0.0.1:61999") == f"ipc://{shared}/0.0.0.0_61999_monitor"
+    finally:
+        stranger.close()
 
 
 def test_a_bad_address_is_refused() -> None:
@@ -79,16 +101,3 @@ def test_a_socket_that_a_killed_scheduler_has_left_behind_is_passed_over(
             assert find(address) == beside
     finally:
         files[0].unlink(missing_ok=True)
-
-
-def test_a_link_is_not_followed_to_a_socket_that_may_be_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine").touch()
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "mine")
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a link of another user")
-    os.chown(link, 4712, -1, follow_symlinks=False)
-    with pytest.raises(ConfigError, match="belongs to another user"):
-        find(f"ipc://{link}")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from scaler.monitor import subscriber as module
 from scaler.monitor.model.model import News
 from scaler.monitor.subscriber import Subscriber
 from scaler.wire.messages.monitor import StateClient, StateEvent
+from tests.support.another_user import NOBODY, Stranger, needs_root
 from tests.support.monitored import Publisher, scheduler
 
 
@@ -173,3 +175,29 @@ def test_plain_loops_wait_for_other_descriptors_too(address: str) -> None:
 def test_what_is_no_topic_is_refused_at_once(address: str) -> None:
     with pytest.raises(TypeError):
         Subscriber(address, [7])  # type: ignore[list-item]
+
+
+@needs_root
+def test_nothing_is_subscribed_to_if_another_user_has_taken_the_socket_since_it_was_looked_at(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"ipc://{shared}/stream"
+    monkeypatch.setattr(module, "find", lambda endpoint: endpoint)
+    stranger = Stranger(shared / "stream", publishes=True)
+    try:
+        subscriber = Subscriber(address, ["events"])
+        try:
+            assert stranger.received() == {"received nothing more"}
+            assert subscriber.receive() == []
+            assert "another user, uid 65534 (nobody), listens at" in subscriber.problem
+            assert not subscriber.is_connected
+        finally:
+            subscriber.close()
+        subscriber = Subscriber(address, ["events"], trust_users=(NOBODY,))
+        try:
+            assert stranger.received() == {"received b'\\x01events'"}
+            assert subscriber.problem == ""
+        finally:
+            subscriber.close()
+    finally:
+        stranger.close()

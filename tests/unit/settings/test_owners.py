@@ -13,7 +13,7 @@ import pytest
 
 from scaler.client.client import Client
 from scaler.config import ConfigError
-from scaler.settings import ClientConfig, ClusterConfig, SchedulerConfig, Settings
+from scaler.settings import ClientConfig, ClusterConfig, SchedulerConfig, Settings, SymphonyConfig, UiConfig
 from scaler.settings.sources import said
 
 STRANGER = 4711
@@ -169,3 +169,13 @@ def test_no_file_names_a_logging_configuration_which_can_run_code(folder: Path, 
         "directory, because what it names can run code; say it as an argument, with --logging-config-file, or as "
         "SCALER_LOGGING_CONFIG_FILE"
     )
+
+
+@pytest.mark.parametrize("kind", [ClientConfig, ClusterConfig, SymphonyConfig, UiConfig])
+def test_no_file_names_users_to_trust_whose_answers_can_run_code(folder: Path, kind: type[Settings]) -> None:
+    write(folder / "scaler.toml", f"{kind.TABLE}.trust_users = [65534]\n")
+    option = "" if kind is ClientConfig else ", with --trust-users"
+    assert refusal(kind).startswith(
+        f"[{kind.TABLE}] of scaler.toml: trust_users is not taken from a file that is found"
+    )
+    assert refusal(kind).endswith(f"say it as an argument{option}, or as SCALER_TRUST_USERS")

@@ -8,6 +8,7 @@ import pytest
 from scaler import AsyncClient, Client, ConfigError, starters
 from scaler.client.insight import dashboard
 from scaler.client.insight.dashboard import Dashboard, summary
+from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 
 
@@ -36,8 +37,8 @@ class Link:
 def pages(monkeypatch: pytest.MonkeyPatch) -> list[Page]:
     started: list[Page] = []
 
-    def start(address: str) -> Page:
-        started.append(Page(address))
+    def start(endpoint: Endpoint) -> Page:
+        started.append(Page(endpoint.address))
         return started[-1]
 
     monkeypatch.setattr(starters, "page", start)
@@ -46,7 +47,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[Page]:
 
 def test_its_address_is_printed(pages: list[Page], capsys: pytest.CaptureFixture[str]) -> None:
     owner = Owner()
-    found = Dashboard(owner, "tcp://127.0.0.1:1")
+    found = Dashboard(owner, Endpoint.parse("tcp://127.0.0.1:1"))
     assert found.url == pages[0].url
     assert pages[0].address == "tcp://127.0.0.1:1"
     assert f"the dashboard is at {found.url}\n" in capsys.readouterr().err
@@ -54,8 +55,8 @@ def test_its_address_is_printed(pages: list[Page], capsys: pytest.CaptureFixture
 
 def test_it_ends_with_its_client_and_only_once(pages: list[Page]) -> None:
     first, second = Owner(), Owner()
-    page = Dashboard(first, "tcp://127.0.0.1:1")
-    Dashboard(second, "tcp://127.0.0.1:1")
+    page = Dashboard(first, Endpoint.parse("tcp://127.0.0.1:1"))
+    Dashboard(second, Endpoint.parse("tcp://127.0.0.1:1"))
     page.close()
     page.close()
     del first, second
@@ -64,7 +65,7 @@ def test_it_ends_with_its_client_and_only_once(pages: list[Page]) -> None:
 
 def test_a_fork_does_not_end_it(pages: list[Page], monkeypatch: pytest.MonkeyPatch) -> None:
     owner = Owner()
-    page = Dashboard(owner, "tcp://127.0.0.1:1")
+    page = Dashboard(owner, Endpoint.parse("tcp://127.0.0.1:1"))
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(dashboard.os, "getpid", lambda: -1)
         page.close()
@@ -73,7 +74,7 @@ def test_a_fork_does_not_end_it(pages: list[Page], monkeypatch: pytest.MonkeyPat
 
 def test_a_scheduler_of_this_process_has_none(pages: list[Page]) -> None:
     with pytest.raises(ConfigError, match="leave processes=False out"):
-        Dashboard(Owner(), "inproc://here")
+        Dashboard(Owner(), Endpoint.parse("inproc://here"))
     with pytest.raises(ConfigError, match="leave processes=False out"):
         Client(processes=False, dashboard=True)
     assert pages == []

@@ -1,0 +1,90 @@
+"""Trust: whether the user who listens at an ipc address may be answered: whoever answers a peer can run code in it.
+
+Used on each connection of peers and viewers, before anything is sent or received. A look at the file would not do: it
+may be another one when the connection is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket as unix
+from pathlib import Path
+
+from scaler.endpoint import Endpoint
+from scaler.transport.binding import TELLS_USERS, name_of_user, uid_at
+
+_OVERFLOW_UID = 65534
+"""In a user namespace this stands for each user that is not mapped into it."""
+
+
+def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
+    """Return why the user who listens at the other end of a connection is not trusted; empty if this user, root or one
+    of `trust_users` listens there.
+    """
+    if not TELLS_USERS:
+        return "" if endpoint.file is not None and is_private(endpoint.file.parent) else _why_not_private(endpoint)
+    uid, me = uid_at(socket), os.geteuid()
+    if uid in (me, 0, *endpoint.trust_users):
+        return ""
+    if uid is None:
+        return f"the system does not tell who listens at {endpoint}: the connection has ended"
+    hint = "; in a container that uid may stand for any user of the host" if uid == _OVERFLOW_UID else ""
+    return (  # the log cuts what is long
+        f"another user, {_shown(uid)}, listens at {endpoint}; nothing was sent there. If you trust that user, name it "
+        f"in trust_users (--trust-users {uid}, SCALER_TRUST_USERS={uid}): its answers can run code here, as "
+        f"{_shown(me)}{hint}"
+    )
+
+
+def _shown(uid: int) -> str:
+    name = name_of_user(uid)
+    return f"uid {uid}" if name == f"uid-{uid}" else f"uid {uid} ({name})"
+
+
+def _why_not_private(endpoint: Endpoint) -> str:
+    return (
+        f"this system does not tell who listens at {endpoint}, and other users could: use a folder that only you and "
+        "root can write (chmod go-w), below folders that no other user can replace"
+    )
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether only this user and root can make files in a folder, or put another one in its place."""
+    from scaler.settings.owners import others_can_write  # noqa: PLC0415 - few systems need it
+
+    real = Path(os.path.realpath(folder))
+    try:
+        found = {each: each.stat() for each in (real, *real.parents)}
+    except OSError:
+        return False
+    return not found[real].st_mode & 0o022 and not any(
+        status.st_uid not in (os.geteuid(), 0) or others_can_write(str(each), status) for each, status in found.items()
+    )
+
+
+class ListenerCheck:
+    """Who listens on the one connection that a ZeroMQ socket makes to an ipc address, as its monitor reports it.
+
+    The descriptor of a connection may belong to another one as soon as it was closed. So the result counts only when
+    all events of the monitor have been read: the end of a connection is reported before its descriptor is closed.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.is_passed = False
+        """whether the connection stands, and its listener is trusted"""
+        self.refusal = ""
+        """why its listener is not trusted, as a sentence for people; empty if it is, or there is no connection yet"""
+
+    def open(self, descriptor: int) -> None:
+        """Take the new connection, and hang up on a listener that is not trusted."""
+        with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:  # it may have ended
+            self.refusal = why_not_trusted(self._endpoint, copy)
+            self.is_passed = not self.refusal
+            if self.refusal:
+                copy.shutdown(unix.SHUT_RDWR)
+
+    def close(self, descriptor: int) -> None:  # noqa: ARG002 - there is one
+        """The connection has ended."""
+        self.is_passed = False

@@ -108,15 +108,19 @@ def of_nobody(shared: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["nobody", "65534"])
-def test_users_who_are_named_may_listen(of_nobody: str, name: str) -> None:
+def test_users_who_are_named_may_listen(of_nobody: str, name: str, tmp_path: Path) -> None:
     with (
         command("cluster", of_nobody, "-n", "1", "--trust-users", f"daemon,{name}") as cluster,
-        Client(of_nobody, trust_users=[name]) as client,
+        Client(of_nobody, trust_users=[name], dashboard=True) as client,
     ):
-        assert client.submit(pow, 2, 3).result(60) == 8, cluster.output
+        assert client.dashboard_url
+        with client.trace(tmp_path / "trace.json"):
+            assert client.submit(pow, 2, 3).result(60) == 8, cluster.output
+        assert (tmp_path / "trace.json").exists()
         assert client.submit(nested, of_nobody).result(60) == 9, "a client in a task trusts whom its cluster trusts"
-        done = run_script(CLIENT.format(of_nobody), env={**os.environ, "SCALER_TRUST_USERS": name})
-        assert done.stdout == "8\n", done.stderr
+        for text in CLIENT, ASYNC_CLIENT:
+            done = run_script(text.format(of_nobody), env={**os.environ, "SCALER_TRUST_USERS": name})
+            assert done.stdout == "8\n", done.stderr
         assert "another user" not in run_command("jobs", of_nobody, "list", "--trust-users", name)
         assert "task_manager" in run_command("top", of_nobody, "--once", "--trust-users", name)
 

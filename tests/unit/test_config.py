@@ -44,6 +44,7 @@ def test_good_address_is_returned_as_it_is(address: str) -> None:
         "ipc://",
         "ipc://relative/path",
         "ipc:///",
+        "ipc://@abstract",
         "inproc://",
         "inproc://a b",
         "tcp://a b:1",

@@ -46,6 +46,15 @@ def test_only_a_socket_file_is_a_file() -> None:
     assert [Endpoint.parse(address).file for address in (ANYWHERE, "tcp://a:1", in_process_address("a"))] == [None] * 3
 
 
+def test_the_users_who_may_listen_go_with_an_address_to_its_monitor_stream() -> None:
+    for address in ("ipc:///tmp/s", "tcp://a:1"):
+        endpoint = Endpoint.parse(address)
+        assert endpoint.trusting(()) is endpoint
+        monitor = endpoint.trusting((4711,)).monitor
+        assert monitor is not None
+        assert (monitor.trust_users, endpoint.trust_users) == ((4711,), ())
+
+
 def test_only_inproc_stays_in_the_process() -> None:
     assert Endpoint.parse(in_process_address("a")).is_in_process
     assert not Endpoint.parse("ipc:///a").is_in_process

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from scaler.cli import cluster, scheduler
+from scaler.cli import cluster, jobs, scale, scheduler, top
 from scaler.cli.options import read_settings
 from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
 from scaler.version import __version__
@@ -155,3 +155,23 @@ def test_each_command_says_its_version(
         command.main(["--version"])
     assert exit_info.value.code == 0
     assert capsys.readouterr().out == f"scaler_{kind.TABLE} {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "line"), [(top, []), (jobs, ["list"]), (scale, ["--max", "1", "--up", "scaler_cluster"])]
+)
+def test_commands_without_a_table_trust_the_users_of_the_option_else_of_the_variable(
+    command: ModuleType, line: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = command.make_parser().parse_args([ADDRESS, *line])
+    assert (parsed.trust_users, parsed.key_file) == ((), None)
+    monkeypatch.setenv("SCALER_TRUST_USERS", "root,4711")
+    assert command.make_parser().parse_args([ADDRESS, *line]).trust_users == (0, 4711)
+    parsed = command.make_parser().parse_args([ADDRESS, *line, "--trust-users", "4712"])
+    assert parsed.trust_users == (4712,)
+
+
+def test_a_user_that_the_machine_does_not_know_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cluster_of(ADDRESS, "--trust-users", "no-such-user")
+    assert "this machine knows no user 'no-such-user'; give a name" in capsys.readouterr().err

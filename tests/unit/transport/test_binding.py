@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import socket
+import struct
 from pathlib import Path
 
 import pytest
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.transport.binding import check_ipc_file, why_not
+from scaler.transport import binding
+from scaler.transport.binding import check_ipc_file, process_at, uid_at, user_at, why_not
 from scaler.transport.interface import AddressInUseError
 
 
@@ -53,3 +56,30 @@ def test_no_file_and_that_of_a_killed_process_are_no_hindrance(tmp_path: Path) -
 )
 def test_it_says_why_nothing_can_listen_there(address: str, number: int, reason: str) -> None:
     assert re.fullmatch(f".*{reason}.*", why_not(Endpoint.parse(address), zmq.ZMQError(number)))
+
+
+def test_the_system_tells_who_is_at_the_other_end() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert (uid_at(one), process_at(one)) == (os.geteuid(), os.getpid())
+        assert user_at(one) == binding.name_of_user(os.geteuid())
+    assert (uid_at(one), process_at(one), user_at(one)) == (None, 0, None), "it is closed"
+
+
+class _OnMacOs:
+    """A socket that answers as one of macOS does."""
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert (level, option, size) == (0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED, struct xucred
+        return struct.pack("=IIh2x16I", 0, 4711, 1, *[20] * 16)
+
+
+def test_macos_tells_the_user_in_another_structure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "_LOCAL_PEERCRED", 1)
+    assert uid_at(_OnMacOs()) == 4711  # type: ignore[arg-type]
+
+
+def test_where_the_system_tells_nobody_who_enters_is_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "TELLS_USERS", False)
+    with socket.socket(socket.AF_UNIX) as alone:
+        assert user_at(alone) == binding.name_of_user(os.geteuid())

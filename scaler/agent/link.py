@@ -257,7 +257,7 @@ class Link(Actor):
         """Return whether a range is none, and refuse it then."""
         flaw = flaw_of(task, suits_rows=True)
         if flaw:
-            self._refuse([task], f"these rows cannot be run: {flaw}")
+            self._refuse([replace(task, rows=0)], f"these rows cannot be run: {flaw}")
         return bool(flaw)
 
     def _split_at_once(self, task: RunTask) -> Sequence[RunTask]:

@@ -68,9 +68,10 @@ class Ranges:
 
     def match(self, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
         """Return results as those of the tasks that are open, after it has split those that the scheduler has split."""
-        if not self._by_map:
-            return [each for result in results for each in _apart(result)] if any(r.rows for r in results) else results
+        if not (self._by_map or any(result.rows for result in results)):
+            return results
         matched: list[TaskResult] = []
+        ended: set[TaskId] = set()
         for result in results:
             entry = self._tasks.get(result.task_id)
             rows = 0 if entry is None else entry[0].rows
@@ -83,8 +84,14 @@ class Ranges:
                 self._split(result.task_id)
             elif entry is None and not result.rows:
                 self._split_around(result.task_id)
-            matched += _apart(result)
+            matched += self._apart(result, ended) if result.rows else (result,)
         return matched
+
+    def _apart(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
+        """Return the results of the rows that are open and have not ended before: the scheduler may name any."""
+        open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
+        ended |= open_ids
+        return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
 
     def _split_around(self, task_id: TaskId) -> None:
         """Split the range that has this row, if one has."""
@@ -176,7 +183,7 @@ def split_entry(entry: Entry) -> list[Entry]:
     return [(row, *entry[1:]) for row in calls_of(entry[0])]
 
 
-def _apart(result: TaskResult) -> list[TaskResult]:
+def _results_of(result: TaskResult) -> list[TaskResult]:
     try:
         return results_of(result)
     except RowsError as error:

@@ -166,7 +166,8 @@ class ClientSession(Session):
         super()._resumed(resumed)
         if not resumed.goes_on:
             rows = chain.from_iterable(row_ids(first, count) for first, count in self._tasks.ranges.items())
-            self._resubmission = Resubmission(chain(self._tasks, self._held, rows), self._peer.pipe.unheard())
+            known = chain(self._tasks, self._held, rows)
+            self._resubmission = Resubmission(known, self._peer.pipe.unheard(), self._bounds.most)
 
     # Its tasks
 

@@ -31,14 +31,17 @@ class Resubmission:
     Args:
         open_tasks: those that were open when its session began anew.
         said: what it was told in the new session.
+        most: how many tasks it may have; of results beyond these, it is not known that their tasks have ended.
     """
 
-    def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
+    def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any], most: int) -> None:
         self._told: set[TaskId] = set()
         self._tasks = set(open_tasks)
         self._heard: set[TaskId] = set()
         """what was said again: if it comes once more it is to run, since its result is lost"""
         for item in said:
+            if len(self._told) >= most:
+                break
             if type(item) is TaskResult and item.status != TaskStatus.NOT_FOUND:  # else it is to run now
                 ended = row_ids(item.task_id, item.rows)
                 self._told.update(ended)

@@ -31,6 +31,9 @@ class TaskBounds:
         begun: its tasks that have begun.
         held: those that wait for room in the quota.
         say: has something kept about the client.
+
+    Attributes:
+        most: how many tasks it may have open without a quota.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class TaskBounds:
         self._begun, self._held = begun, held
         self._owner, self._peer, self._services, self._say = owner, peer, services, say
         config = services.config
-        self._most = TASKS_BEYOND_WINDOW * config.client_tasks
+        self.most = TASKS_BEYOND_WINDOW * config.client_tasks
         self._rows_most = config.per_worker_queue_size if config.max_number_of_tasks_waiting < 0 else 1
 
     @property
@@ -64,7 +67,7 @@ class TaskBounds:
             batch = self._taken_apart(batch, again)
         if again is not None:
             batch = again.still_to_run(batch, Either(self._begun, self._held))
-        most = self._most
+        most = self.most
         if self._owner.has_quota:
             most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)
         room = most - self.n_open

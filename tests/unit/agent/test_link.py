@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,7 @@ from scaler.wire.messages.common import (
 )
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, WORKER_ROW
+from scaler.wire.messages.rows import pack
 from scaler.wire.messages.worker import (
     AgentState,
     DisconnectRequest,
@@ -97,6 +99,16 @@ def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
     bench.tell(Batch[RunTask]([bench.task(worker=7)]))
     [result] = bench.door.take()
     assert (result.status, result.worker) == (TaskStatus.NOT_FOUND, 7)
+
+
+@pytest.mark.parametrize("payload", [b"", pack([b"a"]), pack([b"a", b"b", b"c"])])
+def test_rows_that_are_none_are_refused_as_one_task(bench: Bench, payload: bytes) -> None:
+    bench.up()
+    first, second = (replace(bench.task(), rows=2, payload=each) for each in (payload, pack([b"a", b"b"])))
+    bench.tell(Batch[RunTask]([first, second]))
+    [refused] = bench.door.take()
+    assert (refused.task_id, refused.status, refused.rows) == (first.task_id, TaskStatus.NOT_FOUND, 0)
+    assert bench.workers[0].messages == [[second]]
 
 
 def test_results_are_said_again_first_until_they_are_heard(bench: Bench) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from scaler.client.link.open_work import OpenWork
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId, index_of
 from scaler.wire.messages.client import Task, TaskCancel, TaskResult
+from scaler.wire.messages.columns import ROWS_MOST
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.rows import pack, row_ids
 
@@ -52,6 +53,16 @@ def test_a_range_ends_as_one(work: OpenWork, sink: Sink) -> None:
     work.on_results([whole])
     assert sink.ended == [whole]
     assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})
+
+
+def test_results_of_rows_that_are_not_open_take_no_memory(work: OpenWork, sink: Sink) -> None:
+    work.on_results([result_of(0)])
+    whole = [TaskResult(FIRST, 0, pack(BLOCKS), 0, rows=4)] * 100
+    others = [TaskResult(TaskId(bytes(16)), 2, b"", 0, rows=ROWS_MOST)] * 100
+    assert len(work._ranges.match([*whole, *others])) == 3
+    work.on_results([*whole, *others])
+    assert [index_of(each.task_id) for each in sink.ended] == [10, 11, 12, 13]
+    assert work.n_open == 0
 
 
 @pytest.mark.parametrize("row", range(4))

@@ -38,6 +38,8 @@ from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
 from tests.support.configs import scheduler_config
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
+MANY = 1000
+
 
 def slow(_run: RunTask) -> Outcome:
     return Outcome(seconds=30.0)
@@ -608,22 +610,30 @@ def nodes(*numbers: int) -> Batch[GraphNode]:
     return Batch[GraphNode](each)
 
 
+def test_no_more_results_are_noted_than_a_client_may_have_tasks() -> None:
+    """One that acknowledges nothing may have been told the ends of any number of rows."""
+    said = [TaskResult(TaskId(number.to_bytes(8, "big") + bytes(8)), 2, b"", 0, rows=ROWS_MOST) for number in range(9)]
+    again = Resubmission((), said, 2 * ROWS_MOST)
+    known = [Task(each.task_id, ObjectId(bytes(16)), b"", b"") for each in said]
+    assert len(again.still_to_run(known, ())) == 7
+
+
 def test_what_was_open_and_is_not_any_more_has_ended() -> None:
-    again = Resubmission([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"])
+    again = Resubmission([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"], MANY)
     batch = [task(number) for number in (1, 2, 3, 4)]
     assert again.still_to_run(batch, {task_id(2)}) == [task(2), task(4)]
 
 
 def test_what_is_said_once_more_is_to_run_since_no_agent_has_its_result() -> None:
     claimed, refused = task(1), task(2)
-    again = Resubmission([task_id(1)], [TaskResult(task_id(2), TaskStatus.NOT_FOUND, b"", 0)])
+    again = Resubmission([task_id(1)], [TaskResult(task_id(2), TaskStatus.NOT_FOUND, b"", 0)], MANY)
     assert again.still_to_run([claimed, refused], ()) == [refused]
     assert again.still_to_run([claimed], ()) == [claimed]
 
 
 def test_what_made_a_result_that_was_lost_is_said_again_to_run() -> None:
     said = [TaskResult(task_id(number), 0, b"", 100_000) for number in range(3)]
-    again = Resubmission((), [*said, ObjectResponse(ObjectId(task_id(0)), LOST, (), reason="its agent is gone")])
+    again = Resubmission((), [*said, ObjectResponse(ObjectId(task_id(0)), LOST, (), reason="its agent is gone")], MANY)
     again.lose(ObjectId(task_id(1)))
     tasks = [task(number) for number in range(3)]
     assert again.still_to_run(tasks, ()) == tasks[:2]
@@ -631,7 +641,7 @@ def test_what_made_a_result_that_was_lost_is_said_again_to_run() -> None:
 
 @pytest.mark.parametrize(("told", "runs"), [((1, 2), False), ((1,), True), ((), True)])
 def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, ...], runs: bool) -> None:
-    again = Resubmission((), [TaskResult(task_id(1), 0, b"", 0)] if told else ())
+    again = Resubmission((), [TaskResult(task_id(1), 0, b"", 0)] if told else (), MANY)
     for number in told[1:]:
         again.tell(task_id(number))
     again.announce(SPEC)
@@ -643,14 +653,14 @@ def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, .
 
 
 def test_it_is_not_over_while_something_is_on_its_way() -> None:
-    again = Resubmission((), ())
+    again = Resubmission((), (), MANY)
     assert not again.is_over(BEAT, 1)
     assert not again.is_over(ClientHeartbeat(1, has_unsaid=1), 0)
     assert again.is_over(BEAT, 0)
 
 
 def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
-    again = Resubmission((), ())
+    again = Resubmission((), (), MANY)
     again.announce(SPEC)
     inputs = [GraphInput(GRAPH_ID, position, task_id(9), GraphId(NO_ID)) for position in range(2)]
     again.hear_inputs(GRAPH_ID, inputs)
@@ -658,7 +668,7 @@ def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
 
 
 def test_a_graph_that_is_cancelled_is_not_awaited() -> None:
-    again = Resubmission((), ())
+    again = Resubmission((), (), MANY)
     again.announce(SPEC)
     again.forget(GRAPH_ID)
     again.forget(GRAPH_ID)

@@ -184,7 +184,7 @@ class JobKeeper(Actor):
     @handles(OwnersChanged)
     def _owners_changed(self, news: OwnersChanged) -> None:
         seen = self._shelf.seen
-        for place, summary in seen.items():
+        for place, summary in list(seen.items()):  # the clerk adds jobs meanwhile
             if place not in self._jobs:
                 seen[place] = self._shelf.shown(summary)
         for job in self._jobs.values():

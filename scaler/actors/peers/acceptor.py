@@ -105,6 +105,8 @@ class Acceptor(Actor):
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
         """those that come when the clients of another Python have gone"""
+        self._hello_error = ""
+        """the last error at a hello that could not be handled"""
         self._refusals: OrderedDict[bytes, str] = OrderedDict()
         """why peers were refused that may try again, by their ids"""
 
@@ -356,7 +358,9 @@ class Acceptor(Actor):
     def _hello_failed(self, refused: MessageRefused) -> None:
         """Refuse a hello that cannot be handled."""
         arrived, error = refused.message, refused.error
-        logger.error("a hello cannot be handled: %r", error, exc_info=error)
+        if repr(error) != self._hello_error:  # else the log has it
+            self._hello_error = repr(error)
+            logger.error("a hello cannot be handled: %r", error, exc_info=error)
         outgoing = SCHEDULER_TO_AGENT if type(arrived) is AgentArrived else SCHEDULER_TO_CLIENT
         reason = f"the scheduler failed at your hello: {error!r}"
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)

@@ -160,6 +160,20 @@ def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
     folder.close()
 
 
+def test_a_job_whose_record_nests_too_deeply_is_said_and_the_others_are_read(tmp_path: Path) -> None:
+    jobs = JobFolder(tmp_path / "jobs")
+    for name in ("good", "deep"):
+        record = jobs.create(replace(TERMS, name=name))
+        if name == "deep":
+            record.begin()
+            record._facts.set("damaged", "[" * 100_000)
+            record.commit()
+        jobs.shut(record)
+    jobs.close()
+    found = {place.name: type(each) for place, each in read_jobs(jobs.path)}
+    assert found == {"good": Summary, "deep": RecursionError}
+
+
 def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
     record = JobRecord.create(tmp_path / "job", TERMS)
     old = replace(record.summary(), is_sealed=True)

@@ -231,7 +231,7 @@ def test_what_a_shared_actor_cannot_handle_is_answered_and_ends_its_peer_alone(
 
 @pytest.mark.parametrize("role", ["client", "agent"])
 def test_a_hello_that_cannot_be_handled_is_refused_and_others_are_let_in(
-    simulation: Simulation, role: str, monkeypatch: pytest.MonkeyPatch
+    simulation: Simulation, role: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Acceptor, "_new_peer", fail)
@@ -239,6 +239,7 @@ def test_a_hello_that_cannot_be_handled_is_refused_and_others_are_let_in(
         simulation.run()
     for peer in peers:
         assert peer.said(HelloReply)[-1].reason.startswith("the scheduler failed at your hello: OverflowError(")
+    assert len([each for each in caplog.records if each.exc_info is not None]) == 1, "it is logged once"
     assert simulation.tree.directory.peers == {}
     assert simulation.client().said(HelloReply)[-1].accepted
     assert simulation.dispatcher.failures == 0

@@ -109,6 +109,7 @@ class TaskOutputs(Actor):
     # Lines
 
     @handles(RunsPrinted)
+    @charged_to("host")
     def _said(self, said: RunsPrinted) -> None:
         now, add, streams = self.now(), self._table.add, self._state.streams
         for line, spec, account in said.lines:

@@ -9,6 +9,7 @@ from scaler.message import message
 
 if TYPE_CHECKING:
     from scaler.actors.peers.peer import Peer
+    from scaler.kit import ActorRef
     from scaler.wire.messages.client import OutputRequest, Task
     from scaler.wire.messages.worker import RunOutput
 
@@ -19,6 +20,8 @@ class RunsPrinted:
 
     worker: str
     lines: Sequence[tuple[RunOutput, Task, int]]
+    host: ActorRef
+    """the session of the agent"""
 
 
 @message

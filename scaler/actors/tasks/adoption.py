@@ -23,7 +23,7 @@ from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import TaskId
-from scaler.kit import Actor, ActorRef, Timer, handles
+from scaler.kit import Actor, ActorRef, Timer, charged_to, handles
 
 HOLD_SECONDS = 2.5
 """How long a young scheduler waits for agents: longer than their longest pause between two connections."""
@@ -113,6 +113,7 @@ class Adoption(Actor):
         self._look_later()
 
     @handles(AskForRun)
+    @charged_to("task")
     def _ask(self, ask: AskForRun) -> None:
         table = self._table
         self._know(ask.task_id, ask.task)
@@ -126,6 +127,7 @@ class Adoption(Actor):
         self._look_later()
 
     @handles(NodesWait)
+    @charged_to("graph")
     def _nodes_wait(self, news: NodesWait) -> None:
         if news.task_ids:
             self._table.waiting.setdefault(news.graph, set()).update(news.task_ids)

@@ -400,7 +400,7 @@ class WorkerProxy(Actor):
     def _said(self, lines: Batch[RunOutput]) -> None:
         known = [(line, run.spec, run.account) for line in lines if (run := self._run_of(line)) is not None]
         if known:
-            self._outputs.send(RunsPrinted(self.name, known))
+            self._outputs.send(RunsPrinted(self.name, known, self._host))
 
     def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput | RunStatus) -> RunRecord | None:
         run = self._runs.get(news.task_id)

@@ -13,7 +13,7 @@ from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.sessions.session import REFUSED_MOST, Farewell
 from scaler.actors.slices import SLICE_STEPS
-from scaler.actors.tree import ACCEPTOR, CENSUS, OBJECT_STORE, OUTPUTS
+from scaler.actors.tree import ACCEPTOR, ADOPTION, CENSUS, OBJECT_STORE, OUTPUTS
 from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import (
@@ -25,10 +25,18 @@ from scaler.wire.messages.client import (
     OutputRequest,
     OutputResponse,
 )
-from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import (
+    HelloReply,
+    HelloRequest,
+    ObjectRequest,
+    ObjectResponse,
+    OutputStream,
+    TaskStatus,
+)
+from scaler.wire.messages.worker import RunOutput
 from tests.support.bench import Bench
 from tests.support.configs import scheduler_config
-from tests.support.simulation import Simulation
+from tests.support.simulation import Outcome, Simulation
 
 NO_TASK, NO_OBJECT = TaskId(b"t" * 16), ObjectId(b"o" * 16)
 SHUTDOWN = ClientDisconnect(GoodbyeKind.SHUTDOWN)
@@ -227,6 +235,47 @@ def test_what_a_shared_actor_cannot_handle_is_answered_and_ends_its_peer_alone(
     assert other.statuses(task_ids) == [TaskStatus.SUCCESS] * 3
     assert simulation.actor(part) is actor, "it was not restarted"
     assert simulation.dispatcher.failures == 0
+
+
+def test_lines_of_an_agent_that_cannot_be_handled_end_its_session_alone(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, hostile = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=5.0))
+    client.submit(1)
+    simulation.run()
+    run = hostile.started[-1]
+    hostile.comes_back = False
+    with monkeypatch.context() as patch:
+        patch.setattr("scaler.actors.insight.output_table.OutputTable.add", fail)
+        for number in range(REFUSED_MOST):
+            hostile.say(RunOutput(run.task_id, run.worker, run.attempt, OutputStream.STANDARD_OUTPUT, number, 0, "x"))
+            simulation.run()
+    assert "10 messages of it cannot be handled" in hostile.said(HelloRequest)[-1].reason
+    assert simulation.sessions(AgentSession) == []
+    simulation.agent(1)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert simulation.dispatcher.failures == 0
+
+
+def test_a_task_whose_message_cannot_be_handled_fails_and_others_go_on(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = simulation.client()
+    simulation.restart()
+    adoption = simulation.actor(ADOPTION)
+    with monkeypatch.context() as patch:
+        patch.setattr("scaler.actors.tasks.adoption.Adoption._know", fail)
+        client.connect()
+        simulation.run()
+        lost = client.submit(2)
+        simulation.run()
+    assert client.statuses(lost) == [TaskStatus.INTERNAL_ERROR] * 2
+    others = client.submit(2)
+    simulation.agent(1)
+    simulation.advance(60.0)
+    assert client.statuses(others) == [TaskStatus.SUCCESS] * 2
+    assert simulation.actor(ADOPTION) is adoption, "it was not restarted"
 
 
 @pytest.mark.parametrize("role", ["client", "agent"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from scaler.cli.jobs import main
 from scaler.keys.private_files import write_private
 from tests.integration.test_keys import Site
 from tests.support.processes import Command, called, wait_until
+from tests.support.terminal import ENTER, terminal
 
 WORKERS = 2
 ROWS = 60
@@ -109,19 +112,25 @@ def test_a_job_of_a_revoked_key_pauses_also_over_a_restart_and_continues_with_a_
     shown = place.run("show", "eve/nightly")
     assert "nightly: paused, no key of its owner, eve, is good: it was revoked on " in shown
     assert "Allow one with that name, and it continues" in shown
+    with terminal(sys.executable, "-m", "scaler.cli.top", place.address) as top:
+        top.press("7")
+        wait_until(lambda: re.search(r"nightly +paused", top.text), "its state on a screen")
+        top.press(ENTER)
+        top.wait_for("no key of its owner, eve, is good")
     interrupted = place.noted("begin") - place.noted("end")
     assert len(interrupted) <= WORKERS
     place.restart()
     assert "paused" in place.run("list")
     place.others_work()
     assert "paused, no key of its owner, eve, is good" in place.run("show", "eve/nightly")
-    assert place.noted("begin").total() <= ROWS + len(interrupted)
     with Client(place.allow("eve")) as client:
         job = client.job("nightly")
         assert [*job.results()] == [*range(ROWS)]
         assert job.progress().state == "done"
-    assert place.noted("end") == Counter(range(ROWS)), "no row has run to its end twice"
-    assert place.noted("begin") == Counter(range(ROWS)) + interrupted
+    assert set(place.noted("end")) == {*range(ROWS)}
+    again = place.noted("begin") - Counter(range(ROWS))
+    assert set(interrupted) <= set(again), "those that were cancelled have begun again"
+    assert again.total() <= WORKERS, "and no others, but what was cancelled while its result was on the way"
 
 
 @pytest.mark.thorough
@@ -166,10 +175,12 @@ def test_rows_that_may_begin_once_do_so_although_their_owner_was_locked_out(plac
     place.others_work()
     place.edit("monitor eve ", "client eve ")
     wait_until(lambda: "done" in place.run("list").split("\n")[1].split(), "the job to be done")
-    assert place.noted("begin") == Counter(range(ROWS)), "no row has begun twice"
+    begun = place.noted("begin")
+    assert begun == Counter(set(begun)), "no row has begun twice"
     with Client(place.folder / "eve.json") as client:
-        failures = client.job("nightly").failures()
-    assert {each.row for each in failures} == set(interrupted)
+        failed = {each.row for each in client.job("nightly").failures()}
+    assert failed >= {*interrupted} | ({*range(ROWS)} - {*begun}), "those that ran, or were just about to begin"
+    assert len(failed) <= 2 * WORKERS
 
 
 @pytest.mark.thorough

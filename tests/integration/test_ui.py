@@ -92,6 +92,7 @@ def strip_of(url: str) -> dict[str, Any]:
         async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
             await browser.get(url)
             async with browser.ws_connect(f"{url.partition('?')[0]}socket") as socket:
+                await socket.send_str(url.partition("?token=")[2])
                 await socket.send_json({"wish": 1, "page": "live"})
                 found: dict[str, Any] = (await socket.receive_json(timeout=60))["strip"]
                 return found

@@ -10,9 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -443,6 +447,68 @@ def test_empty_states_say_what_is_missing(
             seen.go(f"#/{view}")
             seen.page.wait_for_selector("main .empty, main tbody tr")
     assert seen.complaints == []
+
+
+def test_a_server_on_another_port_that_is_visited_gets_nothing_that_opens_the_page(
+    loaded: tuple[Command, str], watch: Callable[..., Watched]
+) -> None:
+    _, url = loaded
+    place, _, token = url.partition("?token=")
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("1,000", "main")
+    seen.page.goto(place)  # without the token, which the browser has kept
+    seen.wait_for("1,000", "main")
+    with listener() as (port, heard):
+        seen.page.goto(f"http://127.0.0.1:{port}/")
+        wait_until(lambda: heard, "the other server was asked")
+        assert seen.page.evaluate("JSON.stringify({...localStorage})") == "{}"
+    cookie = dict(line.split(": ", 1) for line in heard[0].splitlines() if ": " in line)["Cookie"]
+    assert token not in heard[0]
+    assert status(f"{place}metrics", cookie) == 403
+    assert status(f"{place}metrics", cookie, f"Bearer {cookie.partition('=')[2]}") == 403
+    assert status(place, cookie) == 200, "its files alone"
+    with ThreadPoolExecutor() as beside:  # the browser has the loop of this thread
+        assert beside.submit(asyncio.run, first_answer(f"{place}socket", cookie)).result() == 1008
+
+
+def status(url: str, cookie: str, authorization: str = "") -> int:
+    request = urllib.request.Request(url, headers={"Cookie": cookie, "Authorization": authorization})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+async def first_answer(url: str, cookie: str) -> Any:
+    async with ClientSession() as session, session.ws_connect(url, headers={"Cookie": cookie}) as socket:
+        await socket.send_json({"wish": 1, "page": "live"})
+        return (await socket.receive(timeout=60)).data
+
+
+@contextlib.contextmanager
+def listener() -> Iterator[tuple[int, list[str]]]:
+    """The server of another user on this host; yields its port and the requests that it gets."""
+    heard: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(str(self.headers))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1], heard
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_it_works_behind_a_proxy_with_a_prefix(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:

@@ -16,7 +16,7 @@ from scaler.keys.key_file import KeyFile
 
 SEED = 35
 SLOW_SECONDS = 10.0
-GROWTH_BYTES = 64 << 20
+GROWTH_BYTES = 128 << 20
 SIZES = [
     pytest.param(3_000, marks=[pytest.mark.more, pytest.mark.timeout(600)]),
     pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),

@@ -56,7 +56,7 @@ class Browser:
                     break
                 self._hear(read_json(message.data))
                 self._wake.set()
-        except (WishError, ValueError, TypeError):
+        except (WishError, ValueError, TypeError, OverflowError, RecursionError):
             await self._socket.close(code=1008, message=b"not understood")
         finally:
             self._feed.leave(self)

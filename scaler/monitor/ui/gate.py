@@ -1,7 +1,10 @@
 """Gate: decides which requests may pass: those of browsers that know the token, sent to and from this server.
 
-The token is in a file that only its user can read. It is part of the first URL, and becomes a cookie there; programs
-send it as a bearer token. Host and Origin are checked, so that no other page that the browser shows can ask here.
+The token is in a file that only its user can read. It is part of the first URL. The page keeps it in the storage of
+its origin, and sends it as the first message of each connection; programs send it as a bearer token. The cookie of the
+page is not the token, because browsers send cookies to all ports of a host, where other users may listen: it opens the
+files of the page, which hold no data. Host and Origin are checked, so that no other page that the browser shows can ask
+here.
 """
 
 from __future__ import annotations
@@ -82,6 +85,8 @@ class Gate:
 
     def __init__(self, token: str, host: str, names: Collection[str] = ()) -> None:
         self._token = token.encode()
+        self.cookie = hmac.new(self._token, b"files of the page", "sha256").hexdigest()
+        """the value of the cookie that opens the files of the page"""
         self._proxies = {name.casefold() for name in names}
         ours = (*LOOPBACK, host, socket.gethostname(), socket.getfqdn())
         self._names = {name.casefold() for name in ours} | self._proxies
@@ -106,6 +111,10 @@ class Gate:
     def knows(self, token: str | None) -> bool:
         """Return whether this is the token."""
         return token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+
+    def has_cookie(self, value: str | None) -> bool:
+        """Return whether this is the value of the cookie."""
+        return value is not None and hmac.compare_digest(value.encode("utf-8", "replace"), self.cookie.encode())
 
     def has_bearer(self, authorization: str | None) -> bool:
         """Return whether this header has the token: `Bearer TOKEN`."""

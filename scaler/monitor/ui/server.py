@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
 from scaler.monitor.metrics import CONTENT_TYPE, exposition
 from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
@@ -19,6 +19,10 @@ from scaler.monitor.ui.gate import HEADERS, Gate
 STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})
 """Whoever can connect may ask for these."""
+OF_PAGE = ("/", "/socket", "/static/")
+"""What the cookie opens: no data, since a browser hears nothing from `/socket` before it has sent the token."""
+TOKEN_SECONDS = 10.0
+"""How long a connection may take to send the token."""
 YEAR_SECONDS = 31_536_000
 
 
@@ -84,8 +88,9 @@ def _refusal(request: web.Request) -> web.Response | None:
             text="This server is not asked under this name. Use the address that scaler_ui printed; for a proxy in "
             "front of it, start scaler_ui with --names NAME.\n",
         )
+    is_of_page = request.path in OF_PAGE or request.path.startswith(OF_PAGE[-1])
     given = (
-        gate.knows(request.cookies.get(cookie_name(request)))
+        (is_of_page and gate.has_cookie(request.cookies.get(cookie_name(request))))
         or (request.path == "/" and gate.knows(request.query.get("token")))
         or gate.has_bearer(request.headers.get("Authorization"))
     )
@@ -110,14 +115,14 @@ async def _metrics(request: web.Request) -> web.Response:
 
 async def _index(request: web.Request) -> web.StreamResponse:
     answer = web.FileResponse(STATIC / "index.html")
-    token = request.query.get("token")
-    if request.app[GATE].knows(token):
-        assert token is not None
+    gate = request.app[GATE]
+    if gate.knows(request.query.get("token")):
         # The page takes the token out of its address by itself: after a redirect from another site, a browser would
         # not send a strict cookie.
         answer.set_cookie(
-            cookie_name(request), token, max_age=YEAR_SECONDS, httponly=True, samesite="Strict", secure=request.secure
-        )
+            cookie_name(request), gate.cookie, max_age=YEAR_SECONDS, httponly=True, samesite="Strict",
+            secure=request.secure,
+        )  # fmt: skip
     return answer
 
 
@@ -127,12 +132,25 @@ async def _socket(request: web.Request) -> web.StreamResponse:
         return web.Response(status=503, text=f"{BROWSERS_MOST} pages are open; close one.\n")
     socket = web.WebSocketResponse(heartbeat=20, max_msg_size=MESSAGE_BYTES, autoclose=True)
     await socket.prepare(request)
+    gate = request.app[GATE]
+    if not (gate.has_bearer(request.headers.get("Authorization")) or await _sends_token(socket, gate)):
+        await socket.close(code=1008, message=b"the first message must be the token")
+        return socket
     browsers.add(socket)
     try:
         await Browser(socket, request.app[FEED]).run()
     finally:
         browsers.discard(socket)
     return socket
+
+
+async def _sends_token(socket: web.WebSocketResponse, gate: Gate) -> bool:
+    """Return whether the first message of a connection is the token."""
+    try:
+        message = await socket.receive(TOKEN_SECONDS)
+    except asyncio.TimeoutError:
+        return False
+    return message.type is WSMsgType.TEXT and gate.knows(message.data)
 
 
 async def _hearing(has_failed: Callable[[], None], app: web.Application) -> AsyncIterator[None]:

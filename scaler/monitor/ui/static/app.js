@@ -23,7 +23,7 @@ const shown = ["live", "tasks", "stream", "memory", "processors", "graphs", "job
 const onPhones = ["live", "tasks", "stream", "failures", "settings"];
 const main = document.getElementById("main"), strip = document.getElementById("strip");
 
-// The token has become a cookie; it need not stay in the address or in the history of the browser.
+// The browser keeps the token; it need not stay in the address or in the history.
 if (new URL(location).searchParams.has("token")) history.replaceState(null, "", `./${location.hash}`);
 apply();
 

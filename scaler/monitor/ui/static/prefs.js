@@ -15,6 +15,19 @@ function read() {
 
 export const prefs = read();
 
+/** The token: of the address at first, then of the storage of this origin. Other ports of this host have another one. */
+export const secret = token();
+
+function token() {
+  const place = `scaler-ui-token ${location.pathname}`, given = new URL(location).searchParams.get("token");
+  try {
+    if (given) localStorage.setItem(place, given);
+    return given || localStorage.getItem(place) || "";
+  } catch {
+    return given || "";
+  }
+}
+
 export function set(key, value) {
   prefs[key] = value;
   try {

@@ -1,5 +1,8 @@
-// The connection to the server: says which page is wanted, takes one frame after the other, and comes back by itself.
+// The connection to the server: sends the token, says which page is wanted, takes one frame after the other, and comes
+// back by itself.
 // A frame is confirmed when it is drawn, and only then the server sends a newer one: a slow browser skips frames.
+
+import { secret } from "./prefs.js";
 
 export class Socket {
   constructor(onframe, onstate) {
@@ -20,6 +23,7 @@ export class Socket {
     socket.onopen = () => {
       this.pause = 500;
       this.onstate("open");
+      socket.send(secret);
       this.say({ hidden: document.hidden });
       if (this.wish) this.say(this.wish);
     };

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ async def enter(client: Client) -> None:
     assert answer.status == 200
 
 
+@contextlib.asynccontextmanager
+async def connected(client: Client) -> AsyncIterator[Any]:
+    """Yield a connection that has sent the token."""
+    async with client.ws_connect("/socket") as socket:
+        await socket.send_str(TOKEN)
+        yield socket
+
+
 async def frame(socket: Any, **said: Any) -> dict[str, Any]:
     if said:
         await socket.send_json(said)
@@ -80,7 +89,7 @@ def test_without_token_nothing_is_shown(play: Play, path: str) -> None:
     play(story)
 
 
-def test_the_token_becomes_a_strict_cookie_in_any_number_of_browsers(play: Play) -> None:
+def test_the_token_opens_the_page_in_any_number_of_browsers_which_keep_a_strict_cookie(play: Play) -> None:
     async def story(client: Client) -> None:
         for _ in range(3):
             async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
@@ -92,6 +101,33 @@ def test_the_token_becomes_a_strict_cookie_in_any_number_of_browsers(play: Play)
                 assert str(client.port) in cookie.key, "browsers send cookies to all ports of a host"
                 assert (await browser.get(client.make_url("/"))).status == 200
         assert (await client.get("/")).status == 403
+
+    play(story)
+
+
+@pytest.mark.parametrize("first", ["", "wrong", "COOKIE", '{"wish": 1, "page": "live", "args": {}}', b"bytes", None])
+def test_the_cookie_that_servers_on_other_ports_are_sent_too_opens_no_data(
+    play: Play, monkeypatch: pytest.MonkeyPatch, first: str | bytes | None
+) -> None:
+    monkeypatch.setattr(server, "TOKEN_SECONDS", 0.2 if first is None else 60.0)
+
+    async def story(client: Client) -> None:
+        await enter(client)
+        (cookie,) = client.session.cookie_jar
+        assert TOKEN not in cookie.value
+        assert (await client.get("/metrics")).status == 403
+        assert (await client.get("/", headers={"Authorization": f"Bearer {cookie.value}"})).status == 200  # the cookie
+        client.session.cookie_jar.clear()
+        assert (await client.get("/", headers={"Authorization": f"Bearer {cookie.value}"})).status == 403
+        assert (await client.get("/", params={"token": cookie.value})).status == 403
+        async with client.ws_connect("/socket", headers={"Cookie": f"{cookie.key}={cookie.value}"}) as socket:
+            if isinstance(first, str):
+                await socket.send_str(cookie.value if first == "COOKIE" else first)
+            elif first is not None:
+                await socket.send_bytes(TOKEN.encode())
+            await socket.send_str('{"wish": 1, "page": "live", "args": {}}')
+            ends = await socket.receive(timeout=20)
+            assert (ends.type, ends.data) == (WSMsgType.CLOSE, 1008)
 
     play(story)
 
@@ -176,7 +212,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_stays_small() -> None:
 def test_a_page_gets_what_it_wants_to_see(play: Play, publisher: Publisher) -> None:
     async def story(client: Client) -> None:
         await enter(client)
-        async with client.ws_connect("/socket") as socket:
+        async with connected(client) as socket:
             first = await frame(socket, wish=1, page="live", args={})
             assert (first["wish"], first["frame"], first["strip"]["news"]) == (1, 1, "never")
             await asyncio.to_thread(publisher.await_topic, "scheduler")
@@ -194,7 +230,7 @@ def test_a_page_gets_what_it_wants_to_see(play: Play, publisher: Publisher) -> N
 def test_a_slow_page_skips_frames_and_has_no_queue(play: Play, publisher: Publisher) -> None:
     async def story(client: Client) -> None:
         await enter(client)
-        async with client.ws_connect("/socket") as socket:
+        async with connected(client) as socket:
             first = await frame(socket, wish=1, page="live", args={})
             await asyncio.to_thread(publisher.await_topic, "scheduler")
             for waiting in range(30):
@@ -211,7 +247,7 @@ def test_a_slow_page_skips_frames_and_has_no_queue(play: Play, publisher: Publis
 def test_a_hidden_page_gets_nothing(play: Play) -> None:
     async def story(client: Client) -> None:
         await enter(client)
-        async with client.ws_connect("/socket") as socket:
+        async with connected(client) as socket:
             await socket.send_json({"hidden": True})
             await socket.send_json({"wish": 1, "page": "live"})
             with pytest.raises(asyncio.TimeoutError):
@@ -227,7 +263,7 @@ def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> Non
         app = make_app(feed, Gate(TOKEN, "127.0.0.1"))
         async with TestClient(TestServer(app), cookie_jar=CookieJar(unsafe=True)) as client:
             await enter(client)
-            async with client.ws_connect("/socket") as socket:
+            async with connected(client) as socket:
                 await frame(socket, wish=1, page="processors")
                 assert feed.topics == ALWAYS | {"processors"}
                 await frame(socket, wish=2, page="task", args={"id": "ab" * 8})
@@ -259,11 +295,11 @@ def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> Non
 def test_what_is_not_understood_ends_the_connection_and_nothing_else(play: Play, said: str) -> None:
     async def story(client: Client) -> None:
         await enter(client)
-        async with client.ws_connect("/socket") as socket:
+        async with connected(client) as socket:
             await socket.send_str(said)
             ends = await socket.receive(timeout=10)
             assert ends.type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
-        async with client.ws_connect("/socket") as socket:
+        async with connected(client) as socket:
             assert (await frame(socket, wish=1, page="live"))["wish"] == 1
 
     play(story)
@@ -279,7 +315,7 @@ def test_a_page_that_cannot_be_made_is_closed_and_does_not_wait_for_ever(
 
     async def story(client: Client) -> None:
         await enter(client)
-        async with client.ws_connect("/socket") as socket:
+        async with connected(client) as socket:
             await socket.send_json({"wish": 1, "page": "live", "args": {}})
             assert (await socket.receive(timeout=10)).data == 1011
 
@@ -287,12 +323,22 @@ def test_a_page_that_cannot_be_made_is_closed_and_does_not_wait_for_ever(
     assert "nobody has thought of" in caplog.text
 
 
+def test_a_program_with_the_token_as_bearer_need_not_send_it_again(play: Play) -> None:
+    async def story(client: Client) -> None:
+        async with client.ws_connect("/socket", headers={"Authorization": f"Bearer {TOKEN}"}) as socket:
+            assert (await frame(socket, wish=1, page="live"))["wish"] == 1
+
+    play(story)
+
+
 def test_only_so_many_pages_are_served(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "BROWSERS_MOST", 2)
 
     async def story(client: Client) -> None:
         await enter(client)
-        async with client.ws_connect("/socket"), client.ws_connect("/socket"):
+        async with connected(client) as first, connected(client) as second:
+            for socket in (first, second):
+                assert (await frame(socket, wish=1, page="live"))["wish"] == 1
             assert (await client.get("/socket")).status == 503
 
     play(story)

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from scaler import Client
+from scaler.cli import keys
 from scaler.endpoint import Endpoint
 from scaler.shared_memory import SHARING_VARIABLE
-from tests.support.processes import command, free_address, scheduler, wait_until
+from tests.support.processes import called, command, free_address, scheduler, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -56,14 +57,7 @@ def open_to_others(root: Path) -> list[str]:
 @pytest.mark.thorough
 def test_all_files_folders_and_sockets_are_private_with_an_umask_of_0(root: Path) -> None:
     address = free_address()
-    spilling = (
-        "--object-memory-bytes",
-        "20000000",
-        "--spill-folder",
-        str(root / "spill"),
-        "--spill-bytes",
-        "1000000000",
-    )
+    spilling = f"--object-memory-bytes 20000000 --spill-folder {root}/spill --spill-bytes 1000000000".split()
     logged = ("--logging-paths", str(root / "home" / "log"))
     with (
         scheduler(address, "--keep", str(root / "keep" / "jobs"), "--audit-file", str(root / "home" / "audit")),
@@ -72,12 +66,16 @@ def test_all_files_folders_and_sockets_are_private_with_an_umask_of_0(root: Path
         scheduler(f"ipc://{root}/run/socket"),
         Client(address) as client,
         Client(n_workers=1, dashboard=True) as local,
+        Client(n_workers=1, keep=str(root / "keep" / "mine" / "jobs")) as keeping,
     ):
         page.wait_for("?token=")
         tables = [client.send_object(bytes([number]) * OBJECT_BYTES) for number in range(8)]
         assert [client.submit(max, table).result(60) for table in tables] == list(range(8))
         wait_until(lambda: [*root.glob("spill/scaler-values-*/*")], "values are on disk")
-        for each in (client, local):
+        folder = ("--folder", str(root / "keep" / "made" / "keys"))
+        for words in (("new", "tcp://host:2345"), ("allow", "bob", "--role", "client")):
+            assert called(keys.main, *words, *folder)[0] == 0
+        for each in (client, local, keeping):
             assert each.map(bytes, [(size,) for size in (1, 1_000_000)], job="mine")[0] == b"\0"
         place = Endpoint.parse(local._core.link.address).file
         assert place is not None
@@ -87,24 +85,10 @@ def test_all_files_folders_and_sockets_are_private_with_an_umask_of_0(root: Path
         assert monitor.file is not None
         assert stat.S_IMODE(monitor.file.stat().st_mode) == 0o600
         made = {str(each.relative_to(root)) for each in root.rglob("*")}
-        for what in (
-            "job.sqlite-wal",
-            "job.sqlite-shm",
-            "values/",
-            "witness",
-            ".token",
-            ".lock",
-            "store-wal",
-            "audit",
-            "client.json",
-            "scheduler.key",
-            "allowed",
-            ".held",
-            "users",
-            "socket_monitor",
-            "spill/scaler-",
-            ".local/state/scaler/jobs",
-            "home/log",
-        ):
+        names = "job.sqlite-wal job.sqlite-shm values/ witness .token .lock store-wal audit client.json allowed"
+        names += (
+            " .held users socket_monitor spill/scaler- .local/state/scaler/jobs home/log mine/jobs/ made/keys/bob.json"
+        )
+        for what in names.split():
             assert any(what in each for each in made), what
         assert open_to_others(root) == []

@@ -91,6 +91,7 @@ struct Task {
   account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
   frames @9 :Data;            # UInt32 column: number of payload frames; they are those of the arguments of kind 4 in the block, see README.md; of rows, each has as many
   rows @10 :Data;              # UInt32 column: so many calls, at most 4,096, see README.md; 0 = one call
+  owner @11 :Data;             # UInt64 column: of a client inside a task: the owner in its RunTask; else 0
 }
 
 struct TaskCancel {
@@ -124,6 +125,7 @@ struct GraphTask {
   name @4 :List(Text);          # of all its tasks, as in Task
   options @5 :List(Data);       # of all its tasks, as in Task
   account @6 :Data;             # UInt32 column: of all its tasks, as in Task
+  owner @7 :Data;               # UInt64 column: of all its tasks, as in Task
 }
 
 struct GraphNode {

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any, NewType
+from typing import Any, NewType, TypeAlias
 from weakref import WeakSet
 
 TaskId = NewType("TaskId", bytes)
@@ -27,6 +27,11 @@ Connection = NewType("Connection", bytes)
 """The socket's name of a peer, for the life of one connection."""
 NO_CONNECTION = Connection(b"")
 """The connection of a session whose peer is away: nothing that is sent there arrives."""
+
+Account: TypeAlias = tuple[int, int]
+"""Of a task, as messages name it: the number of a client, and the tag of its owner."""
+NO_ACCOUNT: Account = (0, 0)
+"""Of tasks that were submitted outside of tasks: the scheduler adds that of their client."""
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
-from scaler.ids import NO_ID, TaskId
+from scaler.ids import NO_ACCOUNT, NO_ID, TaskId
 
 if TYPE_CHECKING:
     import numpy.random
@@ -122,8 +122,8 @@ class TaskContext:
     """proves to the scheduler that the clients of this process are inside its agent"""
     processor = 0
     """the number of this process, never used again by its agent"""
-    account = 0
-    """the account of the running task; its nested tasks have the same"""
+    account = NO_ACCOUNT
+    """the account of the running task, which its nested tasks have as well"""
     preparing = ""
     """the code that runs before this process takes tasks, such as "an initializer"; empty: none"""
 

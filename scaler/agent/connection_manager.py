@@ -201,12 +201,13 @@ class ConnectionManager:
         splits = self._session_state.split_rows()
         if splits:
             self._edge.say(splits)  # if the session goes on
-        names, held = ",".join(self._names), self._session_state.ledger.held()
-        own = (self._agent_id, names, held, self._agent_token)
+        names, ledger = ",".join(self._names), self._session_state.ledger
+        own = (self._agent_id, names, ledger.held(), self._agent_token)
         resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
         closed, takes_rows = self._session_state.closed or 0, int(self._takes_rows)
-        self._edge.say_hello(replace(hello, closed=closed, takes_rows=takes_rows, text_hash=self._text_hash))
+        hello = replace(hello, closed=closed, takes_rows=takes_rows, text_hash=self._text_hash)
+        self._edge.say_hello(replace(hello, held_owners=ledger.owners_of_held()))
 
     def _go_on(self, version: str) -> None:
         self._note_up(version)

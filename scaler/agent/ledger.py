@@ -27,10 +27,12 @@ from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, is_later
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
+from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.rows import calls_of, recalls_of, results_of, row_ids
 from scaler.wire.messages.worker import (
     HELD_MOST,
+    HELD_OWNER,
     HELD_RUN,
     RecallRequest,
     RecallResponse,
@@ -74,6 +76,8 @@ class Ledger:
         """the attempts of open tasks that went back to their workers, which had given them back"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in their order"""
+        self._owners: dict[tuple[TaskId, int], int] = {}
+        """of the tasks of these: the tags of their owners"""
         self.tally: Tally | None = None
         """what ends is counted here while somebody watches"""
 
@@ -83,9 +87,18 @@ class Ledger:
         """Return the runs that are open for the scheduler, as a hello names them, and as many as it may. For another
         scheduler, those whose values are here are open, too, unless a newer attempt may take the place of such a value.
         """
-        values = (result for result in self._with_values() if result.task_id not in self._open)
-        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *values]
+        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
+
+    def owners_of_held(self) -> bytes:
+        """Return the tags of the owners of the same runs, as a hello names them."""
+        owners = [task.owner for task in self._open.values()]
+        owners += (self._owners.get(run, 0) for run in self._kept)
+        owners += (0 if self._values is None else self._values.owner_of(run.task_id) for run in self._values_held())
+        return b"".join(map(HELD_OWNER.pack, owners[:HELD_MOST]))
+
+    def _values_held(self) -> list[RunResult]:
+        return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
         """Return the results that may not have arrived, in their order; one that is too large has failed its task. Then
@@ -189,7 +202,9 @@ class Ledger:
         for run, result in list(self._kept.items()):
             if result.rows:
                 del self._kept[run]
-                self._kept.update(((row.task_id, row.attempt), row) for row in results_of(result))
+                rows = {(row.task_id, row.attempt): row for row in results_of(result)}
+                self._kept.update(rows)
+                self._owners.update(dict.fromkeys(rows, self._owners.pop(run, 0)))
         return [each for each in said if each is not None]
 
     def apart(self, results: Batch[RunResult]) -> Batch[RunResult]:
@@ -305,6 +320,7 @@ class Ledger:
                 if task.attempt != attempt:
                     known[task_id] = task  # a newer attempt is still here
                     continue
+                self._owners[task_id, attempt] = task.owner
             if former:
                 former.discard(task_id)
             if self._sent_again:
@@ -320,19 +336,22 @@ class Ledger:
         if self._values is None or task is None:
             return result  # a newer attempt makes the value that has this id
         try:
-            return self._values.take(result, task.account)
+            return self._values.take(result, account_in(task))
         except ObjectTooLargeError as error:
             return without_result(result, error.said_of("its result"))
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""
-        forget = self._kept.pop
+        forget, forget_owner = self._kept.pop, self._owners.pop
         for item in items:
             if type(item) is RunResult:
-                known = forget((item.task_id, item.attempt), None)
+                run = item.task_id, item.attempt
+                known = forget(run, None)
+                forget_owner(run, None)
                 if item.rows and (known is None or not known.rows):
                     for task_id in row_ids(item.task_id, item.rows):
                         forget((task_id, item.attempt), None)
+                        forget_owner((task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
         """Return those of the cancels to which no result is the answer that was said, or is."""

@@ -18,6 +18,7 @@ from scaler.agent.room import Room
 from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
 from scaler.store.store import Gauges, Store
+from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.worker import RunResult, RunTask
 
 
@@ -29,7 +30,7 @@ class Values:
         self._said: dict[ObjectId, RunResult] = {}
         """the results as they were said, with the locations of their values"""
         self._accounts: dict[ObjectId, int] = {}
-        """whose tasks have made them"""
+        """those of the tasks that have made them"""
         self.room = Room(self._are_used_by, self._said.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
@@ -41,6 +42,9 @@ class Values:
         """Keep the frames of a result, in the place of an earlier one of its task. Return the result with their
         location; as it was, if they cannot be kept, or if this id is that of a copy or of a result of another account,
         which tasks would take for it.
+
+        Args:
+            account: that of its task.
 
         Raises:
             ObjectTooLargeError: if there can never be room for them here.
@@ -75,6 +79,10 @@ class Values:
         self._said.pop(object_id, None)
         self._accounts.pop(object_id, None)
         return self._store.drop(object_id)
+
+    def owner_of(self, object_id: bytes) -> int:
+        """Return the tag of the owner of the task whose value is here."""
+        return owner_of(self._accounts[ObjectId(object_id)])
 
     def __len__(self) -> int:
         return len(self._said)

@@ -20,7 +20,7 @@ from scaler.client.calls.options import TaskOptions, for_one
 from scaler.client.link.link import Link
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import NoWorkerError, SerializeObjectError
-from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.ids import NO_ACCOUNT, IdSource, ObjectId, TaskId
 from scaler.pickling.pickled_functions import pickle_main_by_value
 from scaler.pickling.serialization import JSON_SERIALIZER, Frames, Serializer, size_of, to_frames
 from scaler.pickling.shipped import Shipped
@@ -82,7 +82,8 @@ class CallMaker(Generic[L, F]):
         priority = here.child_priority
         if options.priority is not None:
             priority = with_wish(priority, options.priority)
-        return priority, name or options.name or "", run_options, here.account if self.link.is_nested else 0
+        account, owner_tag = here.account if self.link.is_nested else NO_ACCOUNT
+        return priority, name or options.name or "", run_options, account, owner_tag
 
     def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
         """Return the function of a call or map, ready to be sent, and note its seed."""
@@ -116,8 +117,8 @@ class CallMaker(Generic[L, F]):
         """Call a function by its name."""
         self.link.check_open()
         function = self.functions.named(name)
-        priority, task_name, run_options, account = self.terms(for_one(options))
-        terms = priority, task_name, options_of_call(run_options, name), account
+        priority, task_name, run_options, account, owner_tag = self.terms(for_one(options))
+        terms = priority, task_name, options_of_call(run_options, name), account, owner_tag
         future = self.new_future(TaskId(self.new_id()), self.link, JSON_SERIALIZER, owner, task_name or name)
         self.link.submit(function.entry(future.task_id, future, args, kwargs, terms))
         return future
@@ -141,9 +142,9 @@ class CallMaker(Generic[L, F]):
         """Return the terms of a task of this function that one worker alone may run: it goes first, unless the options
         say otherwise, and its name says which worker it is for.
         """
-        priority, name, run_options, account = self.terms(for_one(options).over(_FIRST))
+        priority, name, run_options, account, owner_tag = self.terms(for_one(options).over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
-        return priority, f"{name or function} on {worker}", own.encode(), account
+        return priority, f"{name or function} on {worker}", own.encode(), account, owner_tag
 
     def store(
         self, obj: Any, name: str | None, reference_class: type[ObjectReference] = ObjectReference

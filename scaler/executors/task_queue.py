@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from scaler.ids import TaskId
 from scaler.priority_rows import PriorityRows
+from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
@@ -63,7 +64,7 @@ class TaskQueue:
         rows, account = self._rows, self._account
         for task in tasks:
             priority = task.priority
-            if account != task.account:
+            if account != account_in(task):
                 if self._count(task):
                     priority = self._last_priority(priority)
                 account = self._account
@@ -75,11 +76,11 @@ class TaskQueue:
         if not waiting:
             before = sum(len(row) for rows in (self._rows, self._aside) for row in rows.values())
             if not before:
-                self._account = task.account
+                self._account = account_in(task)
                 return False
             waiting[self._account] = before
             self._account = _SEVERAL
-        waiting[task.account] += 1
+        waiting[account_in(task)] += 1
         return True
 
     def _last_priority(self, most: int) -> int:
@@ -91,9 +92,9 @@ class TaskQueue:
         """These were taken from the first row, or out."""
         waiting = self.by_account
         for task in tasks if waiting else ():
-            waiting[task.account] -= 1
-            if not waiting[task.account]:
-                del waiting[task.account]
+            waiting[account_in(task)] -= 1
+            if not waiting[account_in(task)]:
+                del waiting[account_in(task)]
         if len(waiting) == 1:
             (self._account,) = waiting
             waiting.clear()
@@ -101,7 +102,7 @@ class TaskQueue:
     def put_back(self, tasks: Sequence[RunTask]) -> None:
         """Put tasks in front of all others of their priority, in their order."""
         for task in reversed(tasks):
-            if self._account != task.account:
+            if self._account != account_in(task):
                 self._count(task)
             self._rows[task.priority].appendleft(task)
 
@@ -133,7 +134,7 @@ class TaskQueue:
             for priority, row in rows.items():
                 rows[priority] = deque(chain.from_iterable(map(calls_of, row)))
         for task in ranges if self.by_account else ():
-            self.by_account[task.account] += task.rows - 1
+            self.by_account[account_in(task)] += task.rows - 1
         return ranges
 
     def take_out(self, runs: Container[RunKey]) -> list[RunTask]:

@@ -36,6 +36,7 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import (
     HELD_MOST,
+    HELD_OWNER,
     HELD_RUN,
     DisconnectRequest,
     RunTask,
@@ -69,7 +70,7 @@ REMEMBERED = 1024
 MESSAGES_MOST = 64
 """What a former peer may have on its way when it is asked for a new hello. One that says more is no peer of ours."""
 
-FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * HELD_RUN.size
+FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 """A larger first message is no hello: 65,535 names of 32 bytes and the most runs are in one of this size."""
 
 

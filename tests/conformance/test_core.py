@@ -147,7 +147,7 @@ def test_a_task_is_not_overtaken_by_deeper_ones_of_another_client(bench: Executo
     bench.run(first)
     bench.until(gate.noted)
     early = [bench.task(noting(), gate.log, f"early{depth}", priority=of_child(0) * depth) for depth in (0, 1)]
-    other = bench.task(noting(), gate.log, "other", account=1)
+    other = bench.task(noting(), gate.log, "other", account=(1, 0))
     late = [bench.task(noting(), gate.log, f"late{depth}", priority=of_child(0) * depth) for depth in (2, 3)]
     for tasks in (early, [other], late):
         bench.run(*tasks)
@@ -547,9 +547,9 @@ def test_a_task_finds_its_priority_and_account_the_scheduler_and_the_token_of_it
         here = task_context.current
         return here.address, here.agent_token, here.child_priority, here.account, here.task > 0
 
-    task = bench.task(look_around, priority=4, account=7)
+    task = bench.task(look_around, priority=4, account=(7, 8))
     bench.run(task)
-    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, of_child(4), 7, True)
+    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, of_child(4), (7, 8), True)
 
 
 # The agent's thread

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,9 +28,27 @@ from scaler.keys.folder import Pair
 from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import OBJECT, VALUE, DefaultSerializer, argument_block, function_to_frames
 from scaler.wire.codec.codec import decode, encode_message
-from scaler.wire.messages.client import ClientHello, ExplainRequest, ExplainResponse, Task, TaskResult
-from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.client import (
+    ClientHello,
+    ExplainRequest,
+    ExplainResponse,
+    GraphNode,
+    GraphTask,
+    OutputLine,
+    OutputRequest,
+    Task,
+    TaskResult,
+)
+from scaler.wire.messages.common import (
+    IS_BACK,
+    PROTOCOL_VERSION,
+    HelloReply,
+    InstructionKind,
+    ObjectInstruction,
+    TaskStatus,
+)
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.rows import pack as pack_rows
 from tests.integration.test_keys import Site
 from tests.support.keys import show
 from tests.support.processes import called, wait_until
@@ -129,14 +151,14 @@ def test_a_value_over_a_quota_is_refused_with_a_sentence(site: Site) -> None:
 class RawClient:
     """A client that keeps to no window: what it says goes to the socket at once."""
 
-    def __init__(self, address: str, file: str, stack: ExitStack) -> None:
+    def __init__(self, address: str, file: str, stack: ExitStack, **hello_fields: Any) -> None:
         self._socket = stack.enter_context(stack.enter_context(zmq.Context()).socket(zmq.DEALER))
         self._socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE_SECONDS * 1000))
         self._socket.setsockopt(zmq.LINGER, 0)
         show(self._socket, KeyFile.read(Path(file)))
         self._socket.connect(address)
         self._said, self.heard = 0, list[Any]()
-        hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())
+        hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id(), **hello_fields)
         self._socket.send(encode_message(CLIENT_TO_SCHEDULER, [hello])[0])
         self.reply = self.hear(HelloReply, 1)[0]
 
@@ -199,6 +221,91 @@ def test_a_client_that_ignores_its_window_has_no_more_than_the_quota(site: Site)
             raw.hear(TaskResult, number)
         results = raw.hear(TaskResult, 45)[40:]
         assert [each.status for each in results] == [TaskStatus.SUCCESS] * 2 + [TaskStatus.MISSING_OBJECTS] * 3
+
+
+@pytest.mark.parametrize("seconds", [0, 4])
+def test_what_clients_claim_of_their_past_changes_no_quota(site: Site, seconds: int) -> None:
+    """While the scheduler waits for agents of another one, and after that: sessions with tasks, rows and graphs."""
+    eve = site.allow("eve", "client", "--tasks", "5")
+    time.sleep(seconds)  # the scheduler waits for 2.5 s
+    with ExitStack() as stack:
+        sessions = [RawClient(site.address, eve, stack, resumes=IS_BACK, dial=dial) for dial in range(6)]
+        function_id = ObjectId(random_id())
+        for raw in sessions:
+            graph = GraphTask(GraphId(random_id()), 6)
+            nodes = [GraphNode(graph.graph_id, TaskId(random_id()), function_id, b"", b"", b"", 1) for _ in range(6)]
+            raw.say(graph, *nodes)
+            assert {each.status for each in raw.hear(TaskResult, 6)} == {TaskStatus.NO_WORKER}
+            tasks = [Task(TaskId(random_id()), function_id, b"", b"") for _ in range(3)]
+            rows = Task(TaskId(random_id()[:8] + bytes(8)), function_id, pack_rows([b"", b""]), b"", rows=2)
+            raw.say(*tasks, rows)
+        wait_until(lambda: open_tasks(site) == 5, "five have begun")
+        for raw in sessions:
+            raw.say(ExplainRequest(TaskId(random_id()), GraphId(NO_ID), 0))
+            raw.hear(ExplainResponse, 1)
+        assert open_tasks(site) == 5
+
+
+def open_tasks(site: Site) -> int:
+    """Return how many tasks of all clients are at the scheduler, as it says when it is asked by a signal."""
+    before = len(site.scheduler.lines)
+    site.scheduler.signal(signal.SIGUSR1)
+    pattern = re.compile(r"tasks +([\d,]+) wait for a worker, ([\d,]+) are at workers")
+    found = wait_until(lambda: next(filter(None, map(pattern.search, site.scheduler.lines[before:])), None), "a report")
+    return sum(int(count.replace(",", "")) for count in found.groups())
+
+
+def print_from_within(notes: str, gate: str) -> str:
+    with Client() as client:
+        while not Path(gate).exists():
+            client.submit(print_and_note, notes).result()
+    return "done"
+
+
+def print_and_note(notes: str) -> None:
+    print("SECRET OF ALICE", flush=True)
+    with open(notes, "a", encoding="utf-8") as file:  # noqa: PTH123 - one line, also if several write
+        file.write("x")
+
+
+def test_after_a_restart_an_account_is_of_its_owner_also_before_that_owner_is_back(site: Site) -> None:
+    """Eve comes first, and claims the account of Alice, whose nested tasks go on and print for Alice alone."""
+    alice, eve = site.allow("alice"), site.allow("eve")
+    site.cluster()
+    site.cluster()
+    notes, gate = site.elsewhere / "notes", site.elsewhere / "gate"
+    code = f"""
+from scaler import Client
+from tests.integration.test_owners import print_from_within
+with Client({site.address!r}, key_file={alice!r}, stream_output=True) as client:
+    print(client.submit(print_from_within, {str(notes)!r}, {str(gate)!r}).result(), flush=True)
+"""
+    with ExitStack() as stack:
+        heard = site.elsewhere / "heard"
+        out = stack.enter_context(heard.open("w"))
+        program = stack.enter_context(subprocess.Popen([sys.executable, "-c", code], stdout=out, stderr=out))
+        stack.callback(program.kill)
+        wait_until(lambda: notes.exists() and notes.stat().st_size > 3, "nested tasks run")
+        program.send_signal(signal.SIGSTOP)
+        site.scheduler.process.kill()
+        site.scheduler.process.wait()
+        before = notes.stat().st_size
+        restarted = site.start("scheduler", site.address, "--no-protected", "--monitor-address", site.monitor)
+        restarted.wait_for("who has a key can connect")
+        spies = [RawClient(site.address, eve, stack, resumes=IS_BACK, account=number) for number in (0, 0, 1)]
+        for spy in spies:
+            spy.say(OutputRequest(1, TaskId(NO_ID)))
+        wait_until(lambda: notes.stat().st_size > before + 20, "nested tasks go on under the new scheduler")
+        for spy in spies:
+            spy.say(ExplainRequest(TaskId(random_id()), GraphId(NO_ID), 0))
+            spy.hear(ExplainResponse, 1)
+            assert [each for each in spy.heard if type(each) is OutputLine] == []
+        known = heard.read_text().count("SECRET")
+        program.send_signal(signal.SIGCONT)
+        wait_until(lambda: heard.read_text().count("SECRET") > known + 3, "Alice hears her tasks")
+        gate.touch()
+        assert program.wait(PATIENCE_SECONDS) == 0
+        assert "done" in heard.read_text()
 
 
 def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:

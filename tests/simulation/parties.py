@@ -245,7 +245,7 @@ class SchedulerParty(_Shelled):
 
     def _owner_of(self, account: int) -> str:
         """Return to whom an account belongs, as its program or job has it or had it; empty if nobody had it here."""
-        for client, number in self.tree.directory.accounts._numbers.items():
+        for client, number in self.tree.directory.accounts._accounts.items():
             if number == account:
                 program = self.record.clients.get(client)
                 of_job = [job._context.owner.name for job in self.inside.jobs() if job._client_id == client]

@@ -11,7 +11,7 @@ import pytest
 
 from scaler.executors.executor import LINK, OBJECTS, Node, Part, load_executor, worker_child
 from scaler.executors.messages import ExecutorProcessGone, NeedObject, ObjectFound, StoredObject
-from scaler.ids import IdSource, ObjectId, TaskId, content_id
+from scaler.ids import NO_ACCOUNT, Account, IdSource, ObjectId, TaskId, content_id
 from scaler.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
 from scaler.pickling.serialization import (
     INLINE_BYTES,
@@ -161,7 +161,7 @@ class ExecutorBench:
         *arguments: Any,
         worker: int = 0,
         priority: int = 0,
-        account: int = 0,
+        account: Account = NO_ACCOUNT,
         **keywords: Any,
     ) -> RunTask:
         function_id = self.function(function) if callable(function) else function
@@ -175,8 +175,9 @@ class ExecutorBench:
                 carried += frozen(frames)
             else:
                 block += argument_block(VALUE, bytes(frames[0]), name)
-        task = RunTask(TaskId(self._new_id()), worker, 1, function_id, block, object_ids, priority, account=account)
-        return replace(task, frames=carried)
+        task = RunTask(TaskId(self._new_id()), worker, 1, function_id, block, object_ids, priority)
+        number, owner = account
+        return replace(task, frames=carried, account=number, owner=owner)
 
     def run(self, *tasks: RunTask) -> None:
         """Hand tasks to their workers; those of one worker in one batch."""

@@ -122,9 +122,8 @@ class Inside:
             if session._adoption is not None:
                 came_back.add(owner)  # what it had open at the last scheduler goes on
             held[owner] += len(session._held)
-            assert not session._held or not owner.room() or session.actor_ref in owner._waiting, (
-                "a task is held for ever"
-            )
+            is_awaited = session._held.awaits_agents or session.actor_ref in owner._waiting
+            assert not session._held or not owner.room() or is_awaited, "a task is held for ever"
         for job in self.jobs():
             owner = job._context.owner
             tasks[owner] += job._tasks.n_rows

@@ -11,7 +11,7 @@ Nothing is random: a test says what happens. Random schedules of real clients an
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -38,6 +38,7 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.settings import SchedulerConfig
 from scaler.transport.interface import PeerGoneError
 from scaler.wire.codec.structs import RunOptions
+from scaler.wire.messages.accounts import number_of, owner_of
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -85,6 +86,7 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import (
+    HELD_OWNER,
     HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
@@ -580,7 +582,8 @@ class SimulatedClient(SimulatedPeer):
         inputs = [self._input(graph_id, *each) for each in enumerate(self.inputs.get(graph_id, ()))]
         count = len(inputs) + len(nodes)
         options = self._graph_options.setdefault(graph_id, self.options)  # what is said again is the same
-        self.say(GraphTask(graph_id, count, 0, self.name, options, self.graph_account), *inputs, *wanted)
+        account = number_of(self.graph_account), owner_of(self.graph_account)
+        self.say(GraphTask(graph_id, count, 0, self.name, options, *account), *inputs, *wanted)
 
     def _input(self, graph_id: GraphId, position: int, task_id: TaskId) -> GraphInput:
         """Return what the client knows of a task whose result a graph needs."""
@@ -626,7 +629,7 @@ class SimulatedClient(SimulatedPeer):
             uses: objects among the arguments.
             for_task: content of one more object that each task brings along, if not empty.
             priority: as `Task` has it.
-            account: on whose share they run, as a client inside a task says it.
+            account: on whose share they run, as a client inside a task names it.
         """
         batch: list[Any] = []
         task_ids = []
@@ -646,7 +649,8 @@ class SimulatedClient(SimulatedPeer):
                 priority,
                 self.name,
                 self.options,
-                account,
+                number_of(account),
+                owner=owner_of(account),
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)
@@ -792,6 +796,8 @@ class SimulatedAgent(SimulatedPeer):
         self.dropped: list[tuple[ObjectId, bytes]] = []
         """results of its own that were deleted, and where"""
         self._kept: list[RunResult] = []
+        self.owners: defaultdict[TaskId, int] = defaultdict(int)
+        """the tags of the owners of the tasks that it has had"""
 
     @property
     def queued(self) -> list[TaskId]:
@@ -803,7 +809,8 @@ class SimulatedAgent(SimulatedPeer):
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
         about = (self.agent_token, IS_BACK * self.was_welcome)
         about_workers = {"capabilities": "gpu=2", "closed": self.closed, "text_hash": self.text_hash}
-        return WorkerHello(*own, *about, agents=self.agents, **about_workers)
+        owners = b"".join(HELD_OWNER.pack(self.owners[run.task_id]) for run in self._runs_held())
+        return WorkerHello(*own, *about, agents=self.agents, held_owners=owners, **about_workers)
 
     def close_workers(self, closed: int) -> None:
         """Have so many workers, the last ones, take no tasks from now on."""
@@ -811,8 +818,10 @@ class SimulatedAgent(SimulatedPeer):
         self.say(WorkersClosed(closed))
 
     def _held(self) -> bytes:
-        runs = [*(run for slot in self.slots for run in slot.queue), *self.suspended.values()]
-        return b"".join(HELD_RUN.pack(held.task_id, held.attempt, held.worker) for held in (*runs, *self._kept))
+        return b"".join(HELD_RUN.pack(held.task_id, held.attempt, held.worker) for held in self._runs_held())
+
+    def _runs_held(self) -> list[RunTask | RunResult]:
+        return [*(run for slot in self.slots for run in slot.queue), *self.suspended.values(), *self._kept]
 
     def after_hello(self) -> None:
         waiting = [RunBlocked(run.task_id, run.worker, run.attempt) for run in self.suspended.values()]
@@ -884,6 +893,7 @@ class SimulatedAgent(SimulatedPeer):
             self.say(ObjectKept(object_id))
 
     def _order(self, run: RunTask) -> None:
+        self.owners[run.task_id] = run.owner
         queue = self.slots[run.worker].queue
         if not any((known.task_id, known.attempt) == (run.task_id, run.attempt) for known in queue):
             is_alone = {waiting.account for waiting in queue} <= {run.account}  # else first come, first served

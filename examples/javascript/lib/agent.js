@@ -16,6 +16,7 @@ import {
 } from "./payloads.js";
 
 const HELD_BYTES = 22;
+const OWNER_BYTES = 8;
 const KINDS = { delete: 2 };
 
 /** One worker: runs one task at a time in a thread. */
@@ -128,13 +129,15 @@ export class Agent {
   hello(fields) {
     const version = `Node.js ${process.version}`;
     const capabilities = this.#functions.map((name) => `call:${name}=1`).join(",");
-    const who = { agentId: this.#id, workerNames: this.#names.join(","), held: this.#held(), capabilities };
+    const who = { agentId: this.#id, workerNames: this.#names.join(","), ...this.#held(), capabilities };
     const what = { packageVersion: "javascript", pythonVersion: version, namedOnly: 1, agents: this.#agents };
     return ["workerHello", { ...fields, ...who, ...what }];
   }
 
   #held() {
     const runs = [...this.#runs.values(), ...[...this.#results.values()].map(([, fields]) => fields)];
+    const heldOwners = Buffer.alloc(OWNER_BYTES * runs.length);
+    runs.forEach(({ owner }, place) => heldOwners.writeBigUInt64LE(owner, OWNER_BYTES * place));
     const held = runs.map(({ taskId, attempt, worker }) => {
       const record = Buffer.alloc(HELD_BYTES);
       taskId.copy(record);
@@ -142,7 +145,7 @@ export class Agent {
       record.writeUInt16LE(worker, 20);
       return record;
     });
-    return Buffer.concat(held);
+    return { held: Buffer.concat(held), heldOwners };
   }
 
   goodbye() {
@@ -302,16 +305,17 @@ export class Agent {
   /** A run has ended. */
   finish(run, status, payload, failure = "", durationUs = 0) {
     this.#runs.delete(run.key);
-    const { taskId, worker, attempt } = run;
+    const { taskId, worker, attempt, owner } = run;
     const isLarge = status === STATUS.success && payload.length > INLINE_BYTES;
     const value = isLarge ? { frames: [payload] } : { payload };
-    this.#say({ taskId, worker, attempt, status, durationUs, failure, ...value });
+    this.#say({ taskId, worker, attempt, owner, status, durationUs, failure, ...value });
     this.#goOn();
   }
 
   #say(result) {
-    const { taskId, worker, attempt, status, durationUs = 0, failure = "", payload = Buffer.alloc(0), frames = [] } = result;
-    const fields = { taskId, worker, attempt, status, durationUs, failure, payload, frames };
+    const { taskId, worker, attempt, owner = 0n, status, durationUs = 0, failure = "" } = result;
+    const { payload = Buffer.alloc(0), frames = [] } = result;
+    const fields = { taskId, worker, attempt, owner, status, durationUs, failure, payload, frames };
     this.#results.set(keyOf(fields), ["runResult", fields]);
     this.#conversation.put("runResult", fields);
   }

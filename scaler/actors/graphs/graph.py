@@ -45,6 +45,7 @@ from scaler.graph.readiness import FAILED, READY, Readiness, positions
 from scaler.ids import NO_ID, TaskId, public_id
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.pickling.serialization import Frames
+from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -109,7 +110,7 @@ class GraphActor(Actor):
         if adoption is not None:
             waiting = {item.task_id for item in batch if item.dependencies}
             if waiting:  # they will ask for their runs when their inputs are there again
-                adoption.send(NodesWait(self.actor_ref, waiting))
+                adoption.send(NodesWait(self.actor_ref, owner_of(self._context.account), waiting))
         self._look_if_complete()
 
     def _may_tell(self, node: Node) -> bool:

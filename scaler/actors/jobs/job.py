@@ -21,6 +21,7 @@ from scaler.actors.jobs.said_rows import SaidRows
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
+from scaler.actors.messages.adoption import AskForRuns, NotHeld, RunsAreHeld
 from scaler.actors.messages.jobs import Due, GoOn, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused
 from scaler.actors.messages.tasks import BalancerRestarted, BeginRun, CancelTask, RunHeld, RunNotBegun, TaskDone
@@ -92,6 +93,10 @@ class JobActor(Actor):
         """of rows that have ended, and that the clerk does not have"""
         self._is_writing = self._is_loading = self._is_going_on = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
+        self._awaits_agents = False
+        """whether agents that may have its rows are still to come back, and the quota of its owner is limited"""
+        self._n_at_agents = 0
+        """how many rows that agents have may be submitted whatever the quota is, since they have begun already"""
         self._told_trouble = ""
         """what the log has of why nothing can be written"""
         self._orders = self._asked_until_now = 0
@@ -118,6 +123,9 @@ class JobActor(Actor):
         self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
         self._desk = Desk(self, self._record, self._standing, self._shelf, services.outbox, services.read_options)
+        if adoption is not None and owner.has_quota:
+            self._awaits_agents = True
+            adoption.send(AskForRuns(owner.tag, self.actor_ref))
         if is_asked:
             patience = services.config.client_timeout_seconds if options.at_most_once else HOLD_SECONDS
             self.schedule(patience, Due(self._stop_asking))
@@ -154,6 +162,7 @@ class JobActor(Actor):
     def _stop_asking(self) -> None:
         """No agent has a run of its new tasks, or, unless they may run once, what one may still have is not awaited."""
         self._context.adoption = None
+        self._n_at_agents = 0
 
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
@@ -266,6 +275,7 @@ class JobActor(Actor):
         while n_said < room and (taken := self._rows.take(min(size, room - n_said))) is not None:
             n_said += taken.n_rows
             self._said.say(self._standing.terms, taken)
+        self._n_at_agents = max(0, self._n_at_agents - n_said)
         if n_said:
             self.go_on_soon()
             return
@@ -277,17 +287,36 @@ class JobActor(Actor):
     def _room_in_quota(self) -> int:
         """Return how many rows may be said by the quota of its owner. Without room it waits for its turn.
 
-        Agents may have any of its rows while it has an adoption: these are not held up.
+        Rows that agents have are not held up. They are the first ones: rows are said in their order.
         """
         owner, rows = self._context.owner, self._rows
-        if not owner.has_quota or self._context.adoption is not None:
+        if not owner.has_quota:
             return UNBOUNDED
+        if self._n_at_agents or self._awaits_agents:
+            return self._n_at_agents
         room = owner.room_for_one() if self._has_turn or not owner.is_awaited else 0
         if not room and rows.n_open > rows.n_said:
             owner.wait(self.actor_ref)
             if not self._tasks:
                 self._say_over_quota(f"{owner.why_full()}: rows wait")
         return room
+
+    @handles(RunsAreHeld)
+    def _runs_are_held(self, news: RunsAreHeld) -> None:
+        if self._context.adoption is None:
+            return
+        prefix, rows = self._standing.terms.prefix, self._rows
+        held = [index_of(task_id) for task_id in news.task_ids if task_id.startswith(prefix)]
+        self._n_at_agents += sum(
+            row < rows.rows and row not in self._tasks and not rows.ended_from(row, 1) for row in held
+        )
+        self.go_on_soon()
+
+    @handles(NotHeld)
+    def _not_held(self, _news: NotHeld) -> None:
+        """The agents are back: other rows need room in the quota."""
+        self._awaits_agents = False
+        self.go_on_soon()
 
     @handles(RoomInQuota)
     def _has_room_in_quota(self, _news: RoomInQuota) -> None:

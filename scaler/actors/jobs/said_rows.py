@@ -59,7 +59,7 @@ class SaidRows:
             context = self._context_afresh if first in self.afresh else context
         task = Task(
             TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), call.payload, call.object_ids,
-            terms.priority, terms.task_name, options, context.account, call.frames, n_rows if n_rows > 1 else 0,
+            terms.priority, terms.task_name, options, 0, call.frames, n_rows if n_rows > 1 else 0,
         )  # fmt: skip
         self._tasks.add(first, self._spawn(TaskActor(task, context)), n_rows)
 

@@ -1,8 +1,9 @@
 """Adoption: a task finds its run at an agent that has another scheduler, or another session, behind it.
 
-agent session --RunsHeld--> Adoption <--AskForRun-- task, <--NodesWait-- graph
+agent session --RunsHeld--> Adoption <--AskForRun-- task, <--NodesWait-- graph, <--AskForRuns-- client session, job
 worker proxy --RunsLost-->     |
-+--RunFound, NotHeld--> task --AdoptRun--> worker proxy --RunAdopted, NotHeld--> task
+                               +--RunsAreHeld, NotHeld--> client session, job
+                               +--RunFound, NotHeld--> task --AdoptRun--> worker proxy --RunAdopted, NotHeld--> task
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from scaler.wire.messages.client import Task
 
 @message
 class RunsHeld:
-    """agent session -> adoption: my agent came with these runs: task, worker, attempt. `agents`: how many agents its
-    last scheduler had; 0 if it had none.
+    """agent session -> adoption: my agent came with these runs: owner, task, worker, attempt. `agents`: how many agents
+    its last scheduler had; 0 if it had none.
     """
 
-    runs: Sequence[tuple[TaskId, ActorRef, int]]
+    runs: Sequence[tuple[int, TaskId, ActorRef, int]]
     agents: int = 0
 
 
@@ -30,7 +31,7 @@ class RunsHeld:
 class RunsLost:
     """worker proxy -> adoption: these tasks have lost their runs with my agent. It may come back with them."""
 
-    runs: Sequence[tuple[TaskId, ActorRef]]
+    runs: Sequence[tuple[int, TaskId, ActorRef]]
 
 
 @message
@@ -39,6 +40,7 @@ class AskForRun:
     `patient`: I may have been started, and must not be started again.
     """
 
+    owner: int
     task_id: TaskId
     task: ActorRef
     patient: bool = False
@@ -51,7 +53,23 @@ class NodesWait:
     """
 
     graph: ActorRef
+    owner: int = 0
     task_ids: Collection[TaskId] = ()
+
+
+@message
+class AskForRuns:
+    """client session or job -> adoption: calls of this owner wait here for room in its quota. Which have runs?"""
+
+    owner: int
+    asker: ActorRef
+
+
+@message
+class RunsAreHeld:
+    """adoption -> client session or job: agents hold runs of these tasks of your owner, or of others of its clients."""
+
+    task_ids: Collection[TaskId]
 
 
 @message
@@ -83,7 +101,9 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task: no agent has a run of you, as far as is known."""
+    """adoption or worker proxy -> task: no agent has a run of you, as far as is known. To client sessions and jobs: of
+    no further call of yours.
+    """
 
 
 @message

@@ -34,6 +34,7 @@ from scaler.actors.messages.peers import (
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.hellos import (
+    held_by,
     identity_of,
     is_admin,
     language_of,
@@ -55,6 +56,7 @@ from scaler.ids import NO_ID, SchedulerId
 from scaler.keys.allowed import KEY_SHOWN
 from scaler.kit import Actor, ActorRef, ChildFailed, MessageRefused, charged_to, handles
 from scaler.peer.conversation_state import TRIES_MOST
+from scaler.wire.messages.accounts import number_of
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -221,7 +223,7 @@ class Acceptor(Actor):
         assert identity is not None
         services, is_back = self._services, bool(hello.resumes)
         made = AgentSession(
-            identity, peer, services, names=names, held=hello.held, agents=hello.agents, is_back=is_back
+            identity, peer, services, names=names, held=held_by(hello), agents=hello.agents, is_back=is_back
         )
         session = self.spawn(made)
         self._directory.add(peer, session, connection)
@@ -249,7 +251,7 @@ class Acceptor(Actor):
             self._census.send(WorkersCame())
         window = self._window(peer.owner) if is_client else (0, 0)
         peer.tasks_told = max(peer.tasks_told, window[0])
-        account = self._directory.accounts.of(peer.key[1]) if is_client else 0
+        account = number_of(self._directory.accounts.of(peer.key[1])) if is_client else 0
         said = (
             1,
             "",

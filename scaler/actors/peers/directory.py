@@ -107,7 +107,7 @@ class Directory:
         self.pythons: Counter[tuple[str, str]] = Counter()
         """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
         self.owners = Owners()
-        self.accounts = Accounts(self.owners.nobody, has_turns)
+        self.accounts = Accounts(self.owners, has_turns)
         """of the clients that are not inside a task"""
         self.worker_names = WorkerNames()
         self.text_hashes = TextHashes()

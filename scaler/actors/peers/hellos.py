@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 
 from scaler.actors.insight.events import PeerIdentity
 from scaler.actors.peers.owners import Owner
@@ -15,7 +17,7 @@ from scaler.keys.allowed import AllowedKey
 from scaler.keys.key_file import ADMIN, CLIENT, WORKER
 from scaler.wire.messages.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.worker import HELD_RUN, RunCancel, WorkerHello
+from scaler.wire.messages.worker import HELD_OWNER, HELD_RUN, RunCancel, WorkerHello
 
 NAMES_LISTED = 8
 """So many names are in one line of the log."""
@@ -40,17 +42,32 @@ def names_of(hello: WorkerHello) -> tuple[str, ...]:
     return tuple(hello.worker_names.split(","))
 
 
-def runs_of_workers(held: bytes, workers: int) -> tuple[list[list[tuple[TaskId, int]]], list[RunCancel]]:
-    """Return task and attempt of each run that an agent has, for each of its workers, and the orders to cancel those of
-    no worker.
-    """
-    of_workers: list[list[tuple[TaskId, int]]] = [[] for _ in range(workers)]
+class HeldRun(NamedTuple):
+    """A run that an agent had when it came."""
+
+    task_id: TaskId
+    attempt: int
+    worker: int
+    owner: int
+    """the tag of its owner"""
+
+
+def held_by(hello: WorkerHello) -> list[HeldRun]:
+    """Return the runs that an agent has; those whose owners its hello does not name belong to nobody."""
+    owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
+    runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)
+    return [HeldRun(TaskId(task_id), attempt, worker, owner) for (task_id, attempt, worker), owner in runs]
+
+
+def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[HeldRun]], list[RunCancel]]:
+    """Return the runs that an agent has for each of its workers, and the orders to cancel those of no worker."""
+    of_workers: list[list[HeldRun]] = [[] for _ in range(workers)]
     refused: list[RunCancel] = []
-    for task_id, attempt, worker in HELD_RUN.iter_unpack(held):
-        if worker < workers:
-            of_workers[worker].append((TaskId(task_id), attempt))
+    for run in held:
+        if run.worker < workers:
+            of_workers[run.worker].append(run)
         else:
-            refused.append(RunCancel(TaskId(task_id), worker, attempt))
+            refused.append(RunCancel(run.task_id, run.worker, run.attempt))
     return of_workers, refused
 
 

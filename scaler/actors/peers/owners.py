@@ -15,12 +15,16 @@ from collections.abc import Iterator
 from scaler.keys.allowed import USUAL, Terms
 from scaler.kit import ActorRef
 from scaler.message import message
+from scaler.wire.messages.accounts import tag_of
 
 NOBODY = ""
 """The name of the owner where nobody needs a key."""
 
 
 UNBOUNDED = 2**62
+
+UNNAMED_MOST = 1024
+"""How many owners may be known by their tags alone."""
 
 
 @message
@@ -33,6 +37,7 @@ class Owner:
 
     Args:
         name: as lists and screens show it.
+        tag: by which messages name it; None: that of the name.
 
     Attributes:
         clients: how many of its clients have a session; without those inside tasks.
@@ -41,10 +46,11 @@ class Owner:
         n_bytes: of the values that they have stored, the results that nobody has dropped, and arguments of open tasks.
     """
 
-    __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tasks")
+    __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tag", "tasks")
 
-    def __init__(self, name: str, terms: Terms = USUAL) -> None:
+    def __init__(self, name: str, terms: Terms = USUAL, tag: int | None = None) -> None:
         self.name = name
+        self.tag = tag_of(name) if tag is None else tag
         self._terms = terms
         self.clients = self.tasks = self.held = self.n_bytes = 0
         self._waiting: OrderedDict[ActorRef, None] = OrderedDict()
@@ -133,6 +139,8 @@ class Owners:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Owner] = {}
+        self._by_tag: dict[int, Owner] = {}
+        """also those whose names are not known yet: runs of their tasks are older than this scheduler"""
         self.nobody = self.of(NOBODY)
 
     def __iter__(self) -> Iterator[Owner]:
@@ -140,7 +148,7 @@ class Owners:
 
     def nobody_is(self, name: str) -> None:
         """Nobody needs a key: what this user keeps belongs to the one owner of all connections."""
-        self._by_name[name] = self.nobody
+        self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
     def of(self, name: str, terms: Terms | None = None) -> Owner:
         """Return the owner with a name.
@@ -150,7 +158,18 @@ class Owners:
         """
         owner = self._by_name.get(name)
         if owner is None:
-            owner = self._by_name[name] = Owner(name)
+            tag = tag_of(name)
+            owner = self._by_name[name] = self._by_tag.setdefault(tag, Owner(name, tag=tag))
+            owner.name = name
         if terms is not None:
             owner.terms = terms
+        return owner
+
+    def tagged(self, tag: int) -> Owner:
+        """Return the owner with a tag. It has no name before its first connection or line in the list."""
+        owner = self._by_tag.get(tag)
+        if owner is None:
+            if len(self._by_tag) >= UNNAMED_MOST + len(self._by_name):
+                return self.nobody
+            owner = self._by_tag[tag] = Owner(NOBODY, tag=tag)
         return owner

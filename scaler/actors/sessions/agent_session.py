@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -45,13 +45,13 @@ from scaler.actors.messages.peers import (
 )
 from scaler.actors.messages.tasks import BalancerRestarted, WorkersHeldAt
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.peers.hellos import listed, offer_of, runs_by_worker, runs_of_workers
+from scaler.actors.peers.hellos import HeldRun, listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.sessions.session import Farewell, Session
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.workers.worker_proxy import WorkerProxy
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId
 from scaler.kit import ActorRef, ChildFailed, Timer, handles
 from scaler.message import message
 from scaler.pickling.serialization import Frames, size_of
@@ -116,7 +116,7 @@ class AgentSession(Session):
 
     Args:
         names: of all its workers; the identity has those that take tasks, the first ones.
-        held: the runs that the agent has, as its hello names them.
+        held: the runs that the agent has.
         agents: how many agents its last scheduler had; 0 if it had none, or does not know.
         is_back: whether it had a scheduler before, or another session here.
     """
@@ -130,7 +130,7 @@ class AgentSession(Session):
         services: Services,
         *,
         names: tuple[str, ...],
-        held: bytes,
+        held: Sequence[HeldRun] = (),
         agents: int = 0,
         is_back: bool = False,
     ) -> None:
@@ -143,7 +143,7 @@ class AgentSession(Session):
         """how many workers begin nothing, because there is no room for results"""
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
-        self._to_begin: deque[list[tuple[TaskId, int]]] = deque()
+        self._to_begin: deque[list[HeldRun]] = deque()
         """the runs of each worker that begins when the slices get to it; what comes for it waits behind that"""
         self._agents = agents
         self._is_back = is_back
@@ -183,7 +183,7 @@ class AgentSession(Session):
         worker = self._worker(index, held)
         self._workers.append(worker)
         if held:
-            self._services.adoption.send(RunsHeld([(task_id, worker, attempt) for task_id, attempt in held]))
+            self._services.adoption.send(RunsHeld([(run.owner, run.task_id, worker, run.attempt) for run in held]))
         if index >= self._n_open:
             worker.send(CloseWorker())
 
@@ -210,7 +210,7 @@ class AgentSession(Session):
         self._tell_changed(known)
         self._open_later()
 
-    def _worker(self, index: int, held: list[tuple[TaskId, int]]) -> ActorRef:
+    def _worker(self, index: int, held: Sequence[HeldRun]) -> ActorRef:
         return self.spawn(
             WorkerProxy(
                 self._names[index],
@@ -222,7 +222,7 @@ class AgentSession(Session):
                 host=self.actor_ref,
                 adoption=self._services.adoption,
                 outputs=self._services.outputs,
-                held=held,
+                held=[(run.task_id, run.attempt) for run in held],
                 offer=self._offer,
                 takes_rows=self._identity.takes_rows,
             )

@@ -72,12 +72,11 @@ class ClientGraphs:
         """Return the id of a graph; None: it is none of these."""
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
-    def announce(self, batch: Sequence[GraphTask], again: Resubmission | None, *, is_bounded: bool) -> None:
+    def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
         """The client has graphs, whose nodes follow.
 
         Args:
             again: while it says all again.
-            is_bounded: whether the quota counts: not for those that may run already.
         """
         for spec in batch:
             graph = self.get(spec.graph_id)
@@ -87,7 +86,7 @@ class ClientGraphs:
             if len(self._bare) >= BARE_MOST:
                 continue  # its nodes, should they come, are refused
             self._bare.add(spec.graph_id)
-            if is_bounded and spec.node_count > self._owner.room():
+            if spec.node_count > self._owner.room():
                 # A graph is taken as a whole, or not at all.
                 why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
                 self._say("over quota", why)

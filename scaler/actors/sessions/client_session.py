@@ -17,7 +17,7 @@ from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_values import TAKEN
 from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
-from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.adoption import AgentsAreBack, AskForRuns, NotHeld, RunsAreHeld
 from scaler.actors.messages.jobs import JobAsked, ReaderLeft
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
 from scaler.actors.messages.objects import (
@@ -62,6 +62,7 @@ from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, public_id
 from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.kit import ActorRef, ChildFailed, handles
+from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -154,12 +155,29 @@ class ClientSession(Session):
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsAreBack())
             self._object_store.send(OwnerSaysAgain(self._client_id))
+            if self._owner.has_quota:
+                self._held.awaits_agents = True
+                self._adoption.send(AskForRuns(self._owner.tag, self.actor_ref))
         self._tell_came()
 
     @handles(AgentsAreBack)
     def _agents_are_back(self, _news: AgentsAreBack) -> None:
         """No agent has a run of its new tasks."""
         self._context.adoption = None
+        self._held.forget_agents()
+
+    @handles(RunsAreHeld)
+    def _runs_are_held(self, news: RunsAreHeld) -> None:
+        if self._context.adoption is not None:
+            self._begin(self._held.are_at_agents(news.task_ids))
+
+    @handles(NotHeld)
+    def _not_held(self, _news: NotHeld) -> None:
+        """The agents are back: the other tasks wait for room in the quota, behind those that agents have."""
+        self._held.awaits_agents = False
+        if self._held:
+            self._owner.wait(self.actor_ref)
+            self._owner.wake()
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
@@ -174,10 +192,10 @@ class ClientSession(Session):
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
         specs = self._bounds.within(batch, self._resubmission)
-        if self._held or (self._owner.has_quota and self._context.adoption is None):
+        if self._held or self._owner.has_quota:
             held = len(self._held)
             specs = self._held.admit(specs, self._tasks, self.actor_ref)
-            if not held and self._held:
+            if not held and self._held and not self._held.awaits_agents:
                 self._say("over quota", f"{self._owner.why_full()}: tasks wait")
         self._begin(specs)
 
@@ -278,11 +296,10 @@ class ClientSession(Session):
 
     @handles(Batch[GraphTask])
     def _announce(self, batch: Batch[GraphTask]) -> None:
-        is_bounded = self._context.adoption is None
-        self._graphs.announce(batch, self._resubmission, is_bounded=is_bounded)
+        self._graphs.announce(batch, self._resubmission)
 
     def _begin_graph(self, spec: GraphTask) -> ActorRef:
-        return self.spawn(GraphActor(spec, self._context_of(spec.account)))
+        return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
 
     def _context_of(self, _account: int) -> ClientContext:
         """Return the context of tasks with an account. A root client always has its own, whatever its tasks name."""

@@ -1,13 +1,16 @@
 """HeldTasks: the tasks of one client that wait because their owner has as much open as its quota allows.
 
-Owned by the client session, which begins those that it is handed. Must never: hold a task whose run an agent may have,
-or that was submitted by a task: its parent, which waits for it, would count against the same quota.
+Owned by the client session, which begins those that it is handed. Tasks of a client that had another scheduler wait
+until the agents are back. Those of which an agent has a run begin then, whatever the quota is, since they have begun
+already.
+
+Must never: hold a task that a task has submitted: its parent, which waits for it, would count against the same quota.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from scaler.actors.messages.tasks import ExplainTask
 from scaler.actors.peers.owners import Owner
@@ -27,6 +30,10 @@ class HeldTasks:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self.tasks: OrderedDict[TaskId, Task] = OrderedDict()
+        self.awaits_agents = False
+        """whether agents that may have runs of its tasks are still to come back"""
+        self._at_agents: set[TaskId] = set()
+        """tasks of its owner of which agents have runs"""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -39,14 +46,27 @@ class HeldTasks:
 
     def admit(self, batch: Sequence[Task], open_tasks: Container[TaskId], session: ActorRef) -> Sequence[Task]:
         """Return the tasks that may begin; the others wait until the session is told that there is room."""
-        room = 0 if self.tasks else self._owner.room()
         new = [spec for spec in batch if spec.task_id not in open_tasks and spec.task_id not in self.tasks]
+        begun = [spec for spec in new if spec.task_id in self._at_agents]
+        if begun:
+            new = [spec for spec in new if spec.task_id not in self._at_agents]
+        room = 0 if self.tasks or self.awaits_agents else max(0, self._owner.room() - len(begun))
         for spec in new[room:]:
             self.tasks[spec.task_id] = spec
         self._owner.held += max(0, len(new) - room)
-        if self.tasks:
+        if self.tasks and not self.awaits_agents:
             self._owner.wait(session)
-        return new[:room]
+        return begun + new[:room]
+
+    def are_at_agents(self, task_ids: Iterable[TaskId]) -> list[Task]:
+        """Note that agents have runs of these tasks. Return those that wait here, to begin now."""
+        self._at_agents.update(task_ids)
+        return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
+
+    def forget_agents(self) -> None:
+        """Begin no further task without room in the quota."""
+        self.awaits_agents = False
+        self._at_agents.clear()
 
     def take(self, session: ActorRef) -> list[Task]:
         """Return tasks that may begin now: a part of what there is room for, as other sessions may wait, too."""
@@ -71,4 +91,6 @@ class HeldTasks:
     def explain(self, question: ExplainTask) -> ExplainResponse:
         """Return what a task waits for that is here."""
         sentence = f"{self._owner.why_full()}; it starts when some of that has ended or is dropped"
+        if self.awaits_agents:
+            sentence = "the scheduler has just started, and waits for agents that may run it already"
         return ExplainResponse(question.task_id, "inactive", QUOTA, sentence)

@@ -25,6 +25,7 @@ from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.kit import ActorRef, handles
+from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.client import ClientResting, OutputRequest, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
@@ -65,7 +66,7 @@ class NestedSession(ClientSession):
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
         for spec in self._bounds.within(batch, self._resubmission):
-            self._begin_one(spec, self._context_of(spec.account))
+            self._begin_one(spec, self._context_of(account_in(spec)))
 
     def _context_of(self, account: int) -> ClientContext:
         context = self._contexts.get(account)

@@ -1,8 +1,8 @@
 """Adoption: matches runs that agents came with to the tasks that they belong to, so that no task begins anew.
 
 Written to by agent sessions (runs that an agent had when it came), worker proxies (runs that were lost with their
-agent), tasks (ask for their run) and graphs (nodes that will ask); sends offers to tasks, and cancels runs that no task
-has claimed in time.
+agent), tasks (ask for their run), graphs (nodes that will ask), and sessions and jobs whose calls wait for room in a
+quota; sends offers to tasks, and cancels runs that no task has claimed in time.
 
 A task is said again by its client to a new scheduler, while an agent may still run it. Such a task asks here before it
 waits for a worker. The answer is delayed while agents are still to come back: until as many have come as the last
@@ -15,10 +15,21 @@ The table outlives the actor. Must never: decide whether a task adopts its run (
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
+from typing import TypeAlias
 
-from scaler.actors.messages.adoption import AskForRun, CheckHeld, NodesWait, NotHeld, RunFound, RunsHeld, RunsLost
+from scaler.actors.messages.adoption import (
+    AskForRun,
+    AskForRuns,
+    CheckHeld,
+    NodesWait,
+    NotHeld,
+    RunFound,
+    RunsAreHeld,
+    RunsHeld,
+    RunsLost,
+)
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.slices import NextSlice, Slices
@@ -34,6 +45,9 @@ OFFER_SECONDS = 1.0
 KNOWN_MOST = 200_000
 """The most tasks that are remembered for agents that come late. What a client says again comes first."""
 
+RunKey: TypeAlias = tuple[int, TaskId]
+"""The tag of an owner, and a task: who names an id of another owner finds no run."""
+
 _NOT_HELD = NotHeld()
 
 
@@ -43,16 +57,18 @@ class AdoptionTable:
     def __init__(self) -> None:
         self.began = math.inf
         """when the scheduler began"""
-        self.held: dict[TaskId, tuple[ActorRef, int, float]] = {}
+        self.held: dict[RunKey, tuple[ActorRef, int, float]] = {}
         """runs that no task has claimed: worker, attempt, since when"""
-        self.known: dict[TaskId, tuple[ActorRef, float]] = {}
+        self.known: dict[RunKey, tuple[ActorRef, float]] = {}
         """tasks of which an agent that is still to come may have a run, and since when they are known"""
-        self.waiting: dict[ActorRef, set[TaskId]] = {}
+        self.waiting: dict[ActorRef, set[RunKey]] = {}
         """graph -> its nodes that cannot ask for their runs yet"""
         self.early: dict[ActorRef, None] = {}
         """tasks that wait until the agents are back: an ordered set, as the next one"""
         self.patient: dict[ActorRef, None] = {}
         """those of them that wait as long as an agent may come back"""
+        self.asking: dict[ActorRef, tuple[int, float]] = {}
+        """sessions and jobs with calls that wait for room in a quota: the tags of their owners, and since when"""
         self.offered: deque[tuple[float, ActorRef]] = deque()
         """tasks to which a run was offered, and until when it may take"""
         self.agents_back = 0
@@ -88,15 +104,21 @@ class Adoption(Actor):
     @handles(RunsHeld)
     def _runs_held(self, news: RunsHeld) -> None:
         table, now = self._table, self.now()
-        for task_id, worker, attempt in news.runs:
-            task, _since = table.known.get(task_id, (None, 0.0))
+        unclaimed: defaultdict[int, list[TaskId]] = defaultdict(list)
+        for owner, task_id, worker, attempt in news.runs:
+            key = owner, task_id
+            task, _since = table.known.get(key, (None, 0.0))
             if task is not None:
                 self._offer(task_id, task, worker, attempt)
                 continue
-            other = table.held.pop(task_id, None)
+            other = table.held.pop(key, None)
             if other is not None:  # one of them is enough
                 other[0].send(CancelRun(task_id, other[1]))
-            table.held[task_id] = (worker, attempt, now)
+            table.held[key] = (worker, attempt, now)
+            unclaimed[owner].append(task_id)
+        for asker, (owner, _since) in table.asking.items():
+            if owner in unclaimed:
+                asker.send(RunsAreHeld(unclaimed[owner]))
         if news.agents:
             table.agents_back += 1
             table.agents_expected = max(table.agents_expected, news.agents)
@@ -105,10 +127,11 @@ class Adoption(Actor):
     @handles(RunsLost)
     def _runs_lost(self, lost: RunsLost) -> None:
         held = self._table.held
-        for task_id, task in lost.runs:
-            self._know(task_id, task)
-            if task_id in held:  # its agent is back already
-                worker, attempt, _since = held.pop(task_id)
+        for owner, task_id, task in lost.runs:
+            key = owner, task_id
+            self._know(key, task)
+            if key in held:  # its agent is back already
+                worker, attempt, _since = held.pop(key)
                 self._offer(task_id, task, worker, attempt)
         self._look_later()
 
@@ -116,8 +139,9 @@ class Adoption(Actor):
     @charged_to("task")
     def _ask(self, ask: AskForRun) -> None:
         table = self._table
-        self._know(ask.task_id, ask.task)
-        worker, attempt, _since = table.held.pop(ask.task_id, (None, 0, 0.0))
+        key = ask.owner, ask.task_id
+        self._know(key, ask.task)
+        worker, attempt, _since = table.held.pop(key, (None, 0, 0.0))
         if worker is not None and not worker.is_stopped():
             self._offer(ask.task_id, ask.task, worker, attempt)
         elif self._is_time(ask.patient):
@@ -130,9 +154,24 @@ class Adoption(Actor):
     @charged_to("graph")
     def _nodes_wait(self, news: NodesWait) -> None:
         if news.task_ids:
-            self._table.waiting.setdefault(news.graph, set()).update(news.task_ids)
+            keys = ((news.owner, task_id) for task_id in news.task_ids)
+            self._table.waiting.setdefault(news.graph, set()).update(keys)
         else:
             self._table.waiting.pop(news.graph, None)
+
+    @handles(AskForRuns)
+    def _ask_for_all(self, ask: AskForRuns) -> None:
+        """Calls that wait for room in a quota have begun elsewhere if an agent has runs of them."""
+        table = self._table
+        table.asking[ask.asker] = ask.owner, self.now()
+        runs = [task_id for owner, task_id in table.held if owner == ask.owner]
+        if runs:
+            ask.asker.send(RunsAreHeld(runs))
+        if self._is_time(patient=False):
+            ask.asker.send(_NOT_HELD)
+        else:
+            table.early[ask.asker] = None
+        self._look_later()
 
     def _is_time(self, patient: bool) -> bool:
         """Return whether no more agents are waited for."""
@@ -141,11 +180,11 @@ class Adoption(Actor):
     def _ends_at(self, patient: bool) -> float:
         return self._table.began + (max(HOLD_SECONDS, self._keep_seconds) if patient else HOLD_SECONDS)
 
-    def _know(self, task_id: TaskId, task: ActorRef) -> None:
+    def _know(self, key: RunKey, task: ActorRef) -> None:
         known = self._table.known
-        known.pop(task_id, None)
+        known.pop(key, None)
         if len(known) < KNOWN_MOST:
-            known[task_id] = (task, self.now())
+            known[key] = (task, self.now())
 
     def _offer(self, task_id: TaskId, task: ActorRef, worker: ActorRef, attempt: int) -> None:
         if task.is_stopped():
@@ -191,19 +230,25 @@ class Adoption(Actor):
     def _forget_old(self, now: float) -> None:
         held, known = self._table.held, self._table.known
         while held:
-            task_id, (worker, attempt, since) = next(iter(held.items()))
+            key, (worker, attempt, since) = next(iter(held.items()))
             if since + self._keep_seconds > now:
                 break
-            del held[task_id]
-            if any(task_id in nodes for nodes in self._table.waiting.values()):
-                held[task_id] = worker, attempt, now
+            del held[key]
+            if any(key in nodes for nodes in self._table.waiting.values()):
+                held[key] = worker, attempt, now
             else:
-                worker.send(CancelRun(task_id, attempt))
-        while known:
-            task_id, (_task, since) = next(iter(known.items()))
+                worker.send(CancelRun(key[1], attempt))
+        asking = self._table.asking
+        while asking:
+            asker, (_owner, since) = next(iter(asking.items()))
             if since + self._keep_seconds > now:
                 break
-            del known[task_id]
+            del asking[asker]
+        while known:
+            key, (_task, since) = next(iter(known.items()))
+            if since + self._keep_seconds > now:
+                break
+            del known[key]
 
     def _times(self) -> Iterator[float]:
         """Go through the times at which something is due."""

@@ -50,6 +50,7 @@ from scaler.ids import is_later
 from scaler.kit import Actor, ActorRef, handles
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import Frames, size_of
+from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import row_ids
@@ -338,7 +339,12 @@ class TaskActor(Actor):
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))
         elif context.adoption is not None:
             context.adoption.send(
-                AskForRun(spec.task_id, self.actor_ref, self._is_at_most_once() and self._may_have_been_started())
+                AskForRun(
+                    owner_of(context.account),
+                    spec.task_id,
+                    self.actor_ref,
+                    self._is_at_most_once() and self._may_have_been_started(),
+                )
             )
         else:
             self._has_no_run("the session in which it was submitted has ended, and its result with it")

@@ -56,6 +56,7 @@ from scaler.actors.workers.ranges import checked, retried, split, unwanted
 from scaler.actors.workers.runs import Allocations, Measured, Orphan, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.kit import Actor, ActorRef, handles
+from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, RunState, TaskStatus
 from scaler.wire.messages.rows import row_ids
@@ -621,7 +622,8 @@ class WorkerProxy(Actor):
             was_ordered = not run.is_held
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_ordered, was_on_its_way))
         if was_lost and self._runs:
-            self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
+            lost = [(owner_of(run.account), run.spec.task_id, run.task) for run in self._runs.values()]
+            self._adoption.send(RunsLost(lost))
         self._runs, self._orphans = {}, Orphans(())
 
     @handles(ReportStatistics)

@@ -53,8 +53,9 @@ from scaler.wire.messages.rows import pack as pack_rows
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
-Terms: TypeAlias = tuple[int, str, bytes, int]
-"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, its account.
+Terms: TypeAlias = tuple[int, str, bytes, int, int]
+"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, and its account: a
+number, and the tag of the owner.
 
 A plain tuple, because one is made for each submit and taken apart for each mapped task.
 """
@@ -64,7 +65,7 @@ NAME: Final = 1
 RUN_OPTIONS: Final = 2
 """Where the options are."""
 
-NO_TERMS: Terms = (0, "", b"", 0)
+NO_TERMS: Terms = (0, "", b"", 0, 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
 NO_FRAMES: Frames = ()
@@ -163,8 +164,8 @@ class Function:
                 raise error.said_of(self.about(f"{error.value}:")[:-1]) from None
         else:
             frames, object_ids, objects, references = NO_FRAMES, b"", NO_OBJECTS, ()
-        priority, name, options, account = terms
-        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, frames)
+        priority, name, options, account, owner = terms
+        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, frames, 0, owner)
         return task, sink, self.instruction, objects, references
 
     def block(self, arguments: Sequence[Any]) -> bytes | None:
@@ -179,9 +180,9 @@ class Function:
 
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
         """Return a task of so many rows, of which each has as many of the frames; of one row, a single task."""
-        priority, name, options, account = terms
+        priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
-        task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows)
+        task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows, owner)
         return task, sink, self.instruction, NO_OBJECTS, ()
 
     def waiting_call(
@@ -216,10 +217,10 @@ class Function:
             raise error.said_of(f"{self.instruction.name}: {error.value}") from None
         inputs = list({each.task_id: each for _, each in arguments_awaited}.values())
         check_needed(len(inputs))
-        priority, name, options, account = terms
+        priority, name, options, account, owner = terms
         name = name or self.instruction.name
         graph_id, needed = GraphId(task_id), struct.pack(f"<{len(inputs)}I", *range(len(inputs)))
-        spec = GraphTask(graph_id, len(inputs) + 1, priority, name, options, account)
+        spec = GraphTask(graph_id, len(inputs) + 1, priority, name, options, account, owner)
         block, frames, object_ids, objects, references = packed
         node = GraphNode(graph_id, task_id, self._object_id, block, object_ids, needed, 1, frames)
         entry = GraphEntry(spec, [node], [self.instruction], objects, references, inputs)

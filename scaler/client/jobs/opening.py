@@ -94,7 +94,7 @@ class Work:
 
     def described(self, parts: Mapping[str, str]) -> dict[str, Any]:
         """Return the terms of the job as sent to the scheduler. `parts`: the fingerprint of the function."""
-        priority, task_name, options, _ = self.terms
+        priority, task_name, options, *_account = self.terms
         instruction = self.function.instruction
         return {
             "function": instruction.name, "function_id": instruction.object_id.hex(), "program": _program(),

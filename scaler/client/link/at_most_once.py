@@ -48,7 +48,8 @@ def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstr
     function = next(each for each in graph.functions if each.object_id == node.function_id)
     spec = graph.spec
     options = _marked(spec.options)
-    return Task(task_id, node.function_id, b"", b"", spec.priority, spec.name, options, spec.account), function
+    terms = spec.priority, spec.name, options, spec.account
+    return Task(task_id, node.function_id, b"", b"", *terms, owner=spec.owner), function
 
 
 def _marked(options: bytes) -> bytes:

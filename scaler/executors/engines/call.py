@@ -50,7 +50,7 @@ class CallContext(TaskContext):
 
     def __init__(self, call: EngineCall) -> None:
         self.address, self.agent_token, self.processor = call.address, call.agent_token, call.processor
-        self.account = call.task.account
+        self.account = call.task.account, call.task.owner
         self._task = call.task
         self.values = Values()
         for object_id, frames in call.objects.items():

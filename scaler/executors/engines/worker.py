@@ -17,6 +17,7 @@ from scaler.executors.inline.thread import PreparedTask, TaskGoesOn, TaskWaits
 from scaler.executors.inline.worker import InlineWorker
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef, handles
+from scaler.wire.messages.accounts import account_in
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews, RunTask
 
@@ -82,7 +83,7 @@ class EngineWorker(InlineWorker):
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False
-        elders = [run.task.priority for run in self._running() if run.task.account == first.account]
+        elders = [run.task.priority for run in self._running() if account_in(run.task) == account_in(first)]
         return bool(elders) and first.priority > max(elders)
 
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, NamedTuple
 
-from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.ids import NO_ID, Account, ObjectId, TaskId
 from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import of_child
@@ -122,8 +122,8 @@ class ProcessorTaskContext(TaskContext):
         return self._words[0]
 
     @property
-    def account(self) -> int:  # type: ignore[override]
-        return self.run.account
+    def account(self) -> Account:  # type: ignore[override]
+        return self.run.account, self.run.owner
 
     @property
     def child_priority(self) -> int:

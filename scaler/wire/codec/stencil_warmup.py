@@ -36,11 +36,11 @@ _ZERO_OR_NOT = (0, 1)
 
 
 def _task(priority: int) -> Task:
-    return Task(_TASK, _FUNCTION, _PAYLOAD, b"", priority)
+    return Task(_TASK, _FUNCTION, _PAYLOAD, b"", priority, owner=priority)  # a nested task names an owner
 
 
 def _run(worker: int, priority: int) -> RunTask:
-    return RunTask(_TASK, worker, 1, _FUNCTION, _PAYLOAD, b"", priority)
+    return RunTask(_TASK, worker, 1, _FUNCTION, _PAYLOAD, b"", priority, owner=1)
 
 
 def _result(worker: int) -> RunResult:

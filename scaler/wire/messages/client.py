@@ -198,12 +198,12 @@ class Task:
     """`RunOptions`; empty: all have their defaults"""
     account: U32 = 0
     """of a client inside a task: the account in that task's `RunTask`; else 0, and the scheduler adds it"""
-    """1: its result is of use only with those of others, and may wait a moment for them; 2: it may not, but is to say
-    how long it took, as one of 1 does"""
     frames: FrameColumn = ()
     """of the arguments that are too large for the block, in their order"""
     rows: RowCount = 0
     """so many calls, see `scaler.wire.messages.rows`: the payload has a block for each; 0: one call"""
+    owner: U64 = 0
+    """of a client inside a task: the owner in that task's `RunTask`; else 0, and the scheduler adds it"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -249,6 +249,8 @@ class GraphTask:
     options: Options = b""
     """of all its tasks, as in `Task`"""
     account: U32 = 0
+    """of all its tasks, as in `Task`"""
+    owner: U64 = 0
     """of all its tasks, as in `Task`"""
 
 

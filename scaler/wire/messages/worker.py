@@ -46,6 +46,9 @@ HELD_MOST = 250_000
 """The most runs that a hello names. Tasks of further ones begin anew, if there is another scheduler."""
 
 HeldColumn = Annotated[bytes, "bytes", Rows(HELD_RUN.size, HELD_MOST)]
+HELD_OWNER = struct.Struct("<Q")
+"""The owner of such a run."""
+HeldOwnersColumn = Annotated[bytes, "bytes", Rows(HELD_OWNER.size, HELD_MOST)]
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -86,6 +89,8 @@ class WorkerHello:
     """1: it takes tasks of many rows; else each row is a task"""
     text_hash: U32 = 0
     """the hash of a text in its workers, which is at least 2; `RANDOM_HASHES`; 0: not known"""
+    held_owners: HeldOwnersColumn = b""
+    """to whom the runs in `held` belong: `HELD_OWNER` records, one for each run; empty: to nobody"""
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -121,13 +126,14 @@ class RunTask:
     options: Options = b""
     """as in `Task`"""
     account: U32 = 0
-    """the account that it counts for: a number that the scheduler gives each root client. Its nested tasks have the
-    same"""
-    """as in `Task`"""
+    """the account that it counts for: a number that the scheduler gives each root client of an owner. Its nested tasks
+    have the same"""
     frames: FrameColumn = ()
     """as in `Task`"""
     rows: RowCount = 0
     """as in `Task`"""
+    owner: U64 = 0
+    """to whom the account belongs (`scaler.wire.messages.accounts`)"""
 
 
 @travels(AGENT_TO_SCHEDULER)

@@ -17,7 +17,7 @@ from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.jobs.values_of_rows import store_objects
-from scaler.actors.messages.adoption import AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.messages.adoption import AskForRun, AskForRuns, NotHeld, RunAdopted, RunFound, RunsAreHeld
 from scaler.actors.messages.jobs import JobAsked, OwnersChanged
 from scaler.actors.messages.objects import ObjectLost, StoreObject
 from scaler.actors.messages.tasks import (
@@ -34,7 +34,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.peers.owners import Owner, RoomInQuota
 from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.client.jobs.questions import read_rows
-from scaler.ids import ClientId, ObjectId, content_id
+from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DONE, OPEN, JobRecord, JobTerms, Object, Result
@@ -393,6 +393,36 @@ def test_its_rows_count_for_the_quota_of_its_owner_and_take_turns_with_other_cli
         scene.actor.actor_ref.stop(block=False)
         scene.go_on()
         assert owner.tasks == 0
+    finally:
+        scene.folder.close()
+
+
+def test_after_a_restart_rows_that_agents_have_go_on_and_others_need_room_in_the_quota(
+    bench: Bench, tmp_path: Path
+) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=3)
+    try:
+        scene.go_on()
+        ids = [ready.spec.task_id for ready in scene.said().values()]
+        assert len(ids) == 3
+        scene.restart()
+        scene.owner.tasks = 2  # of other clients, which were quicker
+        assert (scene.said(), scene.adoption.take(AskForRuns)) == ({}, [AskForRuns(scene.owner.tag, scene.job)])
+        foreign = [TaskId(b"x" * 16), TaskId(ids[0][:8] + (10**6).to_bytes(8, "big"))]
+        scene.job.send(RunsAreHeld([*ids[:2], *foreign]))
+        scene.go_on()
+        asked = [row_of(each.task_id) for each in scene.adoption.take(AskForRun)]
+        assert (asked, scene.owner.tasks) == ([0, 1], 4)
+        scene.job.send(RunsAreHeld(ids[:2]))
+        scene.go_on()
+        assert scene.adoption.take(AskForRun) == [], "these are open"
+        scene.job.send(NotHeld())
+        scene.go_on()
+        assert scene.adoption.take(AskForRun) == [], "the quota is full"
+        scene.owner.end(2)
+        scene.go_on()
+        assert [row_of(each.task_id) for each in scene.adoption.take(AskForRun)] == [2]
+        assert scene.owner.tasks == 3
     finally:
         scene.folder.close()
 

@@ -1,79 +1,114 @@
-"""The numbers of clients, on whose share their work runs."""
+"""The accounts of clients: to whom they belong, and their numbers."""
 
 from __future__ import annotations
 
 from scaler.actors.peers.accounts import Accounts
-from scaler.actors.peers.owners import Owner
+from scaler.actors.peers.owners import UNNAMED_MOST, Owner, Owners
+from scaler.wire.messages.accounts import account_of, number_of, tag_of
 
-NOBODY, OWNER = Owner(""), Owner("alice")
+
+class Scene:
+    """Accounts of two owners."""
+
+    def __init__(self, has_turns: bool = True) -> None:
+        self.owners = Owners()
+        self.accounts = Accounts(self.owners, has_turns)
+        self.alice, self.eve = self.owners.of("alice"), self.owners.of("eve")
+
+    def open(self, *clients: bytes, owner: Owner | None = None, last: int | None = None) -> list[int]:
+        """Return the numbers of clients, which are those of alice unless an owner is given."""
+        return [number_of(self.accounts.open(client, owner or self.alice, last)) for client in clients]
 
 
 def test_a_new_account_has_the_lowest_number_that_is_free() -> None:
-    accounts = Accounts(NOBODY)
-    assert [accounts.open(client, OWNER) for client in (b"a", b"b", b"c")] == [0, 1, 2]
-    accounts.close(b"a")
-    accounts.close(b"b")
-    assert [accounts.open(client, OWNER) for client in (b"d", b"e", b"f")] == [0, 1, 3]
+    scene = Scene()
+    assert scene.open(b"a", b"b", b"c") == [0, 1, 2]
+    scene.accounts.close(b"a")
+    scene.accounts.close(b"b")
+    assert scene.open(b"d", b"e", b"f") == [0, 1, 3]
+
+
+def test_each_owner_has_numbers_of_its_own_and_the_first_is_0() -> None:
+    scene = Scene()
+    assert scene.open(b"a", b"b") == [0, 1]
+    assert scene.open(b"c", owner=scene.eve) == [0]
+    assert scene.open(b"d", owner=scene.owners.nobody) == [0]
+    assert scene.accounts.of(b"d") == 0, "no byte of a message"
+    assert len({scene.accounts.of(client) for client in (b"a", b"b", b"c", b"d")}) == 4
+    assert scene.accounts.owner_of(scene.accounts.of(b"c")) is scene.eve
 
 
 def test_a_client_has_one_account_however_often_it_is_opened_or_closed() -> None:
-    accounts = Accounts(NOBODY)
-    assert [accounts.open(b"a", OWNER), accounts.open(b"a", OWNER)] == [0, 0]
-    accounts.close(b"a")
-    accounts.close(b"a")
-    assert len(accounts) == 0
-    assert [accounts.open(b"b", OWNER), accounts.open(b"c", OWNER)] == [0, 1]
+    scene = Scene()
+    assert scene.open(b"a", b"a") == [0, 0]
+    scene.accounts.close(b"a")
+    scene.accounts.close(b"a")
+    assert len(scene.accounts) == 0
+    assert scene.open(b"b", b"c") == [0, 1]
 
 
 def test_a_number_that_clients_inside_tasks_may_still_name_is_not_given_again() -> None:
-    accounts = Accounts(NOBODY)
-    assert [accounts.open(b"a", OWNER), accounts.open(b"b", OWNER)] == [0, 1]
-    accounts.enter(b"nested")
-    accounts.close(b"a")
-    assert accounts.open(b"c", OWNER) == 2
-    accounts.close(b"nested")
-    accounts.close(b"b")
-    assert [accounts.open(b"d", OWNER), accounts.open(b"e", OWNER)] == [1, 3]
+    scene = Scene()
+    assert scene.open(b"a", b"b") == [0, 1]
+    scene.accounts.enter(b"nested")
+    scene.accounts.close(b"a")
+    assert scene.open(b"c") == [2]
+    scene.accounts.close(b"nested")
+    scene.accounts.close(b"b")
+    assert scene.open(b"d", b"e") == [1, 3]
 
 
 def test_a_client_has_the_number_again_that_it_had_at_the_last_scheduler() -> None:
-    accounts = Accounts(NOBODY)
-    assert [
-        accounts.open(b"a", OWNER, 3),
-        accounts.open(b"b", OWNER),
-        accounts.open(b"c", OWNER, 3),
-        accounts.of(b"a"),
-    ] == [3, 0, 1, 3]
-    assert [accounts.open(b"d", OWNER), accounts.open(b"e", OWNER), accounts.open(b"f", OWNER)] == [2, 4, 5]
-    accounts.close(b"a")
-    accounts.close(b"b")
-    assert [
-        accounts.open(b"g", OWNER, 2**32 - 1),
-        accounts.open(b"h", OWNER),
-        accounts.open(b"i", OWNER),
-        accounts.open(b"j", OWNER),
-    ] == [
-        2**32 - 1,
-        0,
-        3,
-        6,
-    ]
-    assert accounts.of(b"a") == 0
+    scene = Scene()
+    assert [*scene.open(b"a", last=3), *scene.open(b"b"), *scene.open(b"c", last=3)] == [3, 0, 1]
+    assert scene.open(b"d", b"e", b"f") == [2, 4, 5]
+    scene.accounts.close(b"a")
+    scene.accounts.close(b"b")
+    assert [*scene.open(b"g", last=2**32 - 1), *scene.open(b"h", b"i", b"j")] == [2**32 - 1, 0, 3, 6]
 
 
-def test_an_account_belongs_to_the_owner_of_its_client_as_long_as_it_may_be_named() -> None:
-    accounts, bob = Accounts(NOBODY), Owner("bob")
-    assert [accounts.open(b"a", OWNER), accounts.open(b"b", bob), accounts.open(b"c", OWNER)] == [0, 1, 2]
-    assert [accounts.owner_of(number) for number in range(4)] == [OWNER, bob, OWNER, NOBODY]
-    accounts.close(b"b")
-    assert accounts.owner_of(1) is NOBODY
-    accounts.enter(b"nested")
-    accounts.close(b"a")
-    assert accounts.owner_of(0) is OWNER  # its tasks may still run
+def test_a_claim_of_another_owner_takes_nothing() -> None:
+    scene = Scene()
+    for number in (0, 5, 2**32 - 1):
+        eve = b"eve%d" % number
+        assert scene.open(eve, owner=scene.eve, last=number) == [number]
+        assert scene.open(b"alice%d" % number, last=number) == [number]
+        assert scene.accounts.owner_of(scene.accounts.of(eve)) is scene.eve
+        assert scene.accounts.owner_of(account_of(scene.alice.tag, number)) is scene.alice
+
+
+def test_an_account_belongs_to_its_owner_before_the_owner_is_here_and_after_its_client_has_left() -> None:
+    scene = Scene()
+    early = scene.accounts.owner_of(account_of(tag_of("bob"), 3))
+    assert early.name == ""
+    assert early is not scene.owners.nobody
+    bob = scene.owners.of("bob")
+    assert (bob, bob.name) == (early, "bob")
+    scene.open(b"b", owner=bob)
+    account = scene.accounts.of(b"b")
+    scene.accounts.close(b"b")
+    assert scene.accounts.owner_of(account) is bob
+
+
+def test_tags_that_are_made_up_take_no_memory_without_end() -> None:
+    scene = Scene()
+    owners = {scene.accounts.owner_of(account_of(tag, 0)) for tag in range(1, 10 * UNNAMED_MOST)}
+    assert len(owners) <= UNNAMED_MOST + 1
+    assert scene.owners.nobody in owners
+    assert scene.accounts.owner_of(account_of(scene.alice.tag, 0)) is scene.alice
+
+
+def test_where_nobody_needs_a_key_all_are_one_owner() -> None:
+    scene = Scene()
+    scene.owners.nobody_is("me")
+    assert scene.accounts.owner_of(account_of(tag_of("me"), 0)) is scene.owners.nobody
 
 
 def test_where_clients_take_no_turns_those_of_one_owner_have_one_account() -> None:
-    accounts, bob = Accounts(NOBODY, has_turns=False), Owner("bob")
-    assert [accounts.open(b"a", OWNER), accounts.open(b"b", bob), accounts.open(b"c", OWNER)] == [0, 1, 0]
+    scene = Scene(has_turns=False)
+    assert [*scene.open(b"a", b"c"), *scene.open(b"b", owner=scene.eve)] == [0, 0, 0]
+    accounts = scene.accounts
+    assert accounts.of(b"a") == accounts.of(b"c") != accounts.of(b"b")
     accounts.close(b"a")
-    assert [accounts.owner_of(0), accounts.open(b"d", bob), accounts.of(b"c")] == [OWNER, 1, 0]
+    assert accounts.owner_of(accounts.of(b"c")) is scene.alice
+    assert accounts.label_of(accounts.of(b"c")) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from scaler.actors.peers.owners import Owner
 from scaler.actors.sessions.task_bounds import TASKS_BEYOND_WINDOW
-from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.ids import NO_ID, ClientId, GraphId, TaskId
 from scaler.keys.allowed import Terms
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import FOUND, NOT_FOUND, HelloReply, ObjectResponse, TaskStatus
@@ -21,6 +21,16 @@ def long(_run: RunTask) -> Outcome:
 
 def alice(simulation: Simulation, **terms: int) -> Owner:
     return simulation.tree.directory.owners.of("alice", Terms(**terms))
+
+
+def pretender(simulation: Simulation) -> SimulatedClient:
+    """Return a client of alice whose hello claims that it had another scheduler, which does not know its id."""
+    client = SimulatedClient(simulation, ClientId(simulation.new_id(b"client")))
+    client.user, client.was_welcome = "alice", True
+    simulation.peers.append(client)
+    client.connect()
+    simulation.run()
+    return client
 
 
 def told(simulation: Simulation, client: SimulatedClient, task_id: TaskId) -> ExplainResponse:
@@ -145,7 +155,7 @@ def test_said_again_what_waits_runs_once(simulation: Simulation) -> None:
 
 
 def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> None:
-    """Runs that agents have are not held: they would be cancelled there."""
+    """Tasks of which agents have runs do not wait: the runs would be cancelled there."""
     owner, agent = alice(simulation, tasks=2), simulation.agent(2, long)
     client = simulation.client(user="alice")
     client.submit(3)
@@ -160,6 +170,81 @@ def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> No
     simulation.advance(40.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 3
     assert len(agent.started) == 3
+
+
+def test_what_a_client_claims_of_its_past_changes_no_quota(simulation: Simulation) -> None:
+    """Before, in the minute of a restart, and after it: with several sessions, each of them new."""
+    owner, agent = alice(simulation, tasks=5), simulation.agent(20, long)
+    for seconds in (0.0, 3.0, 10.0, 100.0, 100.0):
+        simulation.advance(seconds)
+        for _ in range(3):
+            liar = pretender(simulation)
+            liar.submit(5)
+            simulation.run()
+            assert owner.tasks <= 5
+            assert len([run for slot in agent.slots for run in slot.queue]) <= 5
+    assert owner.tasks == 5
+
+
+@pytest.mark.parametrize("n_others", [0, 3])
+def test_after_a_restart_runs_at_agents_go_on_whoever_of_the_owner_comes_first(
+    simulation: Simulation, n_others: int
+) -> None:
+    owner, agent = alice(simulation, tasks=3), simulation.agent(3, long)
+    first = simulation.client(user="alice")
+    first.submit(3)
+    simulation.run()
+    others = [simulation.client(user="alice") for _ in range(n_others)]
+    for other in others:
+        other.submit(4)
+    simulation.run()
+    assert (owner.tasks, owner.held) == (3, 4 * n_others)
+    simulation.restart()
+    owner = alice(simulation, tasks=3)
+    for client in (*others, first):
+        client.connect()
+        simulation.run()
+    assert (owner.tasks, owner.held) == (0, 3 + 4 * n_others), "until the agents are back"
+    agent.connect()
+    simulation.run()
+    assert (owner.tasks, owner.held) == (3, 4 * n_others)
+    for _ in range(3 + 4 * n_others):
+        simulation.advance(40.0)
+        assert owner.tasks <= 3
+    assert len(agent.started) == 3 + 4 * n_others, "none has run twice"
+    for client in (first, *others):
+        assert set(client.statuses()) == {TaskStatus.SUCCESS}
+
+
+def test_after_a_restart_a_graph_within_the_quota_goes_on_though_others_came_first(simulation: Simulation) -> None:
+    owner, agent = alice(simulation, tasks=5), simulation.agent(2, long)
+    first, other = simulation.client(user="alice"), simulation.client(user="alice")
+    first.submit_graph([(), (), ()], [0, 1, 2])
+    simulation.run()
+    other.submit(6)
+    simulation.run()
+    assert (owner.tasks, owner.held) == (5, 4)
+    simulation.restart()
+    owner = alice(simulation, tasks=5)
+    other.connect()
+    first.connect()
+    simulation.run()
+    agent.connect()
+    simulation.run()
+    assert owner.tasks <= 5
+    for _ in range(10):
+        simulation.advance(40.0)
+    assert first.statuses() == [TaskStatus.SUCCESS] * 3
+
+
+def test_a_graph_over_the_quota_is_refused_whatever_its_client_claims(simulation: Simulation) -> None:
+    owner = alice(simulation, tasks=2)
+    simulation.agent(4, long)
+    liar = pretender(simulation)
+    liar.submit_graph([(), (), ()], [0, 1, 2])
+    simulation.run()
+    assert owner.tasks == 0
+    assert liar.statuses() == [TaskStatus.NO_WORKER] * 3
 
 
 def test_a_value_over_the_quota_is_refused_and_whoever_wants_it_hears_why(simulation: Simulation) -> None:

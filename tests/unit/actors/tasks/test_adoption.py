@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.messages.adoption import AskForRun, NotHeld, RunFound, RunsHeld, RunsLost
+from scaler.actors.messages.adoption import AskForRun, AskForRuns, NotHeld, RunFound, RunsAreHeld, RunsHeld, RunsLost
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, AdoptionTable
@@ -23,6 +23,7 @@ from tests.support.configs import scheduler_config
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 KEEP_SECONDS = 20.0
+OWNER, OTHER_OWNER = 7, 8
 ONE, TWO = TaskId(b"1" * 16), TaskId(b"2" * 16)
 
 
@@ -55,38 +56,38 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_task_finds_the_run_that_came_before_it(scene: Scene) -> None:
-    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]), AskForRun(ONE, scene.task_ref))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), AskForRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
     scene.wait(OFFER_SECONDS)  # the proxy may be gone, so that the task has no other answer
     assert scene.task.take() == [NotHeld()]
 
 
 def test_a_run_finds_the_task_that_came_before_it(scene: Scene) -> None:
-    scene.tell(AskForRun(ONE, scene.task_ref), RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.tell(AskForRun(OWNER, ONE, scene.task_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
 
 
 def test_a_task_without_a_run_waits_for_the_agents_to_come_back(scene: Scene) -> None:
-    scene.tell(AskForRun(ONE, scene.task_ref))
+    scene.tell(AskForRun(OWNER, ONE, scene.task_ref))
     scene.wait(HOLD_SECONDS - 0.01)
     assert scene.task.take() == []
     scene.wait(0.01)
     assert scene.task.take() == [NotHeld()]
-    scene.tell(AskForRun(TWO, scene.other_ref))
+    scene.tell(AskForRun(OWNER, TWO, scene.other_ref))
     assert scene.other.take() == [NotHeld()]
 
 
 def test_when_as_many_agents_are_back_as_there_were_no_task_waits_for_more(scene: Scene) -> None:
-    scene.tell(AskForRun(ONE, scene.task_ref), RunsHeld([], agents=2))
+    scene.tell(AskForRun(OWNER, ONE, scene.task_ref), RunsHeld([], agents=2))
     assert scene.task.take() == []
     scene.tell(RunsHeld([], agents=2))
     assert scene.task.take() == [NotHeld()]
-    scene.tell(AskForRun(TWO, scene.other_ref, patient=True))
+    scene.tell(AskForRun(OWNER, TWO, scene.other_ref, patient=True))
     assert scene.other.take() == [NotHeld()]
 
 
 def test_a_task_that_must_not_begin_again_waits_as_long_as_an_agent_may_come(scene: Scene) -> None:
-    scene.tell(AskForRun(ONE, scene.task_ref, patient=True))
+    scene.tell(AskForRun(OWNER, ONE, scene.task_ref, patient=True))
     scene.wait(KEEP_SECONDS - 0.01)
     assert scene.task.take() == []
     scene.wait(0.01)
@@ -95,36 +96,36 @@ def test_a_task_that_must_not_begin_again_waits_as_long_as_an_agent_may_come(sce
 
 def test_an_agent_that_comes_late_finds_the_task_that_has_lost_its_run(scene: Scene) -> None:
     scene.wait(1000.0)
-    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
     scene.wait(KEEP_SECONDS - 0.01)
-    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
 
 
 def test_an_agent_that_is_back_at_once_finds_the_task_that_loses_its_run_after_that(scene: Scene) -> None:
     scene.wait(1000.0)
-    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
-    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
     scene.wait(2 * KEEP_SECONDS)
     assert scene.worker.take() == []
 
 
 def test_a_task_that_lost_its_run_is_forgotten_after_a_while(scene: Scene) -> None:
-    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
     scene.wait(KEEP_SECONDS)
     assert scene.table.known == {}
 
 
 def test_only_so_many_tasks_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.tasks.adoption.KNOWN_MOST", 1)
-    scene.tell(RunsLost([(ONE, scene.task_ref), (TWO, scene.other_ref)]))
-    scene.tell(RunsHeld([(TWO, scene.later_ref, 8), (ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsLost([(OWNER, ONE, scene.task_ref), (OWNER, TWO, scene.other_ref)]))
+    scene.tell(RunsHeld([(OWNER, TWO, scene.later_ref, 8), (OWNER, ONE, scene.worker_ref, 7)]))
     assert (scene.task.take(), scene.other.take()) == ([RunFound(scene.worker_ref, 7)], [])
 
 
 def test_a_run_without_a_task_is_cancelled_after_a_while(scene: Scene) -> None:
-    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     scene.wait(KEEP_SECONDS - 0.01)
     assert scene.worker.take() == []
     scene.wait(0.01)
@@ -133,17 +134,43 @@ def test_a_run_without_a_task_is_cancelled_after_a_while(scene: Scene) -> None:
 
 
 def test_a_run_whose_task_has_ended_is_cancelled_at_once(scene: Scene) -> None:
-    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
     scene.bench.dispatcher.stop(scene.task_ref)
-    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     assert scene.worker.take() == [CancelRun(ONE, 7)]
 
 
 def test_of_two_runs_of_a_task_one_is_cancelled(scene: Scene) -> None:
-    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]), RunsHeld([(ONE, scene.later_ref, 9)]))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), RunsHeld([(OWNER, ONE, scene.later_ref, 9)]))
     assert scene.worker.take() == [CancelRun(ONE, 7)]
-    scene.tell(AskForRun(ONE, scene.task_ref))
+    scene.tell(AskForRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.later_ref, 9)]
+
+
+def test_a_run_of_another_owner_is_not_found_whichever_comes_first(scene: Scene) -> None:
+    scene.tell(AskForRun(OTHER_OWNER, ONE, scene.other_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
+    scene.tell(AskForRun(OTHER_OWNER, ONE, scene.other_ref))
+    assert scene.other.take() == []
+    scene.tell(AskForRun(OWNER, ONE, scene.task_ref))
+    assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
+    assert scene.worker.take() == []
+
+
+def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_they_are_back(scene: Scene) -> None:
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7), (OTHER_OWNER, TWO, scene.worker_ref, 8)]))
+    scene.tell(AskForRuns(OWNER, scene.task_ref))
+    scene.tell(RunsHeld([(OTHER_OWNER, ONE, scene.worker_ref, 9), (OWNER, TWO, scene.worker_ref, 10)]))
+    assert scene.task.take() == [RunsAreHeld([ONE]), RunsAreHeld([TWO])]
+    scene.tell(AskForRun(OWNER, TWO, scene.other_ref))
+    assert scene.other.take() == [RunFound(scene.worker_ref, 10)], "the task itself asks for it"
+    scene.wait(HOLD_SECONDS)
+    assert scene.task.take() == [NotHeld()]
+    scene.tell(RunsHeld([(OWNER, TWO, scene.worker_ref, 11)]), AskForRuns(OWNER, scene.task_ref))
+    assert NotHeld() in scene.task.take(), "at once"
+    scene.wait(KEEP_SECONDS)
+    scene.task.take()
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 12)]))
+    assert (scene.task.take(), scene.table.asking) == ([], {})
 
 
 # As a whole

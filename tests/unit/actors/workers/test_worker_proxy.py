@@ -38,6 +38,7 @@ from scaler.actors.workers import worker_proxy
 from scaler.actors.workers.worker_proxy import ANSWER_SECONDS, WorkerProxy
 from scaler.ids import NO_CONNECTION, NO_ID, Connection, GraphId, ObjectId, TaskId
 from scaler.kit import ActorRef
+from scaler.wire.messages.accounts import account_of
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, RunState, TaskStatus
@@ -169,13 +170,13 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
 def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", 0, (b"frame",), 2)
     scene.actor._takes_rows = True
-    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=4), 7)]))
+    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=account_of(9, 4)), 7)]))
     (run,) = scene.outbox.said_to(scene.peer)
-    names = {field.name for field in dataclasses.fields(Task)} - {"account"}
+    names = {field.name for field in dataclasses.fields(Task)} - {"account", "owner"}
     assert names < {field.name for field in dataclasses.fields(RunTask)}
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
     assert all(getattr(spec, name) for name in names)
-    assert run.account == 4, "the scheduler knows it better"
+    assert (run.account, run.owner) == (4, 9), "the scheduler knows it better"
 
 
 @pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.FAILED])

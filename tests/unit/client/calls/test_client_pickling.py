@@ -39,7 +39,7 @@ class InATask(TaskContext):
     agent_token = b"n" * 16
     processor = 7
     child_priority = 3  # type: ignore[assignment]
-    account = 5
+    account = 5, 6
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -145,7 +145,7 @@ def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(schedule
     (hello,) = scheduler.of(ClientHello)
     assert (hello.agent_token, hello.processor) == (b"n" * 16, 7)
     said = [*scheduler.of(Task), *scheduler.of(GraphTask)]
-    assert {(task.priority, task.account) for task in said} == {(3, 5)}
+    assert {(task.priority, task.account, task.owner) for task in said} == {(3, 5, 6)}
 
 
 @pytest.mark.usefixtures("in_a_task")
@@ -154,7 +154,7 @@ def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
         assert client.submit(abs, -1).result(10) == 1
         (hello,) = other.of(ClientHello)
         assert (hello.agent_token, hello.processor) == (bytes(16), 0)
-        assert [task.account for task in other.of(Task)] == [0]
+        assert [(task.account, task.owner) for task in other.of(Task)] == [(0, 0)]
 
 
 def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,10 +68,10 @@ class Own(Serializer):
 class TestEntry:
     def test_it_is_a_task_with_all_that_it_needs(self, get: Callable[[Any], Function]) -> None:
         function = get(plain)
-        entry = function.entry(TASK_ID, SINK, (1, 2), {}, (7, "name", b"options", 3))
+        entry = function.entry(TASK_ID, SINK, (1, 2), {}, (7, "name", b"options", 3, 4))
         block = plain_block((1, 2))
         assert block is not None
-        task = Task(TASK_ID, function.instruction.object_id, block, b"", 7, "name", b"options", 3)
+        task = Task(TASK_ID, function.instruction.object_id, block, b"", 7, "name", b"options", 3, owner=4)
         assert entry == (task, SINK, function.instruction, (), ())
         assert entry[3] is NO_OBJECTS
 

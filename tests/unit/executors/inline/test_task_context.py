@@ -51,7 +51,9 @@ class Bench:
         self.context = ProcessorTaskContext(
             ProcessorSpec(1, TOKEN), ADDRESS, self.words, self.said.extend, lambda _number: None, thread=self.thread
         )
-        self.context.run = RunTask(TaskId(b"t" * 16), 0, 1, ObjectId(b"f" * 32), b"", b"", priority=4, account=8)
+        self.context.run = RunTask(
+            TaskId(b"t" * 16), 0, 1, ObjectId(b"f" * 32), b"", b"", priority=4, account=8, owner=9
+        )
         self._action: Callable[[], Any] = lambda: None
         self._may, self._has = threading.Event(), threading.Event()
         self.is_over = False
@@ -99,15 +101,15 @@ def test_a_thread_of_a_task_finds_it_and_others_do_not(bench: Bench) -> None:
         TOKEN,
         1,
         of_child(4),
-        8,
+        (8, 9),
         3,
     )
-    assert what_is_there(bench.contexts) == (None, NO_ID, 0, 0, 0)
+    assert what_is_there(bench.contexts) == (None, NO_ID, 0, 0, (0, 0))
 
 
 def test_what_was_there_before_is_there_for_others(bench: Bench) -> None:
     contexts = ByThread(Others())
-    assert what_is_there(contexts) == ("tcp://127.0.0.1:1", NO_ID, 0, 9, 0)
+    assert what_is_there(contexts) == ("tcp://127.0.0.1:1", NO_ID, 0, 9, (0, 0))
 
 
 def test_a_wait_of_the_thread_is_one_of_its_task(bench: Bench) -> None:

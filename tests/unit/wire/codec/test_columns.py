@@ -41,7 +41,7 @@ HELLO = WorkerHello(1, "0", "3", "3", NO_ID, "a", b"")
 
 def test_ids_and_records_are_rows() -> None:
     assert {param.values[2] for param in ROWS} == {
-        *("object_ids", "dependencies", "held", "profile", "sizes"),
+        *("object_ids", "dependencies", "held", "held_owners", "profile", "sizes"),
         *("workers", "processors", "bins", "functions", "runs"),
     }
 

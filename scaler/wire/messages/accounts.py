@@ -1,0 +1,48 @@
+"""Accounts in messages: the number of a root client among those of its owner, and the tag of that owner.
+
+Used by the scheduler, where both parts together are one integer, and by the queues of agents. A tag depends on the name
+of an owner alone, so runs that agents hold name their owner to another scheduler as well.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Protocol
+
+NUMBER_BITS = 32
+NUMBER_MOST = (1 << NUMBER_BITS) - 1
+TAG_BYTES = 8
+
+
+class OfAccount(Protocol):
+    """A message that names an account."""
+
+    @property
+    def account(self) -> int: ...
+    @property
+    def owner(self) -> int: ...
+
+
+def tag_of(name: str) -> int:
+    """Return the tag of an owner; 0 for the owner without a name."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=TAG_BYTES).digest(), "little") if name else 0
+
+
+def account_in(item: OfAccount) -> int:
+    """Return the account that a message names."""
+    return account_of(item.owner, item.account)
+
+
+def account_of(tag: int, number: int) -> int:
+    """Return an account from its parts."""
+    return tag << NUMBER_BITS | number
+
+
+def number_of(account: int) -> int:
+    """Return the number of a client among those of its owner."""
+    return account & NUMBER_MOST
+
+
+def owner_of(account: int) -> int:
+    """Return the tag of the owner of an account."""
+    return account >> NUMBER_BITS

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from scaler.cli import options
+from scaler.cli.terminal import fail, say
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
 from scaler.client.jobs.questions import Info, ask, read_info
@@ -21,6 +22,7 @@ from scaler.jobs.record import OPEN, JobRecord, Summary
 from scaler.keys.private_files import check_private_folder
 from scaler.monitor import units
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
+from scaler.texts import NAME_CHARACTERS, printable
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
@@ -121,9 +123,9 @@ def main(argv: list[str] | None = None) -> None:
         finally:
             link.close(0)
     except (ConfigError, ScalerError, TimeoutError) as error:
-        sys.exit(f"scaler_jobs: {error}")
+        fail("scaler_jobs", error)
     except OSError as error:
-        sys.exit(f"scaler_jobs: {error.filename or ''}: {error.strerror or error}")
+        fail("scaler_jobs", f"{error.filename or ''}: {error.strerror or error}")
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -138,14 +140,14 @@ def line_of(info: Info) -> tuple[str, ...]:
 
 def show(lines: Iterable[tuple[str, ...]]) -> None:
     """Print lines as a table."""
-    table = [HEAD, *lines]
+    table = [HEAD, *(tuple(printable(text, NAME_CHARACTERS) for text in line) for line in lines)]
     widths = [max(len(line[column]) for line in table) for column in range(len(HEAD))]
     for line in table:
         texts = [
             text.ljust(width) if at < 4 or at == 8 else text.rjust(width)
             for at, (text, width) in enumerate(zip(line, widths, strict=True))
         ]
-        print("  ".join(texts).rstrip())
+        say("  ".join(texts).rstrip())
 
 
 # At a scheduler
@@ -164,36 +166,37 @@ def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
 def _show(link: LinkThread, arguments: argparse.Namespace) -> int:
     job = _job(link, arguments.name)
     found = job.progress()
-    print(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
+    say(f"{job.name}: {found.state}{found.reason and f', {found.reason}'}")
     open_rows = found.rows - found.done - found.failed
-    print(f"{found.rows:,} rows: {found.done:,} done, {found.failed:,} failed, {open_rows:,} open")
+    say(f"{found.rows:,} rows: {found.done:,} done, {found.failed:,} failed, {open_rows:,} open")
     if found.state == OPEN and not found.all_rows_known:
-        print("not all rows were submitted: run its program again")
+        say("not all rows were submitted: run its program again")
     if found.seconds:
         took, each = (1e6 * found.seconds / number for number in (1, found.rows - open_rows))
-        print(f"rows have run for {units.duration(took)}, {units.duration(each)} each")
-    print(f"{units.size(found.size_bytes).strip()} on disk")
+        say(f"rows have run for {units.duration(took)}, {units.duration(each)} each")
+    say(f"{units.size(found.size_bytes).strip()} on disk")
     for number, ended, program, created in job.versions():
         rows = f"{ended:,} row{'s' * (ended != 1)}"
-        print(
-            f"  version {number + 1}: {rows} ended; made by {program}, {units.ago(time.time() - created).strip()} ago"
-        )
+        say(f"  version {number + 1}: {rows} ended; made by {program}, {units.ago(time.time() - created).strip()} ago")
     for row, text in job.headlines(SHOWN_FAILURES):
-        print(f"  row {row}: {text}")
+        say(f"  row {row}: {text}")
     if found.failed > SHOWN_FAILURES:
-        print(f"  and {found.failed - SHOWN_FAILURES:,} more")
+        say(f"  and {found.failed - SHOWN_FAILURES:,} more")
     return 0
 
 
 def _wait(link: LinkThread, arguments: argparse.Namespace) -> int:
     found = _job(link, arguments.name).wait(arguments.timeout)
-    print(f"{arguments.name}: {found.state}, {found.done:,} of {found.rows:,} rows done, {found.failed:,} failed")
+    say(f"{arguments.name}: {found.state}, {found.done:,} of {found.rows:,} rows done, {found.failed:,} failed")
     return int(found.done < found.rows)
 
 
 def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
     for value in _job(link, arguments.name).results(arguments.start, return_exceptions=True):
-        print(repr(value))
+        first, *more = repr(value).split("\n")
+        say(first)
+        for line in more:
+            say(f"  {line}")
     return 0
 
 
@@ -225,7 +228,7 @@ def _list_files(folder: Path, _arguments: argparse.Namespace) -> int:
     show(line_of(each.info()) for _, each in found if isinstance(each, Summary))
     damaged = [(place, each) for place, each in found if not isinstance(each, Summary)]
     for place, error in damaged:
-        print(f"{place} cannot be read: {error}", file=sys.stderr)
+        say(f"{place} cannot be read: {error}", sys.stderr)
     return int(bool(damaged))
 
 
@@ -236,8 +239,8 @@ def _check(folder: Path, _arguments: argparse.Namespace) -> int:
     for place in job_places(folder):
         for problem in _problems(place):
             n_problems += 1
-            print(f"{place}: {problem}")
-    print(f"{n_jobs} jobs, {n_problems or 'no'} problems; nothing was changed")
+            say(f"{place}: {problem}")
+    say(f"{n_jobs} jobs, {n_problems or 'no'} problems; nothing was changed")
     return int(n_problems > 0)
 
 
@@ -265,7 +268,7 @@ def _give_files(folder: Path, arguments: argparse.Namespace) -> int:
         if not place.is_dir():
             raise ConfigError(f"there is no job {name!r} of {owner} in {folder}")
         given = jobs.give(jobs.open(place), arguments.owner)
-        print(f"{given.terms.name}: transferred to {given.terms.owner}")
+        say(f"{given.terms.name}: transferred to {given.terms.owner}")
     except UNREADABLE as error:
         raise ConfigError(f"the job {arguments.name!r} cannot be transferred: {error}") from None
     finally:

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from scaler.cli import options
+from scaler.cli.terminal import fail, say
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
@@ -101,9 +102,9 @@ def main(argv: list[str] | None = None) -> None:
     try:
         sys.exit(commands[arguments.command](arguments))
     except ConfigError as error:
-        sys.exit(f"scaler_keys: {error}")
+        fail("scaler_keys", error)
     except OSError as error:
-        sys.exit(f"scaler_keys: {error.filename or ''}: {error.strerror or error}")
+        fail("scaler_keys", f"{error.filename or ''}: {error.strerror or error}")
 
 
 def _today() -> date:
@@ -133,47 +134,45 @@ def _new(arguments: argparse.Namespace) -> int:
     path = arguments.folder.absolute() if arguments.folder is not None else finding.folder_for(endpoint)
     folder = KeyFolder.make(path, [finding.reachable(Endpoint.parse(each)) for each in arguments.addresses])
     says = "" if arguments.folder is None else f" --keys {path}"
-    print(f"made the keys of the scheduler at {endpoint} in {path}")
-    print(f"start it: scaler_scheduler {endpoint}{says}")
-    print("hand over, to others than your own user:")
+    say(f"made the keys of the scheduler at {endpoint} in {path}")
+    say(f"start it: scaler_scheduler {endpoint}{says}")
+    say("hand over, to others than your own user:")
     for role, whom in ((CLIENT, "clients"), (WORKER, "clusters"), (MONITOR, "viewers"), (ADMIN, "admins")):
-        print(f"  {whom + ':':9} {folder.path / f'{role}.json'}")
-    print("one file for each person can be taken back alone: scaler_keys allow NAME --role client")
+        say(f"  {whom + ':':9} {folder.path / f'{role}.json'}")
+    say("one file for each person can be taken back alone: scaler_keys allow NAME --role client")
     return 0
 
 
 def _allow(arguments: argparse.Namespace) -> int:
     terms = Terms(arguments.share, arguments.tasks, arguments.bytes)
-    print(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today(), terms))
+    say(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today(), terms))
     return 0
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
     count = _folder(arguments).revoke(arguments.name, _today())
-    print(f"took back {count} key{'s' if count > 1 else ''} of {arguments.name}; a running scheduler ends its sessions")
+    say(f"took back {count} key{'s' if count > 1 else ''} of {arguments.name}; a running scheduler ends its sessions")
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
     folder, today = _folder(arguments), _today()
     for key in folder.allowed().values():
-        print(
-            f"{key.role:8} {key.name:24} {key.public[:8]}...  {key.why_not(today) or ' '.join(key.options())}".rstrip()
-        )
+        say(f"{key.role:8} {key.name:24} {key.public[:8]}...  {key.why_not(today) or ' '.join(key.options())}".rstrip())
     return 0
 
 
 def _rotate(arguments: argparse.Namespace) -> int:
     files = _folder(arguments).rotate()
-    print("the scheduler has a new key from its next start on; these files know both, so hand them over again before:")
+    say("the scheduler has a new key from its next start on; these files know both, so hand them over again before:")
     for file in files:
-        print(f"  {file}")
+        say(f"  {file}")
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
     key = KeyFile.read(arguments.file.absolute())
-    print(f"{arguments.file} is the key of {key.name}, as {key.role}, for {', '.join(key.addresses) or 'any address'}")
+    say(f"{arguments.file} is the key of {key.name}, as {key.role}, for {', '.join(key.addresses) or 'any address'}")
     if arguments.folder is None:
         return 0
     folder = _folder(arguments)
@@ -185,7 +184,7 @@ def _check(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"it is not good any more: {reason}")
     if not {pair.public for pair in folder.pairs()} & {*key.servers}:
         raise ConfigError(f"it is for another key of the scheduler than the one in {folder.path}: copy it again")
-    print(f"it is on the list of {folder.path}")
+    say(f"it is on the list of {folder.path}")
     return 0
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from scaler.config import ConfigError, Setting, check_reachable
 from scaler.endpoint import Endpoint
 from scaler.settings import ClusterConfig, Settings
 from scaler.settings.sources import gather
+from scaler.texts import escaped
 from scaler.version import __version__
 
 S = TypeVar("S", bound=Settings)
@@ -40,10 +41,17 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line: what was typed, or stands in a file, may be anything."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(escaped(message))
+
+
 def new_parser(name: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
     """Return a parser that shows its texts as they are, and says the version."""
     shown = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(name, description=description, epilog=epilog, formatter_class=shown, **more)
+    parser = _Parser(name, description=description, epilog=epilog, formatter_class=shown, **more)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 

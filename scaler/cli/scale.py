@@ -12,6 +12,7 @@ from pathlib import Path
 
 from scaler.amounts import read_amounts
 from scaler.cli import options
+from scaler.cli.terminal import say
 from scaler.config import ConfigError, check_address, whole_path
 from scaler.keys.key_file import ADMIN, KeyFile
 from scaler.monitor.model.remaining import TARGET_SECONDS
@@ -93,7 +94,7 @@ def _workers(text: str, least: int = 1) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+    say(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 def _check_admin(file: Path) -> None:

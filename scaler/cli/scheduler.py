@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from scaler.cli import options
+from scaler.cli.terminal import fail
 from scaler.config import ConfigError
 from scaler.process.logs import set_up_logging
 from scaler.scheduler.scheduler import SchedulerProcess
@@ -44,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     except ConfigError as error:
         parser.error(str(error))
     except OSError as error:
-        sys.exit(f"scaler_scheduler: {error.strerror or error}")
+        fail("scaler_scheduler", error.strerror or error)
     sys.exit(process.run())
 
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 
 from scaler.cli import options
+from scaler.cli.terminal import fail, say, say_lines
 from scaler.config import ConfigError
 from scaler.monitor.record import record, told
 from scaler.monitor.subscriber import Subscriber
@@ -15,6 +16,7 @@ from scaler.monitor.top.frame import silence_advice
 from scaler.monitor.top.print_once import as_json, listen, page
 from scaler.monitor.top.program import TOPICS, Program
 from scaler.monitor.top.screen import Screen, can_show
+from scaler.texts import escaped
 
 DESCRIPTION = """\
 Watch what a cluster does: its scheduler, workers, functions, clients and failures. Nothing is changed in it.
@@ -82,7 +84,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         status = _watch(subscriber, arguments)
         sys.stdout.flush()
-        sys.exit(status)
+        sys.exit(escaped(status, "\n") if isinstance(status, str) else status)
     except KeyboardInterrupt:
         sys.exit(0)
     except BrokenPipeError:  # `| head` has read enough; what is left must not be written at exit either
@@ -90,7 +92,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(0)
     except OSError as error:
         _write_no_more()
-        sys.exit(f"scaler_top: the output cannot be written: {error.strerror or error}")
+        fail("scaler_top", f"the output cannot be written: {error.strerror or error}")
     finally:
         subscriber.close()
 
@@ -124,7 +126,7 @@ def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
         trace.write(arguments.trace)
     except OSError as error:
         return f"scaler_top: the trace cannot be written: {error}"
-    print(told(trace, arguments.trace))
+    say(told(trace, arguments.trace))
     return 0
 
 
@@ -135,10 +137,10 @@ def _print_once(subscriber: Subscriber, arguments: argparse.Namespace) -> str | 
         seconds = "" if subscriber.problem else f" for {arguments.timeout:g} s"
         return f"scaler_top: nothing was heard from {subscriber.endpoint}{seconds}.\n{advice}"
     if arguments.json:
-        print(as_json(model))
+        say_lines(as_json(model))
     else:
         is_unicode = "utf" in (sys.stdout.encoding or "").lower()
-        print(page(model, subscriber.endpoint, shutil.get_terminal_size((100, 24)).columns, is_unicode))
+        say_lines(page(model, subscriber.endpoint, shutil.get_terminal_size((100, 24)).columns, is_unicode))
     return 0
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from scaler.cli import options
+from scaler.cli.terminal import fail, say
 from scaler.config import ConfigError
 from scaler.settings.ui import UiConfig
 
@@ -38,17 +39,19 @@ def main(argv: list[str] | None = None) -> None:
 
     def tell(site: Site) -> None:
         if config.metrics_only:
-            print(f"scaler_ui has metrics of {config.address} at\n  {site.url.partition('?')[0]}metrics")
+            say(f"scaler_ui has metrics of {config.address} at")
+            say(f"  {site.url.partition('?')[0]}metrics")
         else:
-            print(f"scaler_ui shows {config.address} at\n  {site.url}")
-        print(f"The token is in {site.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
+            say(f"scaler_ui shows {config.address} at")
+            say(f"  {site.url}")
+        say(f"The token is in {site.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
         if not is_loopback(config.host):
-            print("The page is open to your network and unencrypted: put a proxy with TLS in front of it.", flush=True)
+            say("The page is open to your network and unencrypted: put a proxy with TLS in front of it.", flush=True)
 
     try:
         sys.exit(run_ui(config, tell))
     except ConfigError as error:
-        sys.exit(f"scaler_ui: {error}")
+        fail("scaler_ui", error)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ TASK_OUTPUT = "scaler.task"
 SLOW_READER_SECONDS = 0.2
 """For so long a line of a task waits for a reader that is only slow."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
+CONTINUED = "\n  "
+"""Further lines of a record are indented: none of them looks like a record."""
 _DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
 
@@ -100,7 +102,8 @@ def open_file(path: str) -> logging.Handler:
 
 
 class _Formatter(logging.Formatter):
-    """Keeps the texts of other processes in their places in the lines of Scaler: names, versions, reasons.
+    """Keeps the texts of other processes in their places in the lines of Scaler: names, versions, reasons, and what
+    tasks write.
 
     Args:
         most_characters: of each such text.
@@ -111,8 +114,10 @@ class _Formatter(logging.Formatter):
         self._most_characters = most_characters
 
     def format(self, record: logging.LogRecord) -> str:
-        if not record.name.startswith(OURS) or record.name == TASK_OUTPUT:
+        if not record.name.startswith(OURS):
             return super().format(record)
+        if record.name == TASK_OUTPUT:
+            return escaped(super().format(record), "\n\t").replace("\n", CONTINUED)
         args = record.args
         if isinstance(args, tuple):
             record.args = tuple(
@@ -120,7 +125,7 @@ class _Formatter(logging.Formatter):
                 for argument in args
             )
         try:
-            return escaped(super().format(record), "\n")
+            return escaped(super().format(record), "\n").replace("\n", CONTINUED)
         finally:
             record.args = args
 

@@ -167,11 +167,17 @@ def test_texts_of_others_stay_in_their_places(tmp_path: Path) -> None:
     ]
 
 
-def test_lines_of_tasks_and_of_users_are_their_own(tmp_path: Path) -> None:
+def test_lines_of_users_are_their_own_and_those_of_tasks_are_whole_and_escaped(tmp_path: Path) -> None:
     set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=16))
     for name in (TASK_OUTPUT, "scalers", "theirs"):
         logging.getLogger(name).info("%s", "\x1b[1mbold\x1b[0m" * 10)
-    assert (tmp_path / "log").read_text().count("\x1b[1mbold\x1b[0m" * 10 + "\n") == 3
+    text = (tmp_path / "log").read_text()
+    assert text.count("\x1b[1mbold\x1b[0m" * 10 + "\n") == 2
+    assert text.count(r"\x1b[1mbold\x1b[0m" * 10 + "\n") == 1
+    logging.getLogger(TASK_OUTPUT).info("a\tb\n[CRITICAL]2026-01-01: forged \x9b\u202e\0")
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[-2].endswith(": a\tb")
+    assert lines[-1] == r"  [CRITICAL]2026-01-01: forged \x9b\u202e\x00"
 
 
 def test_a_line_with_several_lines_keeps_them(tmp_path: Path) -> None:
@@ -181,7 +187,7 @@ def test_a_line_with_several_lines_keeps_them(tmp_path: Path) -> None:
     except ValueError:
         logging.getLogger("scaler.anything").exception("one\ntwo %(three)s", {"three": 3})
     lines = (tmp_path / "log").read_text().splitlines()
-    assert lines[1:3] == ["two 3", "Traceback (most recent call last):"]
+    assert lines[1:3] == ["  two 3", "  Traceback (most recent call last):"], "none looks like a line of its own"
 
 
 def test_warnings_are_logged(tmp_path: Path) -> None:

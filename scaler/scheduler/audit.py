@@ -1,7 +1,8 @@
 """Audit: who was let in, refused and why, whose sessions began and ended, who was over a quota: one line of JSON each.
 
 Told by the doorkeeper, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has a
-file if the settings name one. Must never: write a secret, or more because somebody knocks more often.
+file if the settings name one. Must never: write a secret, or more because strangers come more often or from more
+addresses, or less about owners because of them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from ipaddress import IPv4Address, ip_address, ip_network
 
 from scaler.process.allowance import Allowance
 from scaler.process.logs import open_file
@@ -19,18 +21,65 @@ from scaler.texts import NAME_CHARACTERS, printable
 
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
 """How many lines there are of one address, or of one owner where nobody knows the address; the others are counted."""
+STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
+"""How many lines there are in all: of refused strangers, whatever their addresses are, and of all others."""
 REMEMBERED = 1024
 """Of so many addresses it is known how many lines they have had: those that came last."""
+NETWORK_BITS = 64
+"""Of IPv6, a network of this size counts as one address: its user may take any address in it."""
+
+REFUSED = "refused"
 
 logger = logging.getLogger("scaler.audit")
 
 
-class _Source:
-    """Lines about one address or owner."""
+class _Lines:
+    """Lines about one address or owner, or about all of a group."""
 
-    def __init__(self) -> None:
-        self.allowance = Allowance(LINES_PER_SECOND, BURST_SECONDS, time.monotonic)
+    def __init__(self, per_second: float = LINES_PER_SECOND) -> None:
+        self.allowance = Allowance(per_second, BURST_SECONDS, time.monotonic)
         self.unsaid = 0
+
+    def take_unsaid(self) -> int:
+        """Return how many lines were left out since the last one."""
+        unsaid, self.unsaid = self.unsaid, 0
+        return unsaid
+
+
+class _Group:
+    """Sources that share a number of lines."""
+
+    def __init__(self, per_second: float) -> None:
+        self.lines = _Lines(per_second)
+        self.sources: OrderedDict[str, _Lines] = OrderedDict()
+
+    def take(self, source: str) -> bool:
+        """Return whether a line of a source is written; it is counted if it is not."""
+        known = self.sources[source] = self.sources.pop(source) if source in self.sources else _Lines()
+        if len(self.sources) > REMEMBERED:
+            self.lines.unsaid += self.sources.popitem(last=False)[1].unsaid
+        if not known.allowance.take(1):
+            known.unsaid += 1
+            return False
+        if not self.lines.allowance.take(1):
+            self.lines.unsaid += 1
+            return False
+        return True
+
+    def take_unsaid(self, source: str) -> int:
+        """Return how many lines of a source were left out since it was last asked."""
+        return self.sources[source].take_unsaid() if source in self.sources else 0
+
+
+def source_of(address: str) -> str:
+    """Return what counts as one source: an IPv4 address, a network of IPv6, or the name of an owner as it is."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return address
+    return str(parsed.ipv4_mapped or ip_network((int(parsed), NETWORK_BITS), strict=False))
 
 
 class Audit:
@@ -47,7 +96,7 @@ class Audit:
 
     def __init__(self, file: str | None, goes_on: bool, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._sources: OrderedDict[str, _Source] = OrderedDict()
+        self._groups = self._strangers, self._known = _Group(STRANGERS_PER_SECOND), _Group(KNOWN_PER_SECOND)
         self._handler: logging.Handler | None = None
         logger.setLevel(logging.INFO)
         logger.propagate = goes_on
@@ -57,7 +106,7 @@ class Audit:
             logger.addHandler(self._handler)
 
     def say(self, event: str, source: str, /, **about: str) -> None:
-        """Write one line, unless there are too many of its source.
+        """Write one line, unless there are too many of its source, or of all. Strangers are those without an owner.
 
         Args:
             event: a word or two, such as `refused`.
@@ -66,21 +115,24 @@ class Audit:
         """
         if not logger.hasHandlers():
             return
-        known = self._sources[source] = self._sources.pop(source) if source in self._sources else _Source()
-        if len(self._sources) > REMEMBERED:
-            self._sources.popitem(last=False)
-        if not known.allowance.take(1):
-            known.unsaid += 1
-            return
+        source = source_of(source)
+        group = self._strangers if event == REFUSED and not about.get("owner") else self._known
+        if group.take(source):
+            self._write(event, about, sum(each.take_unsaid(source) for each in self._groups))
+
+    def _write(self, event: str, about: Mapping[str, str], unsaid: int) -> None:
+        of_others = sum(each.lines.take_unsaid() for each in self._groups)
         at = datetime.fromtimestamp(self._clock(), timezone.utc).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": at.replace("+00:00", "Z"), "event": event}
         line |= {name: printable(text, NAME_CHARACTERS) for name, text in about.items() if text}
-        if known.unsaid:
-            line["unsaid"], known.unsaid = known.unsaid, 0
+        line |= {name: count for name, count in (("unsaid", unsaid), ("unsaid_of_others", of_others)) if count}
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
-        """Close its file."""
+        """Write how many lines were left out and not counted yet, and close its file."""
+        unsaid = sum(each.take_unsaid(source) for each in self._groups for source in each.sources)
+        if unsaid or any(each.lines.unsaid for each in self._groups):
+            self._write("left out", {}, unsaid)
         if self._handler is not None:
             logger.removeHandler(self._handler)
             self._handler.close()

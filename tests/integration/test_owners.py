@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, content_id, public_id, 
 from scaler.keys.folder import Pair
 from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import OBJECT, VALUE, DefaultSerializer, argument_block, function_to_frames
+from scaler.scheduler.audit import BURST_SECONDS, STRANGERS_PER_SECOND
 from scaler.wire.codec.codec import decode, encode_message
 from scaler.wire.messages.client import (
     ClientHello,
@@ -332,6 +334,41 @@ def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
     text = (site.elsewhere.parent / "audit.log").read_text()
     for file in site.folder.glob("*.json"):
         assert json.loads(file.read_text())["secret"] not in text
+
+
+def test_strangers_from_many_addresses_have_a_bound_in_the_audit_and_hide_no_owner(site: Site) -> None:
+    """All of 127/8 is this machine: each stranger comes from an address of its own."""
+    pair, alice = Pair.new(), site.allow("alice")
+    stranger = KeyFile.read(Path(site.changed("stranger", public=pair.public, secret=pair.secret)))
+    numbers, began = iter(range(10_000)), time.monotonic()
+
+    def knock(stack: ExitStack, n_strangers: int) -> None:
+        context = stack.enter_context(zmq.Context())
+        for number in itertools.islice(numbers, n_strangers):
+            socket = stack.enter_context(context.socket(zmq.DEALER))
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.RECONNECT_IVL, -1)
+            show(socket, stranger)
+            own = f"127.1.{number // 250}.{number % 250 + 1}"
+            socket.connect(site.address.replace("tcp://", f"tcp://{own}:0;"))
+
+    def n_counted() -> int:
+        """Return how many refusals were written or counted: the line of a further stranger has the last counts."""
+        knock(stack, 1)
+        found = audited(site)
+        left_out = sum(line.get("unsaid", 0) + line.get("unsaid_of_others", 0) for line in found)
+        return left_out + sum(line["event"] == "refused" for line in found)
+
+    with ExitStack() as stack:
+        knock(stack, 800)
+        with Client(site.address, key_file=alice) as client:
+            assert client.info().workers == 0
+        wait_until(lambda: n_counted() >= 800, "each stranger was written or counted", pause_seconds=0.5)
+    found = audited(site)
+    seconds = time.monotonic() - began
+    n_refused = sum(line["event"] == "refused" for line in found)
+    assert n_refused <= STRANGERS_PER_SECOND * (seconds + BURST_SECONDS) + 1
+    assert [line["event"] for line in found if line.get("owner") == "alice"] == ["admitted", "began", "ended"]
 
 
 def test_what_one_owner_has_stored_is_no_argument_of_another(site: Site) -> None:

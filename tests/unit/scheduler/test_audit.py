@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError
-from scaler.scheduler.audit import BURST_SECONDS, LINES_PER_SECOND, REMEMBERED, Audit
+from scaler.scheduler.audit import (
+    BURST_SECONDS,
+    KNOWN_PER_SECOND,
+    LINES_PER_SECOND,
+    REMEMBERED,
+    STRANGERS_PER_SECOND,
+    Audit,
+    source_of,
+)
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -42,12 +50,12 @@ def test_one_address_does_not_fill_the_disk_and_hides_no_other(tmp_path: Path) -
     audit.say("refused", "10.0.0.8", address="10.0.0.8")
     for source in map(str, range(2 * REMEMBERED)):
         audit.say("admitted", source)
+    assert len(audit._known.sources) == REMEMBERED
     audit.close()
     found = lines(file)
     loud = sum(line.get("address") == "10.0.0.9" for line in found)
     assert LINES_PER_SECOND * BURST_SECONDS <= loud < 200
     assert any(line.get("address") == "10.0.0.8" for line in found)
-    assert len(audit._sources) == REMEMBERED
 
 
 def test_what_was_left_out_is_counted_in_the_next_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +70,74 @@ def test_what_was_left_out_is_counted_in_the_next_line(tmp_path: Path, monkeypat
     audit.close()
     assert len(lines(file)) == 21
     assert lines(file)[-1]["unsaid"] == 5
+
+
+ADDRESSES = {
+    "IPv4": [f"127.0.{third}.{fourth}" for third in range(40) for fourth in range(100)],
+    "IPv6": [f"2001:db8:{network:x}::{host:x}" for network in range(400) for host in range(10)],
+}
+
+
+@pytest.mark.parametrize("addresses", ADDRESSES.values(), ids=ADDRESSES)
+def test_many_addresses_of_strangers_have_a_bound_in_all_and_silence_no_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addresses: list[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    file = tmp_path / "audit.log"
+    audit = Audit(str(file), goes_on=False)
+    for second in range(10):
+        for address in addresses:
+            audit.say("refused", address, address=address, why="it showed no key")
+            audit.say("refused", address, address=address, owner="", why="it is of another version")
+        for event in ("admitted", "began", "revoked"):
+            audit.say(event, f"{event} {second}", owner="alice")
+        now[0] += 1.0
+    audit.say("refused", "10.0.0.9", address="10.0.0.9")
+    audit.close()
+    found = lines(file)
+    refused = [line for line in found if line["event"] == "refused"]
+    assert STRANGERS_PER_SECOND <= len(refused) <= STRANGERS_PER_SECOND * (10 + BURST_SECONDS) + 1
+    assert sum(line.get("owner") == "alice" for line in found) == 30
+    n_said = 2 * 10 * len(addresses) + 1
+    unsaid = sum(line.get("unsaid", 0) + line.get("unsaid_of_others", 0) for line in found)
+    assert len(refused) + unsaid == n_said, "each is written or counted"
+
+
+def test_a_network_of_ipv6_is_one_source(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    audit = Audit(str(file), goes_on=False)
+    for host in range(1, 1000):
+        audit.say("refused", f"2001:db8::{host:x}")
+        audit.say("refused", f"fe80::{host:x}%eth0")
+    audit.close()
+    found = [line for line in lines(file) if line["event"] == "refused"]
+    assert len(found) < 4 * LINES_PER_SECOND * BURST_SECONDS
+    assert source_of("::ffff:10.0.0.9") == source_of("10.0.0.9") == "10.0.0.9"
+    assert source_of("2001:db8:0:1::7") != source_of("2001:db8:0:2::7")
+    assert source_of("alice") == "alice"
+
+
+def test_owners_have_a_bound_in_all_too(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    audit = Audit(str(file), goes_on=False)
+    for number in range(20_000):
+        audit.say("admitted", str(number), owner=f"owner{number}")
+    audit.close()
+    assert KNOWN_PER_SECOND <= len(lines(file)) < 15_000
+    assert lines(file)[-1]["event"] == "left out"
+
+
+def test_a_stranger_silences_no_owner_at_its_own_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    file = tmp_path / "audit.log"
+    audit = Audit(str(file), goes_on=False)
+    for _ in range(1000):
+        audit.say("refused", "10.0.0.9", address="10.0.0.9")
+    audit.say("admitted", "10.0.0.9", owner="alice")
+    audit.close()
+    assert lines(file)[-1]["owner"] == "alice"
+    assert lines(file)[-1]["unsaid"] == 1000 - LINES_PER_SECOND * BURST_SECONDS
 
 
 def test_without_a_file_the_lines_are_for_the_handlers_of_the_program() -> None:

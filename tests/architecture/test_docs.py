@@ -140,6 +140,14 @@ def test_guarantees_and_bounds_name_tests_that_exist(page: str, most: int) -> No
     assert sorted(set(re.findall(r"`(test_\w+)`", "".join(lines))) - written) == []
 
 
+@pytest.mark.parametrize("heading", ["What is guarded", "What keys guard against"])
+def test_each_threat_names_a_test(heading: str) -> None:
+    section = (DOCS / "explanation" / "security.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| .*$", section, re.MULTILINE)[1:]
+    assert len(rows) > 20
+    assert [row for row in rows if not re.search(r"`tests/[\w/]+\.py::test_\w+`", row)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_tests_that_a_page_names_exist(page: Path) -> None:
     named = set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page.read_text()))

@@ -182,9 +182,6 @@ class JobRecord:
 
     def _check_rows(self) -> None:
         """Raise `RecordError` if the record names more rows than its database has room for, with a digest for each."""
-        counts = [each for known in self.ranges.values() for each in (known.n_rows, known.done, known.failed)]
-        if not all(type(each) is int and each >= 0 for each in counts):
-            raise RecordError("its rows are not counted by numbers")
         most = schema.size_of(self.folder / DATABASE)
         if DIGEST_BYTES * self.rows > most:
             raise RecordError(f"it names {self.rows:,} rows, and its database has room for {most // DIGEST_BYTES:,}")

@@ -86,9 +86,8 @@ def test_all_files_folders_and_sockets_are_private_with_an_umask_of_0(root: Path
         assert stat.S_IMODE(monitor.file.stat().st_mode) == 0o600
         made = {str(each.relative_to(root)) for each in root.rglob("*")}
         names = "job.sqlite-wal job.sqlite-shm values/ witness .token .lock store-wal audit client.json allowed"
-        names += (
-            " .held users socket_monitor spill/scaler- .local/state/scaler/jobs home/log mine/jobs/ made/keys/bob.json"
-        )
+        names += " scheduler.key .held users socket_monitor spill/scaler- .local/state/scaler/jobs"
+        names += " home/log mine/jobs/ made/keys/bob.json"
         for what in names.split():
             assert any(what in each for each in made), what
         assert open_to_others(root) == []

@@ -10,6 +10,8 @@ import functools
 import os
 import re
 import sqlite3
+from itertools import chain, repeat
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,6 @@ RESULTS = (
 )
 """Separate, because this table is recreated when its pages are damaged."""
 
-
 DAMAGED_TABLE = "damaged_"
 """Prefix of the names of tables of results that were damaged and are kept."""
 
@@ -68,23 +69,21 @@ class RecordError(Exception):
 class Connection(sqlite3.Connection):
     """A connection whose reads are limited by the size of the database, until `lift_limits`."""
 
-    _steps = _n_bytes = 0
+    _steps = repeat(False, 0)
+    _n_bytes = 0
 
     def limit(self, n_bytes: int) -> None:
         """Limit the work of all further statements together, for a database of this size."""
-        self._steps = STEPS + STEPS_PER_BYTE * n_bytes
+        self._steps = repeat(False, (STEPS + STEPS_PER_BYTE * n_bytes) // STEPS_IN_ONE_GO)
         self._n_bytes = READ_BYTES + READ_PER_BYTE * n_bytes
-        self.set_progress_handler(self._count_steps, STEPS_IN_ONE_GO)
+        # Not a function of Python: SQLite would take a KeyboardInterrupt in it for its answer.
+        self.set_progress_handler(chain(self._steps, repeat(True)).__next__, STEPS_IN_ONE_GO)
         self.row_factory = self._count_row
 
     def lift_limits(self) -> None:
         """Trust the database from now on."""
         self.set_progress_handler(None, 0)
         self.row_factory = None
-
-    def _count_steps(self) -> bool:
-        self._steps -= STEPS_IN_ONE_GO
-        return self._steps < 0
 
     def _count_row(self, _cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
         self._n_bytes -= ROW_BYTES + sum(len(each) for each in row if isinstance(each, bytes | str))
@@ -94,7 +93,7 @@ class Connection(sqlite3.Connection):
 
     def explain(self, error: sqlite3.Error) -> Exception:
         """Return an error, or the one for too many steps if it is the interruption by that limit."""
-        return RecordError(TOO_MUCH) if self._steps < 0 else error
+        return error if length_hint(self._steps) else RecordError(TOO_MUCH)
 
 
 def create(file: Path) -> sqlite3.Connection:

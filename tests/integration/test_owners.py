@@ -461,3 +461,16 @@ def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
         assert [each.name for each in alice.jobs()] == ["powers", "waits"]
         assert [*alice.job("powers").results()] == [1, 2, 4, 8, 16]
         assert [*alice.job("waits").results()] == ["done"]
+
+
+@pytest.mark.thorough
+def test_an_owner_with_the_name_of_a_lock_file_keeps_jobs(site: Site, tmp_path: Path) -> None:
+    site.scheduler.kill_all()
+    keep = tmp_path / "jobs"
+    keep.mkdir(mode=0o700)
+    (keep / "lock").touch(mode=0o600)  # of an earlier version
+    site.start("scheduler", site.address, "--keep", str(keep)).wait_for("has a key")
+    site.cluster()
+    with Client(site.allow("lock")) as client:
+        assert client.map(pow, [(2, n) for n in range(5)], job="lock") == [1, 2, 4, 8, 16]
+    assert "lock  lock   pow       done" in called(main, "--file", str(keep), "list")[1]

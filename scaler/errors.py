@@ -99,8 +99,8 @@ class AuthenticationError(DisconnectedError):
     """The scheduler does not let this client in, or is not the one that it should be.
 
     The message says which of these it is, and what to do: there is no key for the scheduler here; the scheduler has
-    another key than the one in the file; the key is not on its list; the key was revoked, or its last day is over
-    (docs/howto/keys.md).
+    another key than the one in the file; the key is not on its list; the key was revoked, or its last day is over;
+    another user listens at its ipc address (docs/howto/keys.md).
     """
 
 

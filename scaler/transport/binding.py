@@ -87,8 +87,8 @@ def check_ipc_file(endpoint: Endpoint) -> None:
 
 _CREDENTIALS = struct.Struct("i2I")
 """What Linux tells of the process at the other end: its number, user and group."""
-_XUCRED = struct.Struct("2I68x")
-"""The same on macOS: the version of this structure, and the user; the rest are groups."""
+_XUCRED, _XUCRED_BYTES_MOST = struct.Struct("2I"), 88
+"""The same on macOS and FreeBSD begins with the version of this structure, and the user."""
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, getattr(unix, "LOCAL_PEERCRED", None)
 
 TELLS_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
@@ -111,7 +111,7 @@ def uid_at(socket: unix.socket) -> int | None:
         credentials = _credentials_at(socket)
         return None if credentials is None else credentials[1]
     try:
-        return int(_XUCRED.unpack(socket.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))[1])
+        return int(_XUCRED.unpack_from(socket.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES_MOST))[1])
     except OSError:
         return None
 

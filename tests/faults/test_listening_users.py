@@ -30,6 +30,11 @@ async def main():
         print(await client.submit(pow, 2, 3))
 asyncio.run(main())
 """
+UNPICKLED_CLIENT = """
+import pickle
+from scaler import Client
+print(pickle.loads(pickle.dumps(Client({!r}))).submit(pow, 2, 3).result())
+"""
 PEERS = {
     "client": ["-c", CLIENT],
     "asyncio client": ["-c", ASYNC_CLIENT],
@@ -118,11 +123,16 @@ def test_users_who_are_named_may_listen(of_nobody: str, name: str, tmp_path: Pat
             assert client.submit(pow, 2, 3).result(60) == 8, cluster.output
         assert (tmp_path / "trace.json").exists()
         assert client.submit(nested, of_nobody).result(60) == 9, "a client in a task trusts whom its cluster trusts"
-        for text in CLIENT, ASYNC_CLIENT:
+        for text in CLIENT, ASYNC_CLIENT, UNPICKLED_CLIENT:
             done = run_script(text.format(of_nobody), env={**os.environ, "SCALER_TRUST_USERS": name})
             assert done.stdout == "8\n", done.stderr
         assert "another user" not in run_command("jobs", of_nobody, "list", "--trust-users", name)
         assert "task_manager" in run_command("top", of_nobody, "--once", "--trust-users", name)
+
+
+def test_a_viewer_who_may_not_connect_hears_of_it_at_once(of_nobody: str, shared: Path) -> None:
+    done = run(PEERS["top"], shared, SOMEBODY)
+    assert f"this user may not connect to {of_nobody}_monitor, which another user has made" in done.stderr
 
 
 def run_command(module: str, *arguments: str) -> str:

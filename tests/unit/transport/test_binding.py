@@ -70,7 +70,7 @@ class _OnMacOs:
     """A socket that answers as one of macOS does."""
 
     def getsockopt(self, level: int, option: int, size: int) -> bytes:
-        assert (level, option, size) == (0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED, struct xucred
+        assert (level, option, size) == (0, 1, 88)  # SOL_LOCAL, LOCAL_PEERCRED, the longest struct xucred
         return struct.pack("=IIh2x16I", 0, 4711, 1, *[20] * 16)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from scaler.endpoint import Endpoint
 from scaler.transport import trust
+from scaler.transport.streams import ARE_POSSIBLE, Streams
 from scaler.transport.trust import ListenerCheck, is_private, why_not_trusted
 from scaler.transport.zeromq import ZeroMQ
 from tests.support.another_user import NOBODY, Stranger, needs_root
@@ -145,3 +146,25 @@ def test_over_zeromq_what_was_sent_waits_for_the_check_in_a_folder_of_all(shared
         dialer.close()
         listener.close()
         transport.close()
+
+
+@needs_root
+@pytest.mark.skipif(not ARE_POSSIBLE, reason="there are no streams here")
+def test_a_peer_that_knocks_sends_nothing_to_another_user_who_begins_to_listen(shared: Path) -> None:
+    transport = Streams(endpoint_in(shared))
+    dialer = transport.dial()
+    stranger = None
+    try:
+        dialer.send(b"hello", [])
+        assert (dialer.was_cut(), transport.refusal) == (False, "")
+        stranger = Stranger(shared / "s")
+        wait_until(dialer.was_cut, "it has hung up")
+        assert "another user, uid 65534" in transport.refusal
+        assert not transport.is_refused_by_scheduler
+        dialer.send(b"hello", [])
+        assert dialer.receive() is None
+        assert stranger.received() == {"received 0 bytes"}
+    finally:
+        dialer.close(linger_seconds=1)
+        if stranger is not None:
+            stranger.close()

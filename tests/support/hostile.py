@@ -78,6 +78,21 @@ SPOILED = 0.01
 KNOWN_MOST = 200
 """How many of the ids that were seen are used again, the last ones."""
 
+_ODD = (
+    float("inf"),
+    float("nan"),
+    -1,
+    10**400,
+    True,
+    None,
+    "",
+    "x" * 300,
+    "\x1b]0;owned\x07\n",
+    [],
+    {},
+    {"a": [[[{}]]]},
+)
+_JOBS = tuple(f"job-{number}" for number in range(20))
 ANSWER_MS = 500
 _LAST = (Chunk, ClientDisconnect, DisconnectRequest, DisconnectResponse, DrainRequest, HelloReply, HelloRequest)
 """Most of these end the session: chunks because nothing went before."""
@@ -130,8 +145,10 @@ class Hostile:
             fields["kind"] = 0  # an admin may end the scheduler
         if kind is InfoRequest:
             fields["restart"], fields["leave"] = 0, self.chance.choice(("", "nobody,,"))  # so it may these
-        if kind is JobRequest and self.chance.random() < 0.3:
-            fields["body"] = json.dumps({**_TERMS, "function": self._value("", "text", None)}).encode()
+        if kind is JobRequest:
+            fields["name"] = self.chance.choice((fields["name"], *_JOBS))
+            if self.chance.random() < 0.5:
+                fields["body"] = self._json()
         return kind(**(fields | fixed))
 
     def message(self, number: int, heard: int = 0, items: list[Any] | None = None) -> tuple[list[bytes], int]:
@@ -189,6 +206,14 @@ class Hostile:
         if self.known_numbers and kind in ("u32", "u64") and chance.random() < 0.4:
             return chance.choice(self.known_numbers)
         return chance.choice(NUMBERS[kind])
+
+    def _json(self) -> bytes:
+        """Return the terms of a job, of which some may be odd."""
+        chance = self.chance
+        odd = {chance.choice([*_TERMS]): chance.choice(_ODD) for _ in range(chance.choice((0, 1, 1, 3)))}
+        return chance.choice(
+            (b"[" * 10_000, b'{"priority": ' + b"9" * 5_000 + b"}", *[json.dumps(_TERMS | odd).encode()] * 8)
+        )
 
     def _row(self, size: int) -> bytes:
         if size == ID_BYTES:

@@ -231,7 +231,11 @@ class ClientSession(Session):
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
+        rows_left = self._bounds.most  # who cancels more has not submitted them
         for cancel in batch:
+            rows_left -= cancel.rows
+            if rows_left < 0:
+                return
             is_apart = cancel.rows and cancel.task_id not in self._tasks.ranges
             for task_id in row_ids(cancel.task_id, cancel.rows) if is_apart else (cancel.task_id,):
                 task = self._tasks.get(task_id)

@@ -567,6 +567,20 @@ def test_a_range_that_is_none_is_refused_as_one_task_and_begins_no_list_anew(
     assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 1
 
 
+def test_no_more_rows_are_looked_for_than_a_client_may_have_open() -> None:
+    simulation = Simulation(scheduler_config(client_tasks=ROWS_MOST // 2))
+    client = simulation.client()
+    first, second = client.submit(2)
+    simulation.run()
+    unknown = TaskCancel(TaskId(b"prefix--" + bytes(8)), rows=ROWS_MOST)
+    client.say(TaskCancel(first), unknown, unknown, TaskCancel(second))
+    simulation.run()
+    assert client.statuses([first, second]) == [TaskStatus.CANCELED, None]
+    client.say(TaskCancel(second))
+    simulation.run()
+    assert client.statuses([second]) == [TaskStatus.CANCELED]
+
+
 def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:
     limit = 80_000
     simulation = Simulation(value_bytes=lambda: limit)

@@ -36,9 +36,9 @@ PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
 """How long to wait for a connection before the next attempt."""
 _READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
-_CONNECTED, _NOBODY = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
+_CONNECTED, _NO_LISTENER = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
 _CONNECT_MS = 200
-"""The longest wait for a socket of this machine, which is there or not: it decides about that at once."""
+"""The longest wait for a socket of this machine: the system connects or refuses at once."""
 _POLLIN = int(zmq.POLLIN)
 
 
@@ -87,7 +87,7 @@ class Subscriber:
     def _open(self) -> None:
         socket = self._socket = self._context.socket(zmq.SUB)
         self._check = None if self.endpoint.file is None else ListenerCheck(self.endpoint)
-        begins = 0 if self._check is None else _CONNECTED | _NOBODY
+        begins = 0 if self._check is None else _CONNECTED | _NO_LISTENER
         self._events = socket.get_monitor_socket(begins | _READY | _LOST | FAILURES)
         for option, value in (
             (zmq.LINGER, 0),

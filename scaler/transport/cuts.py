@@ -17,7 +17,7 @@ from scaler.transport.admission.keyring import FAILURES, Keyring
 _EVENTS, _POLLIN, _NOBLOCK = zmq.EVENTS, int(zmq.POLLIN), int(zmq.NOBLOCK)
 _BEGINS = int(zmq.EVENT_ACCEPTED) | int(zmq.EVENT_CONNECTED)
 _ENDS, _IS_IN = int(zmq.EVENT_DISCONNECTED), int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
-NOBODY_LISTENS = int(zmq.EVENT_CLOSED)
+NO_LISTENER = int(zmq.EVENT_CLOSED)
 _EVENT = struct.Struct("=Hi")
 """the event and its value, which is a descriptor for most"""
 

@@ -26,7 +26,7 @@ from scaler.transport.admission.gate import Gate, Lock, key_of
 from scaler.transport.admission.keyring import Keyring
 from scaler.transport.admission.knocking import Knocking
 from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, user_at, why_not
-from scaler.transport.cuts import NOBODY_LISTENS, CutMonitor
+from scaler.transport.cuts import NO_LISTENER, CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
@@ -379,7 +379,7 @@ class DealerSocket:
     It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
 
     At an ipc address in a folder that others can write it makes one connection, and what is sent waits until its
-    listener has passed the check. If nobody listens there, that counts as a cut.
+    listener has passed the check. A missing listener counts as a cut.
 
     Args:
         keyring: has the key that it shows, if it has one; None: no connection to that address needs one.
@@ -402,7 +402,7 @@ class DealerSocket:
         if self._check is None:
             self._monitor = CutMonitor(self._socket, [Standing()], keyring)
         else:
-            self._monitor = CutMonitor(self._socket, [Standing(), self._check], losses=NOBODY_LISTENS)
+            self._monitor = CutMonitor(self._socket, [Standing(), self._check], losses=NO_LISTENER)
         if keyring is not None:
             keyring.lend(self._socket)
         try:
@@ -415,7 +415,7 @@ class DealerSocket:
 
     @property
     def refusal(self) -> str:
-        """Why whoever listens there is not trusted, as a sentence for people; empty if nobody does, or it is."""
+        """Why the listener is not trusted, as a sentence for people; empty if it is, or there is none yet."""
         return "" if self._check is None else self._check.refusal
 
     def receive(self) -> Message | None:

@@ -160,7 +160,7 @@ class StreamDialer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint, self._path = endpoint, str(endpoint.file)
         self.refusal = ""
-        """why whoever listens there is not trusted, as a sentence for people; empty if nobody does, or it is"""
+        """why the listener is not trusted, as a sentence for people; empty if it is, or there is none yet"""
         self._epoll = select.epoll()
         socket, buffer = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM), memoryview(new_area(READ_BYTES))
         self._stream = _Stream(socket, self._epoll, buffer, FRAME_BYTES_MOST, inf)

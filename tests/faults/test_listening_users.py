@@ -20,7 +20,7 @@ pytestmark = [
     needs_root,
 ]
 
-SOMEBODY = 1234567
+ORDINARY = 1234567
 CLIENT = "from scaler import Client\nprint(Client({!r}).submit(pow, 2, 3).result())"
 ASYNC_CLIENT = """
 import asyncio
@@ -63,16 +63,16 @@ def run(arguments: Sequence[str], shared: Path, uid: int) -> subprocess.Complete
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("uid", [0, SOMEBODY])
+@pytest.mark.parametrize("uid", [0, ORDINARY])
 @pytest.mark.parametrize("peer", PEERS)
 def test_no_peer_sends_anything_to_another_user_who_listens(
     peer: str, uid: int, shared: Path, stranger: Stranger
 ) -> None:
     done = run(PEERS[peer], shared, uid)
     assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert f"another user, uid 65534 (nobody), listens at ipc://{shared}/s; nothing was sent there" in said
-    assert "name it in trust_users (--trust-users 65534, " in said
+    output = done.stdout + done.stderr
+    assert f"another user, uid 65534 (nobody), listens at ipc://{shared}/s; nothing was sent there" in output
+    assert "name it in trust_users (--trust-users 65534, " in output
     assert stranger.received(1) == {"received 0 bytes"}
 
 
@@ -131,7 +131,7 @@ def test_users_who_are_named_may_listen(of_nobody: str, name: str, tmp_path: Pat
 
 
 def test_a_viewer_who_may_not_connect_hears_of_it_at_once(of_nobody: str, shared: Path) -> None:
-    done = run(PEERS["top"], shared, SOMEBODY)
+    done = run(PEERS["top"], shared, ORDINARY)
     assert f"this user may not connect to {of_nobody}_monitor, which another user has made" in done.stderr
 
 
@@ -147,5 +147,5 @@ def run_command(module: str, *arguments: str) -> str:
 def test_a_scheduler_of_root_is_trusted_by_all(shared: Path) -> None:
     with scheduler(f"ipc://{shared}/s"), command("cluster", f"ipc://{shared}/s", "-n", "1"):
         (shared / "s").chmod(0o777)
-        done = run(PEERS["client"], shared, SOMEBODY)
+        done = run(PEERS["client"], shared, ORDINARY)
         assert done.stdout == "8\n", done.stderr

@@ -18,6 +18,7 @@ import {
 
 export const ID_BYTES = 16;
 export const NO_ID = Buffer.alloc(ID_BYTES);
+const ROWS_MOST = 4096; // of one task
 const ITEMS_MOST = 2048;
 const SEGMENTS_MOST = 512;
 const DEPTH_MOST = 64;
@@ -266,7 +267,7 @@ function takeFrames(frames, count) {
 }
 
 /** Return the values of a column; null if all are the default. */
-function readColumn(struct, { kind, pointer }, count) {
+function readColumn(struct, { name, kind, pointer }, count) {
   if (kind === "text" || kind === "bytes") {
     const list = struct.list(pointer);
     if (!list.length) return null;
@@ -278,5 +279,8 @@ function readColumn(struct, { kind, pointer }, count) {
   const [size, read] = kind === "id" ? [ID_BYTES] : NUMBERS[kind];
   if (data.length !== size * count) throw new Unreadable(`a column of ${data.length} bytes for ${count} items`);
   const offsets = Array.from({ length: count }, (_, row) => row * size);
-  return offsets.map((at) => (read ? data[read](at) : data.subarray(at, at + size)));
+  const values = offsets.map((at) => (read ? data[read](at) : data.subarray(at, at + size)));
+  const isTooLong = name === "rows" && kind === "UInt32" && values.some((value) => value > ROWS_MOST);
+  if (isTooLong) throw new Unreadable(`more than ${ROWS_MOST} rows of one task`);
+  return values;
 }

@@ -100,11 +100,14 @@ _LAST = (Chunk, ClientDisconnect, DisconnectRequest, DisconnectResponse, DrainRe
 _OPTIONS = (
     RunOptions(retries=2**32 - 1, retry_on=("Exception",), retry_delay_ms=2**32 - 1),
     RunOptions(timeout_ms=2**32 - 1, no_worker_timeout_ms=1),
-    RunOptions(capabilities=(("gpu", 2**32 - 1), ("", 0), ("a", 1))),
+    RunOptions(),
+    RunOptions(),
     RunOptions(profiling=True, at_most_once=True, was_submitted=True, worker="nobody"),
     RunOptions(seed=(2**32 - 1,) * 64, seed_spawns=True, devices=(2**16 - 1,)),
     RunOptions(retries=3, timeout_ms=1, retry_on=("ValueError",)),
 )
+_CAPABILITIES = ((("a", 1),), (("gpu", 2**32 - 1), ("", 0), ("a", 1)))
+"""The hostile agents have the first: a task that waits for ever takes no place of honest clients elsewhere."""
 _TERMS = {"fingerprint": {"a": "b"}, "function_id": "00" * 16, "max_failures": None, "function": "f", "program": "p",
           "python": "3.11", "options": "", "priority": 0, "task_name": "", "attended": False, "keep_seconds": 1e6,
           "created": 1.0}  # fmt: skip
@@ -190,7 +193,7 @@ class Hostile:
             return chance.choice(TOO_MANY if chance.random() < SPOILED else COUNTS)
         if isinstance(rule, type):
             return chance.choice((*(each.value for each in rule), len(rule) if chance.random() < 0.01 else 0))
-        return chance.choice((b"", b"", chance.choice(_OPTIONS).encode()))
+        return chance.choice(_OPTIONS)._replace(capabilities=chance.choice(_CAPABILITIES)).encode()
 
     def _text(self, rule: Rule) -> str:
         chance = self.chance
@@ -429,7 +432,7 @@ _NEVER_SAID = (DisconnectResponse, LeaveRequest)
 _AGENT = {
     "agent_token": _TOKEN,
     "worker_names": "x,y",
-    "capabilities": "a=1",
+    "capabilities": "a=1000000",
     "takes_rows": 1,
     "python_version": _PYTHON,
     "text_hash": 0,

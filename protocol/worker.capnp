@@ -87,7 +87,7 @@ struct WorkerHello {
   namedOnly @16 :Data;                 # byte column: 1 = its workers run named functions and nothing else, see README.md; 0 = they run pickled ones
   takesRows @17 :Data;                 # byte column: 1 = it takes tasks of many rows, see README.md; 0 = each row is a task
   textHash @18 :Data;                  # UInt32 column: the hash of a text in its workers, see README.md; 1 = its user wants random ones; 0 = not known
-  heldOwners @19 :List(Data);          # to whom the tasks in held belong: UInt64 each, the owner in their RunTask; empty = to nobody
+  heldOwners @19 :List(Data);          # to whom the tasks in held belong: UInt64 each, the owner in their RunTask; empty = 0 for all
 }
 
 struct WorkersClosed {

@@ -125,7 +125,7 @@ class JobActor(Actor):
         self._desk = Desk(self, self._record, self._standing, self._shelf, services.outbox, services.read_options)
         if adoption is not None and owner.has_quota:
             self._awaits_agents = True
-            adoption.send(AskForRuns(owner.tag, self.actor_ref))
+            adoption.send(AskForRuns(owner.tag, self.actor_ref, prefix=terms.prefix))
         if is_asked:
             patience = services.config.client_timeout_seconds if options.at_most_once else HOLD_SECONDS
             self.schedule(patience, Due(self._stop_asking))
@@ -287,7 +287,7 @@ class JobActor(Actor):
     def _room_in_quota(self) -> int:
         """Return how many rows may be said by the quota of its owner. Without room it waits for its turn.
 
-        Rows that agents have are not held up. They are the first ones: rows are said in their order.
+        Rows that agents have do not wait. They are the first open ones, since rows are submitted in their order.
         """
         owner, rows = self._context.owner, self._rows
         if not owner.has_quota:
@@ -305,8 +305,7 @@ class JobActor(Actor):
     def _runs_are_held(self, news: RunsAreHeld) -> None:
         if self._context.adoption is None:
             return
-        prefix, rows = self._standing.terms.prefix, self._rows
-        held = [index_of(task_id) for task_id in news.task_ids if task_id.startswith(prefix)]
+        rows, held = self._rows, map(index_of, news.task_ids)
         self._n_at_agents += sum(
             row < rows.rows and row not in self._tasks and not rows.ended_from(row, 1) for row in held
         )

@@ -59,15 +59,19 @@ class NodesWait:
 
 @message
 class AskForRuns:
-    """client session or job -> adoption: calls of this owner wait here for room in its quota. Which have runs?"""
+    """client session or job -> adoption: these tasks of an owner wait here for room in its quota, or those whose ids
+    have a prefix. Which have runs at agents? Each run is answered to one asker.
+    """
 
     owner: int
     asker: ActorRef
+    task_ids: Collection[TaskId] = ()
+    prefix: bytes = b""
 
 
 @message
 class RunsAreHeld:
-    """adoption -> client session or job: agents hold runs of these tasks of your owner, or of others of its clients."""
+    """adoption -> client session or job: agents hold runs of these tasks of yours."""
 
     task_ids: Collection[TaskId]
 

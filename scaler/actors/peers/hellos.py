@@ -53,7 +53,7 @@ class HeldRun(NamedTuple):
 
 
 def held_by(hello: WorkerHello) -> list[HeldRun]:
-    """Return the runs that an agent has; those whose owners its hello does not name belong to nobody."""
+    """Return the runs that an agent has; a run whose owner its hello does not name has the tag 0."""
     owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
     runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)
     return [HeldRun(TaskId(task_id), attempt, worker, owner) for (task_id, attempt, worker), owner in runs]

@@ -155,21 +155,18 @@ class ClientSession(Session):
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsAreBack())
             self._object_store.send(OwnerSaysAgain(self._client_id))
-            if self._owner.has_quota:
-                self._held.awaits_agents = True
-                self._adoption.send(AskForRuns(self._owner.tag, self.actor_ref))
+            self._held.awaits_agents = self._owner.has_quota
         self._tell_came()
 
     @handles(AgentsAreBack)
     def _agents_are_back(self, _news: AgentsAreBack) -> None:
         """No agent has a run of its new tasks."""
         self._context.adoption = None
-        self._held.forget_agents()
 
     @handles(RunsAreHeld)
     def _runs_are_held(self, news: RunsAreHeld) -> None:
         if self._context.adoption is not None:
-            self._begin(self._held.are_at_agents(news.task_ids))
+            self._begin(self._held.take_begun(news.task_ids))
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
@@ -194,9 +191,13 @@ class ClientSession(Session):
         specs = self._bounds.within(batch, self._resubmission)
         if self._held or self._owner.has_quota:
             held = len(self._held)
-            specs = self._held.admit(specs, self._tasks, self.actor_ref)
+            within, specs = specs, self._held.admit(specs, self._tasks, self.actor_ref)
             if not held and self._held and not self._held.awaits_agents:
                 self._say("over quota", f"{self._owner.why_full()}: tasks wait")
+            adoption = self._context.adoption
+            if adoption is not None:
+                waiting = [spec.task_id for spec in within if spec.task_id in self._held]
+                adoption.send(AskForRuns(self._owner.tag, self.actor_ref, waiting))
         self._begin(specs)
 
     def _begin(self, specs: Iterable[Task]) -> None:

@@ -32,8 +32,6 @@ class HeldTasks:
         self.tasks: OrderedDict[TaskId, Task] = OrderedDict()
         self.awaits_agents = False
         """whether agents that may have runs of its tasks are still to come back"""
-        self._at_agents: set[TaskId] = set()
-        """tasks of its owner of which agents have runs"""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -47,26 +45,17 @@ class HeldTasks:
     def admit(self, batch: Sequence[Task], open_tasks: Container[TaskId], session: ActorRef) -> Sequence[Task]:
         """Return the tasks that may begin; the others wait until the session is told that there is room."""
         new = [spec for spec in batch if spec.task_id not in open_tasks and spec.task_id not in self.tasks]
-        begun = [spec for spec in new if spec.task_id in self._at_agents]
-        if begun:
-            new = [spec for spec in new if spec.task_id not in self._at_agents]
-        room = 0 if self.tasks or self.awaits_agents else max(0, self._owner.room() - len(begun))
+        room = 0 if self.tasks or self.awaits_agents else self._owner.room()
         for spec in new[room:]:
             self.tasks[spec.task_id] = spec
         self._owner.held += max(0, len(new) - room)
         if self.tasks and not self.awaits_agents:
             self._owner.wait(session)
-        return begun + new[:room]
+        return new[:room]
 
-    def are_at_agents(self, task_ids: Iterable[TaskId]) -> list[Task]:
-        """Note that agents have runs of these tasks. Return those that wait here, to begin now."""
-        self._at_agents.update(task_ids)
+    def take_begun(self, task_ids: Iterable[TaskId]) -> list[Task]:
+        """Return those of these tasks that wait: agents have runs of them."""
         return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
-
-    def forget_agents(self) -> None:
-        """Begin no further task without room in the quota."""
-        self.awaits_agents = False
-        self._at_agents.clear()
 
     def take(self, session: ActorRef) -> list[Task]:
         """Return tasks that may begin now: a part of what there is room for, as other sessions may wait, too."""

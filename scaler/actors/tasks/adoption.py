@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from scaler.actors.messages.adoption import (
@@ -33,7 +33,7 @@ from scaler.actors.messages.adoption import (
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.slices import NextSlice, Slices
-from scaler.ids import TaskId
+from scaler.ids import PREFIX_BYTES, TaskId
 from scaler.kit import Actor, ActorRef, Timer, charged_to, handles
 
 HOLD_SECONDS = 2.5
@@ -67,8 +67,12 @@ class AdoptionTable:
         """tasks that wait until the agents are back: an ordered set, as the next one"""
         self.patient: dict[ActorRef, None] = {}
         """those of them that wait as long as an agent may come back"""
-        self.asking: dict[ActorRef, tuple[int, float]] = {}
-        """sessions and jobs with calls that wait for room in a quota: the tags of their owners, and since when"""
+        self.asked: dict[RunKey, tuple[ActorRef, float]] = {}
+        """tasks that wait for room in a quota: who asks for their runs, and since when"""
+        self.prefixes: dict[RunKey, ActorRef] = {}
+        """the same for all tasks whose ids have a prefix: jobs"""
+        self.promised: dict[RunKey, ActorRef] = {}
+        """runs in `held`, and which of these was told of them: the task that begins there will ask"""
         self.offered: deque[tuple[float, ActorRef]] = deque()
         """tasks to which a run was offered, and until when it may take"""
         self.agents_back = 0
@@ -104,7 +108,7 @@ class Adoption(Actor):
     @handles(RunsHeld)
     def _runs_held(self, news: RunsHeld) -> None:
         table, now = self._table, self.now()
-        unclaimed: defaultdict[int, list[TaskId]] = defaultdict(list)
+        new: list[RunKey] = []
         for owner, task_id, worker, attempt in news.runs:
             key = owner, task_id
             task, _since = table.known.get(key, (None, 0.0))
@@ -115,10 +119,9 @@ class Adoption(Actor):
             if other is not None:  # one of them is enough
                 other[0].send(CancelRun(task_id, other[1]))
             table.held[key] = (worker, attempt, now)
-            unclaimed[owner].append(task_id)
-        for asker, (owner, _since) in table.asking.items():
-            if owner in unclaimed:
-                asker.send(RunsAreHeld(unclaimed[owner]))
+            new.append(key)
+        if table.asked or table.prefixes:
+            self._promise(new)
         if news.agents:
             table.agents_back += 1
             table.agents_expected = max(table.agents_expected, news.agents)
@@ -142,6 +145,7 @@ class Adoption(Actor):
         key = ask.owner, ask.task_id
         self._know(key, ask.task)
         worker, attempt, _since = table.held.pop(key, (None, 0, 0.0))
+        table.promised.pop(key, None)
         if worker is not None and not worker.is_stopped():
             self._offer(ask.task_id, ask.task, worker, attempt)
         elif self._is_time(ask.patient):
@@ -161,17 +165,36 @@ class Adoption(Actor):
 
     @handles(AskForRuns)
     def _ask_for_all(self, ask: AskForRuns) -> None:
-        """Calls that wait for room in a quota have begun elsewhere if an agent has runs of them."""
-        table = self._table
-        table.asking[ask.asker] = ask.owner, self.now()
-        runs = [task_id for owner, task_id in table.held if owner == ask.owner]
-        if runs:
-            ask.asker.send(RunsAreHeld(runs))
+        """Tasks that wait for room in a quota have begun if an agent has runs of them."""
+        table, now = self._table, self.now()
+        keys = [(ask.owner, task_id) for task_id in ask.task_ids]
+        room = max(0, KNOWN_MOST - len(table.asked))
+        for key in keys[:room]:
+            if _is_gone(table.asked.get(key, (None, 0.0))[0]):
+                table.asked[key] = ask.asker, now
+        if ask.prefix:
+            table.prefixes = {key: asker for key, asker in table.prefixes.items() if not asker.is_stopped()}
+            table.prefixes[ask.owner, TaskId(ask.prefix)] = ask.asker
+            keys = [key for key in table.held if key[0] == ask.owner and key[1].startswith(ask.prefix)]
+        self._promise(keys)
         if self._is_time(patient=False):
             ask.asker.send(_NOT_HELD)
         else:
             table.early[ask.asker] = None
         self._look_later()
+
+    def _promise(self, keys: Iterable[RunKey]) -> None:
+        """Tell those who ask for these runs which of them agents have: each run to one of them, and once."""
+        table, found = self._table, defaultdict[ActorRef, list[TaskId]](list)
+        for key in keys:
+            if key in table.held and _is_gone(table.promised.get(key)):
+                asker, _since = table.asked.get(key, (None, 0.0))
+                asker = asker or table.prefixes.get((key[0], TaskId(key[1][:PREFIX_BYTES])))
+                if asker is not None:
+                    table.promised[key] = asker
+                    found[asker].append(key[1])
+        for asker, task_ids in found.items():
+            asker.send(RunsAreHeld(task_ids))
 
     def _is_time(self, patient: bool) -> bool:
         """Return whether no more agents are waited for."""
@@ -234,16 +257,17 @@ class Adoption(Actor):
             if since + self._keep_seconds > now:
                 break
             del held[key]
+            self._table.promised.pop(key, None)
             if any(key in nodes for nodes in self._table.waiting.values()):
                 held[key] = worker, attempt, now
             else:
                 worker.send(CancelRun(key[1], attempt))
-        asking = self._table.asking
-        while asking:
-            asker, (_owner, since) = next(iter(asking.items()))
+        asked = self._table.asked
+        while asked:
+            key, (_asker, since) = next(iter(asked.items()))
             if since + self._keep_seconds > now:
                 break
-            del asking[asker]
+            del asked[key]
         while known:
             key, (_task, since) = next(iter(known.items()))
             if since + self._keep_seconds > now:
@@ -270,3 +294,7 @@ class Adoption(Actor):
     def _report_statistics(self, ask: ReportStatistics) -> None:
         table = self._table
         ask.report.add("adoption", "", {"runs": len(table.held), "tasks": len(table.early) + len(table.patient)})
+
+
+def _is_gone(asker: ActorRef | None) -> bool:
+    return asker is None or asker.is_stopped()

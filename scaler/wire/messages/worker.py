@@ -90,7 +90,7 @@ class WorkerHello:
     text_hash: U32 = 0
     """the hash of a text in its workers, which is at least 2; `RANDOM_HASHES`; 0: not known"""
     held_owners: HeldOwnersColumn = b""
-    """to whom the runs in `held` belong: `HELD_OWNER` records, one for each run; empty: to nobody"""
+    """the tags of the owners of the runs in `held`: `HELD_OWNER` records, one for each run; empty: 0 for all"""
 
 
 @travels(AGENT_TO_SCHEDULER)

@@ -17,7 +17,9 @@ from scaler.store.store import Store
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.rows import pack, row_ids
 from scaler.wire.messages.worker import (
+    HELD_OWNER,
     HELD_RUN,
     RecallRequest,
     RecallResponse,
@@ -300,6 +302,32 @@ def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(ke
     ]
     values.drop(ObjectId(run.task_id), said.location)
     assert (ledger.held(), ledger.results()) == (b"", [])
+
+
+def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple[Ledger, Values]) -> None:
+    """Open ones, results that may not have arrived, also those of rows, and results that stay."""
+    ledger, values = keeper
+    runs = [replace(task(), owner=owner) for owner in (1, 2, 3)]
+    rows = replace(task(), task_id=TaskId(bytes(16)), payload=pack([b"", b""]), rows=2, owner=4)
+    ledger.add([*runs, rows])
+    (large,) = ledger.finish(Batch[RunResult]([in_a_block(runs[0])]))
+    small = result(runs[1])
+    ledger.finish(Batch[RunResult]([small]))
+    ledger.finish(Batch[RunResult]([replace(result(rows), payload=pack([b"", b""]), rows=2)]))
+    ledger.heard([large])
+    ledger.split_all()
+
+    def owners() -> list[int]:
+        assert len(ledger.owners_of_held()) // HELD_OWNER.size == len(ledger.held()) // HELD_RUN.size
+        return [owner for (owner,) in HELD_OWNER.iter_unpack(ledger.owners_of_held())]
+
+    assert owners() == [3, 2, 4, 4, 1]
+    ledger.keep_for_another()
+    assert owners() == [3, 2, 4, 4, 1]
+    ledger.heard([small, *(replace(result(rows), task_id=each) for each in row_ids(rows.task_id, 2))])
+    values.drop(ObjectId(runs[0].task_id), large.location)
+    assert owners() == [3]
+    assert (ledger._owners, values._owners) == ({}, {})
 
 
 def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper: tuple[Ledger, Values]) -> None:

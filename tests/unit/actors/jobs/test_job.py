@@ -407,9 +407,10 @@ def test_after_a_restart_rows_that_agents_have_go_on_and_others_need_room_in_the
         assert len(ids) == 3
         scene.restart()
         scene.owner.tasks = 2  # of other clients, which were quicker
-        assert (scene.said(), scene.adoption.take(AskForRuns)) == ({}, [AskForRuns(scene.owner.tag, scene.job)])
-        foreign = [TaskId(b"x" * 16), TaskId(ids[0][:8] + (10**6).to_bytes(8, "big"))]
-        scene.job.send(RunsAreHeld([*ids[:2], *foreign]))
+        ask = AskForRuns(scene.owner.tag, scene.job, prefix=ids[0][:8])
+        assert (scene.said(), scene.adoption.take(AskForRuns)) == ({}, [ask])
+        unknown = TaskId(ids[0][:8] + (10**6).to_bytes(8, "big"))
+        scene.job.send(RunsAreHeld([*ids[:2], unknown]))
         scene.go_on()
         asked = [row_of(each.task_id) for each in scene.adoption.take(AskForRun)]
         assert (asked, scene.owner.tasks) == ([0, 1], 4)

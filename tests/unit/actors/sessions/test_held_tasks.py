@@ -216,6 +216,24 @@ def test_after_a_restart_runs_at_agents_go_on_whoever_of_the_owner_comes_first(
         assert set(client.statuses()) == {TaskStatus.SUCCESS}
 
 
+def test_of_a_run_at_an_agent_one_task_begins_however_many_sessions_claim_it(simulation: Simulation) -> None:
+    owner, agent = alice(simulation, tasks=2), simulation.agent(2, long)
+    client = simulation.client(user="alice")
+    client.submit(2)
+    simulation.run()
+    simulation.restart()
+    owner = alice(simulation, tasks=2)
+    client.connect()
+    copies = [pretender(simulation) for _ in range(5)]
+    agent.connect()
+    simulation.run()
+    for copy in copies:
+        copy.say(*client.open.values())
+        simulation.run()
+        assert owner.tasks <= 2
+    assert len(agent.started) == 2
+
+
 def test_after_a_restart_a_graph_within_the_quota_goes_on_though_others_came_first(simulation: Simulation) -> None:
     owner, agent = alice(simulation, tasks=5), simulation.agent(2, long)
     first, other = simulation.client(user="alice"), simulation.client(user="alice")

@@ -158,19 +158,38 @@ def test_a_run_of_another_owner_is_not_found_whichever_comes_first(scene: Scene)
 
 def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_they_are_back(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7), (OTHER_OWNER, TWO, scene.worker_ref, 8)]))
-    scene.tell(AskForRuns(OWNER, scene.task_ref))
+    scene.tell(AskForRuns(OWNER, scene.task_ref, [ONE, TWO]))
     scene.tell(RunsHeld([(OTHER_OWNER, ONE, scene.worker_ref, 9), (OWNER, TWO, scene.worker_ref, 10)]))
     assert scene.task.take() == [RunsAreHeld([ONE]), RunsAreHeld([TWO])]
     scene.tell(AskForRun(OWNER, TWO, scene.other_ref))
     assert scene.other.take() == [RunFound(scene.worker_ref, 10)], "the task itself asks for it"
     scene.wait(HOLD_SECONDS)
     assert scene.task.take() == [NotHeld()]
-    scene.tell(RunsHeld([(OWNER, TWO, scene.worker_ref, 11)]), AskForRuns(OWNER, scene.task_ref))
-    assert NotHeld() in scene.task.take(), "at once"
+    scene.tell(AskForRuns(OWNER, scene.task_ref, [TWO]))
+    assert scene.task.take() == [NotHeld()], "at once"
     scene.wait(KEEP_SECONDS)
-    scene.task.take()
-    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 12)]))
-    assert (scene.task.take(), scene.table.asking) == ([], {})
+    assert (scene.table.asked, scene.table.promised) == ({}, {})
+
+
+def test_of_several_sessions_that_wait_for_a_run_one_hears_of_it(scene: Scene) -> None:
+    """Else each of them would begin a task without room in the quota."""
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
+    for asker in (scene.task_ref, scene.other_ref, scene.task_ref):
+        scene.tell(AskForRuns(OWNER, asker, [ONE, TWO]))
+    scene.tell(RunsHeld([(OWNER, TWO, scene.worker_ref, 8)]))
+    assert scene.task.take() == [RunsAreHeld([ONE]), RunsAreHeld([TWO])]
+    assert scene.other.take() == []
+    scene.bench.dispatcher.stop(scene.task_ref)
+    scene.tell(AskForRuns(OWNER, scene.other_ref, [ONE]))
+    assert scene.other.take() == [RunsAreHeld([ONE])], "the first one has gone without it"
+
+
+def test_a_job_hears_of_the_runs_of_its_rows(scene: Scene) -> None:
+    rows = [TaskId(b"prefix--" + row.to_bytes(8, "big")) for row in range(4)]
+    runs = [(OWNER, row, scene.worker_ref, 7) for row in rows]
+    scene.tell(RunsHeld([*runs[:2], (OTHER_OWNER, rows[2], scene.worker_ref, 8), (OWNER, ONE, scene.worker_ref, 9)]))
+    scene.tell(AskForRuns(OWNER, scene.task_ref, prefix=b"prefix--"), RunsHeld(runs[3:]))
+    assert scene.task.take() == [RunsAreHeld(rows[:2]), RunsAreHeld(rows[3:])]
 
 
 # As a whole

@@ -22,6 +22,7 @@ def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str,
             ("workers", _workers(report)),
             ("clients", _clients(report)),
             ("objects", _objects(report)),
+            *_jobs(report),
             ("received", traffic(received)),
             ("sent", traffic(sent)),
             ("process", in_words(counts)),
@@ -75,3 +76,8 @@ def _objects(report: Report) -> str:
         f"{counts['objects']:,} ({size(counts['object_bytes'])}) of {counted(counts['object_owners'], 'client')}; "
         f"{counts['retained_objects']:,} functions kept by clusters only"
     )
+
+
+def _jobs(report: Report) -> list[tuple[str, str]]:
+    """Return the row on jobs; none if this scheduler keeps no jobs."""
+    return [("jobs", f"{counts['jobs']:,} are in memory") for _, counts in report.of("jobs")]

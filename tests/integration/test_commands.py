@@ -183,9 +183,9 @@ def test_a_scheduler_that_lets_everybody_in_says_so(tmp_path: Path) -> None:
         assert "can run code" not in running.output
 
 
-def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
+def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on(tmp_path: Path) -> None:
     with (
-        scheduler() as (address, running),
+        scheduler(None, "--keep", str(tmp_path / "jobs")) as (address, running),
         command("cluster", address, "-n", "2", "-wn", "ann,bob") as cluster,
         Client(address) as client,
     ):
@@ -194,6 +194,8 @@ def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
         running.wait_for("scheduler: what it does now")
         running.wait_for("undeliverable")
         assert "workers   2 in 1 cluster," in running.output
+        assert "jobs      0 are in memory" in running.output
+        assert "has no handler" not in running.output
         assert "100 Task, " in running.output
         assert "100 RunTask" in running.output
         cluster.signal(signal.SIGUSR1)

@@ -20,6 +20,7 @@ from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
@@ -113,6 +114,10 @@ class JobKeeper(Actor):
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
         self._services.outbox.put(asked.peer, response)
+
+    @handles(ReportStatistics)
+    def _report_statistics(self, ask: ReportStatistics) -> None:
+        ask.report.add("jobs", "", {"jobs": len(self._jobs)})
 
     @handles(JobAsked)
     @charged_to("session")

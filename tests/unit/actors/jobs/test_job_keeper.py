@@ -15,9 +15,11 @@ from scaler.actors.jobs.job import REST_SECONDS
 from scaler.actors.jobs.job_keeper import JobKeeper
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.jobs import JobAsked, Obeyed
+from scaler.actors.messages.peers import ReportStatistics
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DATABASE
+from scaler.process.report import Report
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 from tests.support.bench import Bench
 from tests.support.processes import open_memory
@@ -72,6 +74,12 @@ def scene(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     assert scene.ask(1, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(1, JobStatus.KNOWN)]
     yield scene
     scene.folder.close()
+
+
+def test_it_reports_the_jobs_in_memory(scene: Scene) -> None:
+    report = Report()
+    scene.bench.tell(scene.ref, ReportStatistics(report))
+    assert report.of("jobs") == [("", {"jobs": 1})]
 
 
 NO_TERMS = {

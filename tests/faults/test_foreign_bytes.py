@@ -125,18 +125,21 @@ def wait_for_file(path: str) -> bytes:
     return large(b"a")
 
 
-def test_what_was_stored_before_with_the_id_of_a_result_is_no_argument_of_its_client(site: Site) -> None:
+@pytest.mark.parametrize("rivals", [["alice"], ["eve"], ["alice", "eve"]], ids="-".join)
+def test_what_was_stored_before_with_the_id_of_a_result_is_no_argument_of_its_client(
+    site: Site, rivals: list[str]
+) -> None:
     """The id of an open task is known, too: what a client stores with it is its own."""
-    alice_file, eve_file = site.allow("alice"), site.allow("eve")
+    files = {name: site.allow(name) for name in ("alice", "eve")}
     site.cluster()
     gate = site.elsewhere / "gate"
-    with Client(site.address, key_file=alice_file) as alice, ExitStack() as stack:
+    with Client(site.address, key_file=files["alice"]) as alice, ExitStack() as stack:
         graph = alice.get(
             {"gate": str(gate), "x": (wait_for_file, "gate"), "y": (bytes.upper, "x")}, ["x", "y"], block=False
         )
         alone = alice.submit(large, b"b")
-        for file in (alice_file, eve_file):
-            rival = Rival(site.address, file, stack)
+        for name in rivals:
+            rival = Rival(site.address, files[name], stack)
             for future in (graph["x"], alone):
                 rival.store(future.task_id)
         gate.touch()

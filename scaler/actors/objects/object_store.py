@@ -406,23 +406,22 @@ class ObjectStore(Actor):
     @charged_to("peer.session")
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
-        if stored is not None and fetch.reader is not None and stored.payer not in (None, fetch.reader):
-            reason = f"it does not belong to {fetch.reader}"
-            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, (), reason=reason))
-            return
-        if stored is None:
+        own = stored.others.get(ClientId(fetch.peer.key[1])) if stored is not None and stored.others else None
+        if own is not None:
+            self._respond(fetch.peer, fetch.object_id, own.frames, own.location)
+        elif stored is None:
             if self._table.early.has_to_wait(fetch):
                 return
             reason = self._table.lost_last.get(fetch.object_id, "")
             found = LOST if reason else NOT_FOUND
             self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, found, (), reason=reason))
+        elif fetch.reader is not None and stored.payer not in (None, fetch.reader):
+            reason = f"it does not belong to {fetch.reader}"
+            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, NOT_FOUND, (), reason=reason))
         else:
             if fetch.host is not None and not stored.lost:
                 self._copies.add(fetch.object_id, fetch.host)
-            own = stored.others.get(ClientId(fetch.peer.key[1])) if stored.others else None
-            if own is not None:
-                self._respond(fetch.peer, fetch.object_id, own.frames, own.location)
-            elif (stored.location and fetch.by_value) or stored.is_with_host:
+            if (stored.location and fetch.by_value) or stored.is_with_host:
                 self._wait_for(fetch, stored)
             else:
                 self._respond(fetch.peer, fetch.object_id, stored.frames, stored.location)

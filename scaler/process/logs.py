@@ -10,6 +10,7 @@ import errno
 import io
 import logging
 import os
+import re
 import select
 import stat
 import sys
@@ -29,8 +30,8 @@ TASK_OUTPUT = "scaler.task"
 SLOW_READER_SECONDS = 0.2
 """For so long a line of a task waits for a reader that is only slow."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
-CONTINUED = "\n  "
-"""Further lines of a record are indented: none of them looks like a record."""
+_CONTINUED = re.compile(r"\n(?=\S)")
+"""The beginnings of further lines of a record, which are indented: none of them looks like a record."""
 _DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
 
@@ -117,7 +118,7 @@ class _Formatter(logging.Formatter):
         if not record.name.startswith(OURS):
             return super().format(record)
         if record.name == TASK_OUTPUT:
-            return escaped(super().format(record), "\n\t").replace("\n", CONTINUED)
+            return _CONTINUED.sub("\n  ", escaped(super().format(record), "\n\t"))
         args = record.args
         if isinstance(args, tuple):
             record.args = tuple(
@@ -125,7 +126,7 @@ class _Formatter(logging.Formatter):
                 for argument in args
             )
         try:
-            return escaped(super().format(record), "\n").replace("\n", CONTINUED)
+            return _CONTINUED.sub("\n  ", escaped(super().format(record), "\n"))
         finally:
             record.args = args
 

@@ -156,7 +156,7 @@ def come_with_hostile_names(site: Site, stack: ExitStack) -> None:
     run_of = (order.task_id, order.worker, order.attempt)
     agent.say(RunOutput(*run_of, 0, 1, 0, HOSTILE))
     agent.say(RunResult(*run_of, TaskStatus.FAILED, failure.encode(), 1, (), failure=HOSTILE))
-    texts = dict.fromkeys(("function", "program", "python", "task_name", "token"), HOSTILE)
+    texts = dict.fromkeys(("function", "program", "python", "task_name"), HOSTILE)  # a token may be left out
     numbers = {"max_failures": None, "priority": 0, "keep_seconds": 1e6, "created": 1.0, "attended": False}
     ids = {"fingerprint": {HOSTILE: HOSTILE}, "function_id": "00" * 16, "options": ""}
     terms = texts | numbers | ids

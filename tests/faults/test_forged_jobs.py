@@ -1,4 +1,4 @@
-"""Folders of jobs that somebody else has made: `scaler_jobs --file` and a scheduler read them or refuse them.
+"""Folders of jobs from an unknown source: `scaler_jobs --file` and a scheduler read them or refuse them.
 
 They follow no link, open no file of another user, end soon, and print no terminal sequence.
 """

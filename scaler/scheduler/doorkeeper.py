@@ -71,11 +71,16 @@ class Doorkeeper:
 
     def lock(self, *roles: str) -> Lock:
         """Return the lock of a socket that lets in keys of these roles."""
-        return Lock(self._secret, lambda public, address: self._judge(public, address, roles))
+        return Lock(
+            self._secret,
+            lambda public, address: self._judge(public, address, roles),
+            lambda public: (permit := self.permit_of(public)) is not None and permit.role in roles,
+        )
 
     def permit_of(self, public: str) -> AllowedKey | None:
-        """Return what the list says of a key, good or not; None: nothing."""
-        return self._allowed.get(public)
+        """Return the entry of a key in the list; None if the key is not on the list, was revoked or has expired."""
+        key = self._allowed.get(public)
+        return None if key is None or key.why_not(_today()) else key
 
     def lockout_of(self, owner: str) -> Lockout | None:
         """Return why an owner may have nothing begin; None if a key of that owner is good. For any thread."""

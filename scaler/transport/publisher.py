@@ -56,7 +56,7 @@ class Publisher:
         check_ipc_file(endpoint)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._socket = _new_socket(self._context, endpoint)
-        self._gate = None
+        self._gate, self._lock = None, lock
         if lock is not None:
             self._gate = Gate(self._context, self._socket, lock)
             self._socket.setsockopt(zmq.MAXMSGSIZE, HANDSHAKE_BYTES_MOST)
@@ -90,13 +90,24 @@ class Publisher:
             if not int(socket.getsockopt(_EVENTS)) & _POLLIN:
                 break
             first, *others = socket.recv_multipart(_NOBLOCK, copy=False)
-            if self._gate is not None:
-                with contextlib.suppress(zmq.ZMQError):  # it is of no connection: libzmq unsubscribes for a lost viewer
-                    self._viewers.keys[int(first.get(zmq.SRCFD))] = key_of(first)
+            if self._lock is not None and not self._is_from_a_good_key(first, self._lock):
+                continue
             said = first.bytes
             if not others and said[:1] in (b"\0", b"\1"):
                 changes.append((said[0] == 1, said[1:]))
         return changes
+
+    def _is_from_a_good_key(self, frame: zmq.Frame, lock: Lock) -> bool:
+        """Return whether the key of a viewer is still good, and hang up if it is not."""
+        try:
+            descriptor, key = int(frame.get(zmq.SRCFD)), key_of(frame)
+        except zmq.ZMQError:
+            return True  # it is of no connection: libzmq unsubscribes for a lost viewer
+        self._viewers.keys[descriptor] = key
+        is_good = lock.is_good(key)
+        if not is_good:
+            shut_down(descriptor)
+        return is_good
 
     def let_in(self) -> None:
         """Answer those who ask to be let in."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from collections.abc import Iterator
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler import Client
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, content_id, random_id
+from scaler import Client, MissingObjects
+from scaler.ids import ID_BYTES, NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, content_id, random_id
 from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.faults
 
 PATIENCE_SECONDS = 60.0
 SIZE = 3_000_000
+ROWS = 4000
 TAKEN = b"another client has an object with the id of this task"
 
 
@@ -148,3 +150,38 @@ def test_what_was_stored_before_with_the_id_of_a_result_is_no_argument_of_its_cl
         assert error is not None
         assert "forged" not in str(error)
         assert TAKEN.decode() in str(error)
+
+
+def row(number: int, notes: str) -> int:
+    """Take long now and then, so that other workers take over rows behind these."""
+    if number % 500 == 7:
+        Path(notes, "begun").touch()
+        time.sleep(0.2)
+    if number == 1500:
+        time.sleep(3)
+    return number
+
+
+@pytest.mark.parametrize("name", ["alice", "eve"])
+def test_a_map_ends_whatever_was_stored_with_the_ids_of_its_rows(
+    site: Site, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ranges are taken apart after that. Rows that are submitted once more may be refused."""
+    files = {each: site.allow(each) for each in ("alice", "eve")}
+    site.start("cluster", site.address, "-n", "2")
+    notes, made, random_bytes = site.elsewhere, list[bytes](), os.urandom
+    with Client(site.address, key_file=files["alice"]) as alice, ExitStack() as stack, ThreadPoolExecutor(1) as thread:
+        alice.map(pow, [(1, number) for number in range(3000)])  # the rows of what follows travel together
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "urandom", lambda size: made.append(random_bytes(size)) or made[-1])
+            future = thread.submit(alice.map, row, [(number, str(notes)) for number in range(ROWS)])
+            wait_for_file(str(notes / "begun"))
+        rival = RawClient(site.address, files[name], stack)
+        for prefix in {each[:PREFIX_BYTES] for each in made if len(each) in (PREFIX_BYTES, ID_BYTES)}:
+            for number in range(ROWS // 4, ROWS):
+                object_id = ObjectId(prefix + number.to_bytes(ID_BYTES - PREFIX_BYTES, "big"))
+                rival.say(ObjectInstruction(InstructionKind.CREATE, object_id, "", (b"x",)))
+        try:
+            assert future.result(PATIENCE_SECONDS) == list(range(ROWS))
+        except MissingObjects as error:
+            assert TAKEN.decode() in str(error)  # noqa: PT017 - both ends are good, and there is no third one

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zmq
 from zmq.utils import z85
+from zmq.utils.monitor import recv_monitor_message
 
 from scaler import (
     AsyncClient,
@@ -31,11 +33,19 @@ from scaler import (
     NotAllowedError,
 )
 from scaler.endpoint import Endpoint
+from scaler.ids import random_id
 from scaler.keys.finding import folder_for
 from scaler.keys.folder import KeyFolder, Pair
+from scaler.keys.key_file import KeyFile
 from scaler.keys.private_files import write_private
 from scaler.monitor.subscriber import Subscriber
 from scaler.settings import ClusterConfig
+from scaler.wire.codec.codec import encode_message
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.common import PROTOCOL_VERSION
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
+from scaler.wire.messages.worker import WorkerHello
+from tests.support.keys import show
 from tests.support.processes import Command, descendants, free_address, wait_until
 from tests.support.timing import at_best
 from tests.support.viewer import Viewer
@@ -287,6 +297,49 @@ def test_a_changed_role_or_owner_ends_the_sessions_of_that_line_and_of_no_other(
         use(site.folder / "zoe.json")  # the list has been read since
         assert other.submit(pow, 2, 10).result(timeout=60) == 1024
     assert site.scheduler.output.count("is good no more") == 2, "no other session has ended"
+
+
+@pytest.mark.parametrize("change", ["revoked", "expired", "removed"])
+@pytest.mark.parametrize("role", ["client", "worker", "monitor"])
+def test_a_connection_that_was_let_in_before_a_key_ended_is_of_no_use_after_that(
+    site: Site, role: str, change: str
+) -> None:
+    """Its first message comes when the key is not good any more: a hello, or what a viewer subscribes to."""
+    file = KeyFile.read(Path(site.allow("eve", role)))
+    versions = (PROTOCOL_VERSION, "0", "", "")
+    hellos = {
+        "client": (CLIENT_TO_SCHEDULER, ClientHello(*versions, random_id())),
+        "worker": (AGENT_TO_SCHEDULER, WorkerHello(*versions, random_id(), "w", b"", agent_token=random_id())),
+    }
+    with zmq.Context() as context, context.socket(zmq.SUB if role == "monitor" else zmq.DEALER) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        show(socket, file)
+        with socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED) as events:
+            socket.connect(site.monitor if role == "monitor" else site.address)
+            assert recv_monitor_message(events)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            lines = (site.folder / "allowed").read_text().splitlines(keepends=True)
+            if change == "revoked":
+                site.revoke("eve")
+            elif change == "expired":
+                put_list(
+                    site,
+                    "".join(
+                        each.replace("\n", " until=2020-01-01\n") if file.public in each else each for each in lines
+                    ),
+                )
+            else:
+                put_list(site, "".join(each for each in lines if file.public not in each))
+            site.allow("zoe")
+            Client(site.folder / "zoe.json").disconnect()  # the list has been read since
+            if role == "monitor":
+                socket.setsockopt(zmq.SUBSCRIBE, b"")
+            else:
+                direction, hello = hellos[role]
+                socket.send(encode_message(direction, [hello])[0])
+            assert recv_monitor_message(events)["event"] == zmq.EVENT_DISCONNECTED
+            assert not socket.poll(0)
+            socket.disable_monitor()
 
 
 @pytest.mark.thorough

@@ -223,11 +223,10 @@ class ClientSession(Session):
 
     def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""
-        task_ids = row_ids(spec.task_id, spec.rows)
-        if spec.task_id not in self._tasks.ranges or any(map(self._objects.is_of_another, task_ids)):
+        if spec.task_id not in self._tasks.ranges:
             return ()
         rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
-        self._tasks.open(spec.task_id, dict(zip(task_ids, rows, strict=True)))
+        self._tasks.open(spec.task_id, dict(zip(row_ids(spec.task_id, spec.rows), rows, strict=True)))
         return rows
 
     @handles(Batch[TaskCancel])

@@ -27,10 +27,13 @@ class Lock:
     Attributes:
         secret: the secret key of the scheduler.
         judge: returns the code of ZAP for a public key, given the address of its peer: 200 lets it in.
+        is_good: returns whether a public key that was let in would be let in now. A connection may be older than its
+            first message.
     """
 
     secret: str = field(repr=False)
     judge: Callable[[str, str], int]
+    is_good: Callable[[str], bool]
 
 
 class Gate:

@@ -40,16 +40,19 @@ def test_each_socket_lets_in_its_roles(folder: KeyFolder) -> None:
 def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_look(folder: KeyFolder) -> None:
     keeper = Doorkeeper(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
-    judge = keeper.lock(*PEERS).judge
+    lock = keeper.lock(*PEERS)
+    judge, is_good = lock.judge, lock.is_good
     assert judge(alice.public, "") == 200  # a new key is looked for at once
+    assert keeper.permit_of(alice.public) is not None
+    assert is_good(alice.public)
+    assert not keeper.lock(*VIEWERS).is_good(alice.public)
     assert keeper.look() == frozenset()
     folder.revoke("alice", TODAY)
     assert keeper.look() == {alice.public}
     assert keeper.look() == frozenset()
     assert judge(alice.public, "") == 500
-    permit = keeper.permit_of(alice.public)
-    assert permit is not None
-    assert permit.revoked == TODAY
+    assert keeper.permit_of(alice.public) is None  # also for a connection that has sent no hello before
+    assert not is_good(alice.public)
 
 
 def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: KeyFolder) -> None:

@@ -21,7 +21,11 @@ from tests.support.processes import free_address, wait_until
 
 SERVER, GOOD, REVOKED, UNKNOWN = (Pair.new() for _ in range(4))
 CODES = {GOOD.public: 200, REVOKED.public: LISTED_NO_MORE}
-LOCK = Lock(SERVER.secret, lambda public, _address: CODES.get(public, NOT_LISTED))
+LOCK = Lock(
+    SERVER.secret,
+    lambda public, _address: CODES.get(public, NOT_LISTED),
+    lambda public: CODES.get(public) == 200,
+)
 
 
 def key(pair: Pair, server: Pair = SERVER) -> KeyFile:

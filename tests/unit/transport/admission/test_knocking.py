@@ -24,7 +24,7 @@ SERVER, CLIENT = Pair.new(), Pair.new()
 @pytest.fixture
 def router() -> Iterator[RouterSocket]:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    lock = Lock(SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400)
+    lock = Lock(SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400, bool)
     router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), lock=lock)
     yield router
     router.close()

@@ -222,7 +222,7 @@ class Desk:
             self.ask(asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
-        self._shelf.unanswered.pop((asked.session, asked.request.number), None)
+        self._shelf.answered(asked)
         self._outbox.put(asked.peer, response)
 
     def _park(self, asked: JobAsked) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
-from scaler.actors.messages.peers import ReportStatistics
+from scaler.actors.messages.peers import GiveUp, ReportStatistics
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
@@ -34,6 +35,11 @@ logger = logging.getLogger(__name__)
 
 AGES_SECONDS = 3600.0
 """How often jobs that have not changed for long are looked for."""
+
+REQUESTS_MOST = 4096
+"""Limit of the requests of a session that have no answer yet; further ones are refused, and as many end the session."""
+LISTS_MOST = 16
+"""The same for lists of jobs, each of which takes as long as all jobs together."""
 
 Opened: TypeAlias = "tuple[JobRecord, Standing]"
 
@@ -51,6 +57,10 @@ class JobKeeper(Actor):
         self._jobs: dict[Path, ActorRef] = {}
         self._opening: dict[Path, list[JobAsked]] = {}
         """jobs that are being opened, and what is asked of them meanwhile"""
+        self._lists: dict[str | None, list[JobAsked]] = {}
+        """owners whose jobs are being listed, and the requests for the next list; None: all owners"""
+        self._excess: Counter[ActorRef] = Counter()
+        """number of requests of each session that were too many"""
 
     def on_start(self) -> None:
         if not self._shelf.is_shared:
@@ -113,6 +123,7 @@ class JobKeeper(Actor):
         job.send(asked)
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
+        self._shelf.answered(asked)
         self._services.outbox.put(asked.peer, response)
 
     @handles(ReportStatistics)
@@ -122,10 +133,23 @@ class JobKeeper(Actor):
     @handles(JobAsked)
     @charged_to("session")
     def _asked(self, asked: JobAsked) -> None:
+        self._shelf.n_unanswered[asked.session] += 1
+        if self._shelf.n_unanswered[asked.session] > REQUESTS_MOST:
+            self._refuse(asked, f"this client has {REQUESTS_MOST:,} requests about jobs without an answer")
+        else:
+            self._handle(asked)
+
+    def _refuse(self, asked: JobAsked, reason: str) -> None:
+        """Refuse a request that is one too many; a client that goes on and on loses its session."""
+        self._tell(asked, refused(asked.request, f"{reason}: wait for these first"))
+        self._excess[asked.session] += 1
+        if self._excess[asked.session] == REQUESTS_MOST:
+            asked.session.send(GiveUp(f"{REQUESTS_MOST:,} of its requests about jobs were too many: {reason}"))
+
+    def _handle(self, asked: JobAsked) -> None:
         request = asked.request
         if request.verb == JobVerb.LIST:
-            whose = None if request.amount and asked.peer.is_admin else asked.owner
-            self._order(partial(_list, self._shelf, whose), partial(self._listed, asked))
+            self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)
             return
         if request.verb == JobVerb.GIVE and not asked.peer.is_admin:
             self._tell(asked, refused(request, f"only an admin may give jobs away, and {asked.owner} is none"))
@@ -179,12 +203,33 @@ class JobKeeper(Actor):
         self._open(place, partial(_create, self._shelf, terms), is_new=True)
         self._opening[place].append(asked)
 
-    def _listed(self, asked: JobAsked, found: list[Any] | None, error: BaseException | None) -> None:
-        if found is None:
-            self._tell(asked, refused(asked.request, f"the jobs cannot be read: {error}"))
+    def _list_jobs(self, asked: JobAsked, owner: str | None) -> None:
+        """Have the jobs of an owner listed: at once, or by the list that follows the one that is being made."""
+        if owner not in self._lists:
+            self._lists[owner] = []
+            self._order_list(owner, [asked])
+        elif sum(each.session is asked.session for each in self._lists[owner]) < LISTS_MOST:
+            self._lists[owner].append(asked)
         else:
-            body = json.dumps(found).encode()
-            self._tell(asked, JobResponse(asked.request.number, JobStatus.KNOWN, 0, len(found), body))
+            self._refuse(asked, f"this client waits for {LISTS_MOST} lists of jobs")
+
+    def _order_list(self, owner: str | None, requests: list[JobAsked]) -> None:
+        self._order(partial(_list, self._shelf, owner), partial(self._listed, owner, requests))
+
+    def _listed(
+        self, owner: str | None, requests: list[JobAsked], found: list[Any] | None, error: BaseException | None
+    ) -> None:
+        body = json.dumps(found).encode()
+        for asked in requests:
+            number = asked.request.number
+            if found is None:
+                self._tell(asked, refused(asked.request, f"the jobs cannot be read: {error}"))
+            else:
+                self._tell(asked, JobResponse(number, JobStatus.KNOWN, 0, len(found), body))
+        waiting = self._lists.pop(owner)
+        if waiting:
+            self._lists[owner] = []
+            self._order_list(owner, waiting)
 
     @handles(OwnersChanged)
     def _owners_changed(self, news: OwnersChanged) -> None:
@@ -197,8 +242,10 @@ class JobKeeper(Actor):
 
     @handles(ReaderLeft)
     def _reader_left(self, left: ReaderLeft) -> None:
-        for waiting in self._opening.values():
+        for waiting in (*self._opening.values(), *self._lists.values()):
             waiting[:] = [asked for asked in waiting if asked.session is not left.session]
+        for counts in (self._shelf.n_unanswered, self._excess):
+            counts.pop(left.session, None)
         unanswered = self._shelf.unanswered
         for key in [key for key in unanswered if key[0] is left.session]:
             del unanswered[key]
@@ -214,7 +261,7 @@ class JobKeeper(Actor):
     def _job_ended(self, ended: JobEnded) -> None:
         self._jobs = {place: job for place, job in self._jobs.items() if job is not ended.job}
         for asked in self._take_unanswered(ended.job):  # it came too late
-            self._asked(asked)
+            self._handle(asked)
         given, self._shelf.given = self._shelf.given, set()
         self._open_all(given)
 

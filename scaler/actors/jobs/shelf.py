@@ -5,6 +5,7 @@ Made by the scheduler process; used by the job keeper and the jobs. Must never: 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,14 @@ class JobShelf:
         """jobs that were transferred to another owner and go on there"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, JobAsked]] = {}
         """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
+        self.n_unanswered: Counter[ActorRef] = Counter()
+        """number of requests of each session that have no answer yet"""
+
+    def answered(self, asked: JobAsked) -> None:
+        """Count a request as answered."""
+        self.unanswered.pop((asked.session, asked.request.number), None)
+        if asked.session in self.n_unanswered:  # else it has left
+            self.n_unanswered[asked.session] -= 1
 
     def order(
         self,

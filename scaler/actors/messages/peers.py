@@ -61,7 +61,7 @@ class Resumed:
 
 @message
 class GiveUp:
-    """acceptor -> session: your peer cannot be talked to; end."""
+    """acceptor or job keeper -> session: your peer cannot be talked to, or asks too much; end."""
 
     reason: str
 

@@ -231,18 +231,24 @@ class ClientSession(Session):
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
-        rows_left = self._bounds.most  # who cancels more has not submitted them
+        apart = []
         for cancel in batch:
-            rows_left -= cancel.rows
-            if rows_left < 0:
-                return
-            is_apart = cancel.rows and cancel.task_id not in self._tasks.ranges
-            for task_id in row_ids(cancel.task_id, cancel.rows) if is_apart else (cancel.task_id,):
-                task = self._tasks.get(task_id)
-                if task is not None:
-                    task.send(CancelTask(bool(cancel.waiting)))
-                elif task_id in self._held:  # else its result is on the way
-                    self._cancel_held(task_id)
+            if cancel.rows and cancel.task_id not in self._tasks.ranges:
+                apart.append(cancel)
+            else:
+                self._cancel_one((cancel.task_id, cancel))
+        if apart and (self._tasks or self._held):
+            self._slices.add(
+                self._cancel_one, ((row, cancel) for cancel in apart for row in row_ids(cancel.task_id, cancel.rows))
+            )
+
+    def _cancel_one(self, place: tuple[TaskId, TaskCancel]) -> None:
+        task_id, cancel = place
+        task = self._tasks.get(task_id)
+        if task is not None:
+            task.send(CancelTask(bool(cancel.waiting)))
+        elif task_id in self._held:  # else its result is on the way
+            self._cancel_held(task_id)
 
     @handles(CancelOfAny)
     def _cancel_as_admin(self, wish: CancelOfAny) -> None:

@@ -11,11 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from scaler.actors.jobs import job_keeper
 from scaler.actors.jobs.job import REST_SECONDS
 from scaler.actors.jobs.job_keeper import JobKeeper
 from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.messages.jobs import JobAsked, Obeyed
-from scaler.actors.messages.peers import ReportStatistics
+from scaler.actors.messages.jobs import JobAsked, Obeyed, ReaderLeft
+from scaler.actors.messages.peers import GiveUp, ReportStatistics
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DATABASE
@@ -47,8 +48,9 @@ class Scene:
         self.bench, self.clerk, self.folder = bench, Clerk(has_thread=False), JobFolder(place)
         self.answers: list[JobResponse] = []
         self.shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40)
-        nobody = [bench.recorder()[1] for _ in range(3)]
-        self.session = nobody[2]
+        nobody = [bench.recorder()[1] for _ in range(2)]
+        recorder, self.session = bench.recorder()
+        self.told = recorder.messages
         parts = services(nobody[0], nobody[1])
         monkeypatch.setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))
         self.keeper = JobKeeper(self.shelf, parts)
@@ -120,6 +122,39 @@ def test_terms_that_are_none_are_refused_in_words_and_fail_nothing(scene: Scene,
     assert scene.answers[0].reason.startswith("its terms cannot be read: ")
     assert scene.bench.dispatcher.failures == 0
     assert scene.ask(4, JobVerb.SHOW) == [(4, JobStatus.KNOWN)]
+
+
+def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_refused(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_keeper, "REQUESTS_MOST", 3)
+    for number in (2, 3, 4):
+        assert scene.ask(number, JobVerb.SHOW, amount=1) == []  # until it ends
+    assert scene.ask(5, JobVerb.SHOW) == [(5, JobStatus.REFUSED)]
+    assert scene.answers[0].reason == "this client has 3 requests about jobs without an answer: wait for these first"
+    for number in (6, 7):
+        assert scene.ask(number, JobVerb.SHOW) == [(number, JobStatus.REFUSED)]
+    assert [type(each) for each in scene.told] == [GiveUp]
+    scene.bench.tell(scene.ref, ReaderLeft(scene.session))
+    scene.go_on()
+    assert scene.shelf.n_unanswered == scene.keeper._excess == {}
+    assert scene.ask(8, JobVerb.SHOW) == [(8, JobStatus.KNOWN)]
+
+
+def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: Scene) -> None:
+    orders = []
+    order = scene.keeper._order
+    scene.keeper._order = lambda *given: (orders.append(given), order(*given))[1]  # type: ignore[method-assign,func-returns-value]
+    scene.answers.clear()
+    for number in range(1, 20):
+        request = JobRequest(number, JobVerb.LIST, "")
+        scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+    scene.go_on()
+    assert len(orders) == 2, "the first one, and one for those that came while it was made"
+    listed = {each.number: each.status for each in scene.answers}
+    assert listed == {number: JobStatus.REFUSED if number > 17 else JobStatus.KNOWN for number in range(1, 20)}
+    assert scene.keeper._lists == {}
+    assert not scene.shelf.n_unanswered[scene.session]
 
 
 def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scene) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scaler.actors.sessions.client_session import ClientSession, Resubmission
+from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
 from scaler.peer.conversation_state import TRIES_MOST
@@ -567,18 +568,17 @@ def test_a_range_that_is_none_is_refused_as_one_task_and_begins_no_list_anew(
     assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 1
 
 
-def test_no_more_rows_are_looked_for_than_a_client_may_have_open() -> None:
-    simulation = Simulation(scheduler_config(client_tasks=ROWS_MOST // 2))
+def test_rows_that_are_not_open_are_looked_for_in_slices() -> None:
+    simulation = Simulation()
     client = simulation.client()
-    first, second = client.submit(2)
+    first, second, _ = client.submit(3)
     simulation.run()
     unknown = TaskCancel(TaskId(b"prefix--" + bytes(8)), rows=ROWS_MOST)
-    client.say(TaskCancel(first), unknown, unknown, TaskCancel(second))
-    simulation.run()
-    assert client.statuses([first, second]) == [TaskStatus.CANCELED, None]
-    client.say(TaskCancel(second))
-    simulation.run()
-    assert client.statuses([second]) == [TaskStatus.CANCELED]
+    handled = simulation.dispatcher.messages_handled
+    client.say(TaskCancel(first), *[unknown] * 10, TaskCancel(second))
+    simulation.advance(1.0)
+    assert client.statuses([first, second]) == [TaskStatus.CANCELED] * 2
+    assert simulation.dispatcher.messages_handled - handled >= 10 * ROWS_MOST // SLICE_STEPS
 
 
 def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:

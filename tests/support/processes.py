@@ -104,6 +104,16 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children() if alive(child.pid)}
 
 
+def fork_servers() -> list[psutil.Process]:
+    """Return the fork servers that this process has started. It may have other children, as of `multiprocessing`."""
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # it ends just now
+            if "fork_server" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
+
+
 UNTIL_WE_END = ("setpriv", "--pdeathsig", "TERM") if sys.platform == "linux" and shutil.which("setpriv") else ()
 """Before a command: it ends with the thread that started it, so a test run that is killed leaves none."""
 JAVASCRIPT = REPOSITORY / "examples" / "javascript"

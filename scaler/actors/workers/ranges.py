@@ -13,6 +13,8 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import RowsError, calls_of, results_of
 from scaler.wire.messages.worker import RunResult
 
+_STATUSES = frozenset(map(int, TaskStatus))
+
 
 def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tuple[list[RunRecord], TaskSplit | None]:
     """Put the rows of a range in its place among the runs of a worker. Return these, and what to tell its task; None if
@@ -53,10 +55,11 @@ def unwanted(run: RunRecord) -> RunResult:
 
 def checked(rows: int, result: RunResult) -> RunResult:
     """Return the result of a run of so many rows; a failure in its place if it does not have these."""
-    n_statuses = len(result.statuses)
-    if result.rows == rows and n_statuses in (0, rows):
+    n_statuses, are_known = len(result.statuses), _STATUSES.issuperset(result.statuses)
+    if result.rows == rows and n_statuses in (0, rows) and are_known:
         return result
-    text = f"its worker gave {result.rows:,} results and {n_statuses:,} statuses for {rows:,} rows".encode()
+    what = f"{n_statuses:,} statuses" if are_known else "unknown statuses"
+    text = f"its worker gave {result.rows:,} results and {what} for {rows:,} rows".encode()
     status = TaskStatus.INTERNAL_ERROR
     return RunResult(result.task_id, result.worker, result.attempt, status, text, 0, (), rows=rows)
 

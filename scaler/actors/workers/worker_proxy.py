@@ -284,7 +284,7 @@ class WorkerProxy(Actor):
                     expected_us += work_us
                 continue
             rows = run.spec.rows
-            if (rows or result.rows) and not self._is_whole(run, result := checked(rows, result), apart):
+            if (rows or result.rows or result.statuses) and not self._is_whole(run, result := checked(rows, result), apart):
                 continue
             del runs[result.task_id]
             places, work_us = run.load

@@ -327,7 +327,7 @@ def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple
     ledger.heard([small, *(replace(result(rows), task_id=each) for each in row_ids(rows.task_id, 2))])
     values.drop(ObjectId(runs[0].task_id), large.location)
     assert owners() == [3]
-    assert (ledger._owners, values._owners) == ({}, {})
+    assert (ledger._owners, values._accounts) == ({}, {})
 
 
 def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper: tuple[Ledger, Values]) -> None:

@@ -180,7 +180,10 @@ def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.FAILED])
-@pytest.mark.parametrize(("rows", "ended", "statuses"), [(0, 2, b""), (2, 0, b""), (2, 3, b""), (2, 2, bytes(3))])
+@pytest.mark.parametrize(
+    ("rows", "ended", "statuses"),
+    [(0, 2, b""), (2, 0, b""), (2, 3, b""), (2, 2, bytes(3)), (2, 2, b"\0\xff"), (0, 0, b"\xff")],
+)
 def test_a_result_that_does_not_have_the_rows_of_its_task_is_a_failure(
     scene: Scene, status: TaskStatus, rows: int, ended: int, statuses: bytes
 ) -> None:

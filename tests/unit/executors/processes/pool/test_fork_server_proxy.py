@@ -24,7 +24,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel
 from tests.support.node import Node
-from tests.support.processes import alive
+from tests.support.processes import alive, fork_servers
 
 pytestmark = pytest.mark.processes
 
@@ -93,7 +93,7 @@ def test_what_other_tasks_have_started_goes_on(node: Node, tmp_path: Path) -> No
     node.until(lambda: node.results and noted(note))
     node.pool.send(AddProcessor(0))
     node.until(lambda: len(list(node.slot()._processors)) == 2)
-    [fork_server] = psutil.Process().children()
+    [fork_server] = fork_servers()
     daemon = noted(note)
     assert psutil.Process(daemon).ppid() == fork_server.pid
     origin = next(
@@ -115,7 +115,7 @@ def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path
     node.until(lambda: noted(note))
     first = noted(note)
     note.unlink()
-    [fork_server] = psutil.Process().children()
+    [fork_server] = fork_servers()
     fork_server.kill()
     node.until(lambda: not alive(first))
     node.until(lambda: noted(note) and node.processes())  # it runs again
@@ -125,7 +125,7 @@ def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
     """Thousands of requests do not fit into the connection to it."""
     node.run(node.task(int))
     node.until(lambda: node.results)
-    [fork_server] = psutil.Process().children()
+    [fork_server] = fork_servers()
     processor = node.active()
     assert processor is not None
     fork_server.suspend()
@@ -144,7 +144,7 @@ def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
     running, waiting = node.task(sleep_for_ever), node.task(int)
     node.run(running, waiting)
     before = node.until_executing()
-    [fork_server] = psutil.Process().children()
+    [fork_server] = fork_servers()
     [processor] = fork_server.children()
     fork_server.kill()
     node.until(lambda: node.active() not in {None, before})
@@ -156,7 +156,7 @@ def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
 
 def has_successor(killed: int) -> bool:
     """Return whether another fork server has processors. Those of the killed one may still be there for a moment."""
-    return any(child.pid != killed and child.children() for child in psutil.Process().children())
+    return any(child.pid != killed and child.children() for child in fork_servers())
 
 
 @pytest.mark.more
@@ -164,7 +164,7 @@ def test_a_node_outlives_any_number_of_kills_of_its_fork_server(node: Node) -> N
     node.run(node.task(int))
     node.until(lambda: node.results)
     for _ in range(5):
-        [fork_server] = [each for each in psutil.Process().children() if "fork_server" in " ".join(each.cmdline())]
+        [fork_server] = fork_servers()
         fork_server.kill()
         node.until(lambda killed=fork_server.pid: has_successor(killed))
     node.run(node.task(int))
@@ -186,7 +186,7 @@ class LimitedNode:
         self.node = Node(2)
         self.node.run(self.node.task(int), self.node.task(int, worker=1))
         self.node.until(lambda: len(self.node.results) == 2)
-        [self.fork_server] = psutil.Process().children()
+        [self.fork_server] = fork_servers()
         self._most = resource.getrlimit(resource.RLIMIT_NPROC)
 
     def allow_processes(self, are_allowed: bool) -> None:
@@ -227,7 +227,7 @@ def test_a_fork_that_fails_fails_that_start_only(
         node.until(lambda: len(node.results) == 5)
         assert node.statuses()[2:] == [TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS, TaskStatus.CANCELED]
         assert node.shell.exit_code == 0
-        assert psutil.Process().children() == [limited.fork_server]
+        assert fork_servers() == [limited.fork_server]
     finally:
         node.close()
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
 from scaler.executors.processes.messages import AddProcessor, ProcessorUp
@@ -19,7 +18,7 @@ from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings.functions import initializer_text
 from scaler.wire.messages.common import TaskStatus
 from tests.support.node import Node
-from tests.support.processes import alive, open_descriptors
+from tests.support.processes import alive, fork_servers, open_descriptors
 
 pytestmark = pytest.mark.processes
 
@@ -179,7 +178,7 @@ def test_a_node_that_has_worked_tries_again_when_a_module_cannot_be_preloaded(
         node.run(node.task(int))
         node.until(lambda: node.results)
         module.unlink()
-        [fork_server] = psutil.Process().children()
+        [fork_server] = fork_servers()
         fork_server.kill()
         node.until(lambda: "it cannot preload a module" in caplog.text)
         module.touch()

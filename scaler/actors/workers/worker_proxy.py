@@ -284,8 +284,10 @@ class WorkerProxy(Actor):
                     expected_us += work_us
                 continue
             rows = run.spec.rows
-            if (rows or result.rows or result.statuses) and not self._is_whole(run, result := checked(rows, result), apart):
-                continue
+            if rows or result.rows or result.statuses:
+                result = checked(rows, result)  # noqa: PLW2901
+                if not self._is_whole(run, result, apart):
+                    continue
             del runs[result.task_id]
             places, work_us = run.load
             freed += places

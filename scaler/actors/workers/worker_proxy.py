@@ -284,10 +284,9 @@ class WorkerProxy(Actor):
                     expected_us += work_us
                 continue
             rows = run.spec.rows
-            if rows or result.rows or result.statuses:
-                result = checked(rows, result)  # noqa: PLW2901
-                if not self._is_whole(run, result, apart):
-                    continue
+            is_single = not (rows or result.rows or result.statuses)
+            if not is_single and not self._is_whole(run, result := checked(rows, result), apart):
+                continue
             del runs[result.task_id]
             places, work_us = run.load
             freed += places

@@ -103,6 +103,8 @@ class Services:
     """returns whose an object is; None: it is shared, or not here"""
     supplier_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies
     """returns the client that alone may send the bytes of an object; None: it is a function, or not here"""
+    maker_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies
+    """returns the client that has submitted the task whose result an object is; None: it is no result, or not here"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has asked for, and that have not left for it"""
     audit: Audit = no_audit

@@ -154,6 +154,7 @@ class SchedulerTree:
             value_bytes=value_bytes,
             payer_of=self.objects.payer_of,
             supplier_of=self.objects.supplier_of,
+            maker_of=self.objects.maker_of,
             awaited_by=self.objects.awaited_by,
             audit=self._audit,
         )

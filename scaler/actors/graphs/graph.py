@@ -71,7 +71,7 @@ class GraphActor(Actor):
         self._inputs: dict[TaskId, GraphInput] = {}
         """the nodes that are results of other tasks, and have not come"""
         self._values = GraphValues(
-            self._nodes, context.object_store, context.owner, context.client_id, context.services.supplier_of
+            self._nodes, context.object_store, context.owner, context.client_id, context.services.maker_of
         )
         self._open_count = 0
         self._heard_count = 0

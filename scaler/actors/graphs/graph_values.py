@@ -38,7 +38,7 @@ class GraphValues:
         nodes: of the graph, which go on to become more.
         owner: whose graph it is.
         client_id: the client that submitted it.
-        supplier_of: returns which client has stored an object, or had it made.
+        maker_of: returns the client that has submitted the task whose result an object is.
         graph: is told of results that are lost; set when it starts.
     """
 
@@ -48,10 +48,10 @@ class GraphValues:
         object_store: ActorRef,
         owner: Owner,
         client_id: ClientId,
-        supplier_of: Callable[[ObjectId], ClientId | None],
+        maker_of: Callable[[ObjectId], ClientId | None],
     ) -> None:
         self._nodes = nodes
-        self._owner, self._client_id, self._supplier_of = owner, client_id, supplier_of
+        self._owner, self._client_id, self._maker_of = owner, client_id, maker_of
         self._object_store = object_store
         self.graph: ActorRef | None = None
         self._has_large = False
@@ -119,7 +119,7 @@ class GraphValues:
 
     def _store(self, node: Node, frames: Frames) -> None:
         """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
-        if self._supplier_of(ObjectId(node.task_id)) not in (None, self._client_id):
+        if self._maker_of(ObjectId(node.task_id)) not in (None, self._client_id):
             raise ValueError(TAKEN)
         self._object_store.send(
             StoreObject(

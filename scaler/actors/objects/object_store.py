@@ -107,8 +107,8 @@ class ObjectStore(Actor):
             self._slices.go_on()
         store = _within_quota(store)
         stored = self._objects.get(store.object_id)
-        while stored is not None and store.is_function > stored.is_function:
-            self._forget(store.object_id, stored)  # the id is the hash of the function, so it is nothing else
+        while stored is not None and _takes_the_place(store, stored):
+            self._forget(store.object_id, stored)
             stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._add(store)
@@ -542,6 +542,15 @@ class ObjectStore(Actor):
 def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
     host, location = source
     host.send(PartWanted(object_id, location, offset))
+
+
+def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
+    """Return whether what is stored with an id cannot be what the id was made for. The id of a function is the hash of
+    its content; and a task is refused if anything is stored with its id, so that came later than the task.
+    """
+    if stored.is_function or store.is_function:
+        return store.is_function > stored.is_function
+    return store.function_id is not None and not stored.is_result and store.supplier != stored.supplier
 
 
 def _within_quota(store: StoreObject) -> StoreObject:

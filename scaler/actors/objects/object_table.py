@@ -207,6 +207,11 @@ class ObjectTable:
         stored = self.objects.get(object_id)
         return None if stored is None or stored.is_function else stored.supplier
 
+    def maker_of(self, object_id: ObjectId) -> ClientId | None:
+        """Return the client that has submitted the task whose result is stored; None: it is no result, or not here."""
+        stored = self.objects.get(object_id)
+        return stored.supplier if stored is not None and stored.is_result else None
+
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners, functions that only hosts have."""
         return {

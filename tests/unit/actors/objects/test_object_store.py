@@ -226,10 +226,24 @@ def test_a_result_at_an_agent_or_lost_is_replaced_by_its_client_alone(
     assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, FOUND, [b"made again"])]
 
 
+@pytest.mark.parametrize("is_of_graph", [False, True])
+def test_a_result_takes_the_place_of_what_another_client_has_stored_since_its_task_was_submitted(
+    scene: Scene, is_of_graph: bool
+) -> None:
+    maker = {"owner": None, "graph_client": ANN} if is_of_graph else {"owner": ANN}
+    scene.tell(store(BOB, b"forged"), store(BOB, b"forged", held=False))
+    scene.tell(UseObjects(ONE), replace(store(ANN, b"", function_id=OTHER, **maker), frames=located(scene)))
+    assert scene.table.supplier_of(ONE) == scene.table.maker_of(ONE) == ANN
+    assert not scene.table.objects[ONE].owners - {ANN}
+    scene.tell(store(BOB, b"forged again"), store(BOB, b"", function_id=OTHER))
+    assert scene.table.supplier_of(ONE) == ANN
+
+
 def test_what_has_a_client_of_its_own_is_told_by_its_id(scene: Scene) -> None:
     scene.keep()
     scene.keep(OTHER, is_function=True)
     assert [scene.table.supplier_of(each) for each in (ONE, OTHER)] == [ANN, None]
+    assert scene.table.maker_of(ONE) is None
 
 
 def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:

@@ -376,7 +376,8 @@ class Acceptor(Actor):
             self._services.audit("revoked", key, key=key[:KEY_SHOWN])
         for peer in self._directory.peers.values():
             if peer.permit is not None and peer.permit.public in ended.keys:
-                peer.session.send(GiveUp(f"the key of {peer.permit.name} is good no more"))
+                reason = f"the key of {peer.permit.name} is good no more, or has another role or owner now"
+                peer.session.send(GiveUp(reason))
 
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:

@@ -67,6 +67,10 @@ def _nobody_pays(_object_id: ObjectId) -> Owner | None:
     return None
 
 
+def _nothing_stored(_object_id: bytes) -> bool:
+    return False
+
+
 def _nobody_supplies(_object_id: ObjectId) -> ClientId | None:
     return None
 
@@ -101,6 +105,8 @@ class Services:
     """returns the most bytes of one value now; 0: there is no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _nobody_pays
     """returns whose an object is; None: it is shared, or not here"""
+    is_stored: Callable[[bytes], bool] = _nothing_stored
+    """returns whether there is an object with an id"""
     supplier_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies
     """returns the client that alone may send the bytes of an object; None: it is a function, or not here"""
     maker_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies

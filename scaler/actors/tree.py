@@ -153,6 +153,7 @@ class SchedulerTree:
             paused_since=paused_since,
             value_bytes=value_bytes,
             payer_of=self.objects.payer_of,
+            is_stored=self.objects.objects.__contains__,
             supplier_of=self.objects.supplier_of,
             maker_of=self.objects.maker_of,
             awaited_by=self.objects.awaited_by,

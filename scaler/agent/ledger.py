@@ -302,7 +302,7 @@ class Ledger:
         with their location; of a run whose result is too large for the scheduler, that it has failed.
         """
         are_as_before = True
-        known, kept, tally = self._open, self._kept, self.tally
+        known, kept, owners, tally = self._open, self._kept, self._owners, self.tally
         waiting, former = self._waiting, self._former
         for result in results:
             task_id, attempt = result.task_id, result.attempt
@@ -310,7 +310,8 @@ class Ledger:
                 said = self._as_said(result)
                 if said is not result:
                     result, are_as_before = said, False  # noqa: PLW2901
-            kept[task_id, attempt] = result
+            run = task_id, attempt
+            kept[run] = result
             if waiting:
                 self.unblock(result)
             task = known.pop(task_id, None)
@@ -320,7 +321,7 @@ class Ledger:
                 if task.attempt != attempt:
                     known[task_id] = task  # a newer attempt is still here
                     continue
-                self._owners[task_id, attempt] = task.owner
+                owners[run] = task.owner
             if former:
                 former.discard(task_id)
             if self._sent_again:

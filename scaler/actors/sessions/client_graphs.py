@@ -104,10 +104,12 @@ class ClientGraphs:
 
     def hear_nodes(self, batch: Batch[GraphNode], again: Resubmission | None) -> None:
         """Nodes have come."""
+        is_stored = self._objects.is_stored
         for graph_id, nodes in by_graph(batch).items():
             self._bare.discard(graph_id)
             graph = self.get(graph_id)
-            why = next(filter(None, map(self._why_not, nodes)), "")
+            suspects = (node for node in nodes if node.object_ids or is_stored(node.task_id))
+            why = next(filter(None, map(self._why_not, suspects)), "")
             if why:
                 self._will_refuse(graph_id, TaskStatus.MISSING_OBJECTS, why)
                 self._refuse(nodes)

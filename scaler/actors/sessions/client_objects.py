@@ -38,6 +38,8 @@ class ClientObjects:
     ) -> None:
         self._session, self._client_id, self._peer, self._services = session, client_id, peer, services
         self.payer = payer
+        self.is_stored = services.is_stored
+        """returns whether there is an object with an id: cheap, for each task"""
         self._reads_all = reads_all
 
     @property

@@ -210,7 +210,7 @@ class ClientSession(Session):
     def _begin_one(self, spec: Task, context: ClientContext) -> None:
         if spec.task_id in self._tasks:
             return  # it was sent again after a cut
-        if self._objects.is_of_another(spec.task_id):
+        if self._objects.is_stored(spec.task_id) and self._objects.is_of_another(spec.task_id):
             self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, TAKEN)
         else:
             self._tasks.add(spec.task_id, self.spawn(TaskActor(spec, context)), spec.rows)

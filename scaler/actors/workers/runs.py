@@ -14,7 +14,7 @@ from scaler.actors.objects.located import bytes_here
 from scaler.actors.policy import WORK_AHEAD_US, Needs
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import ActorRef
-from scaler.wire.messages.accounts import number_of, owner_of
+from scaler.wire.messages.accounts import NUMBER_BITS, NUMBER_MOST
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
@@ -267,8 +267,8 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         spec.priority,
         spec.name,
         spec.options,
-        number_of(account),
+        account & NUMBER_MOST,
         spec.frames,
         spec.rows,
-        owner_of(account),
+        account >> NUMBER_BITS,
     )

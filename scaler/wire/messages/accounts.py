@@ -30,7 +30,7 @@ def tag_of(name: str) -> int:
 
 def account_in(item: OfAccount) -> int:
     """Return the account that a message names."""
-    return account_of(item.owner, item.account)
+    return item.owner << NUMBER_BITS | item.account  # `account_of`, without a call for each task
 
 
 def account_of(tag: int, number: int) -> int:

@@ -71,7 +71,7 @@ def _nothing_stored(_object_id: bytes) -> bool:
     return False
 
 
-def _nobody_supplies(_object_id: ObjectId) -> ClientId | None:
+def _no_client(_object_id: ObjectId) -> ClientId | None:
     return None
 
 
@@ -107,9 +107,9 @@ class Services:
     """returns whose an object is; None: it is shared, or not here"""
     is_stored: Callable[[bytes], bool] = _nothing_stored
     """returns whether there is an object with an id"""
-    supplier_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies
+    supplier_of: Callable[[ObjectId], ClientId | None] = _no_client
     """returns the client that alone may send the bytes of an object; None: it is a function, or not here"""
-    maker_of: Callable[[ObjectId], ClientId | None] = _nobody_supplies
+    maker_of: Callable[[ObjectId], ClientId | None] = _no_client
     """returns the client that has submitted the task whose result an object is; None: it is no result, or not here"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has asked for, and that have not left for it"""

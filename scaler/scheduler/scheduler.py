@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.actors.jobs.shelf import nobody_is_locked_out
+from scaler.actors.jobs.shelf import no_lockout
 from scaler.actors.monitor import About
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tree import SchedulerTree
@@ -213,7 +213,7 @@ class SchedulerProcess:
 
     def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
         keeper = self._doorkeeper if self.endpoint.scheme == TCP else None
-        lockout_of = nobody_is_locked_out if keeper is None else keeper.lockout_of
+        lockout_of = no_lockout if keeper is None else keeper.lockout_of
         shelf = None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post, lockout_of)
         tree = SchedulerTree(
             self._shell.dispatcher,

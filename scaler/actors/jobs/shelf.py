@@ -23,7 +23,7 @@ SeenJobs: TypeAlias = dict[Path, Summary]
 """How far each job is, by its place: written by the job keeper and the jobs, read by the monitor."""
 
 
-def nobody_is_locked_out(_owner: str) -> Lockout | None:
+def no_lockout(_owner: str) -> Lockout | None:
     """Return None: there is no list of keys."""
 
 
@@ -46,7 +46,7 @@ class JobShelf:
         owner: str,
         most_bytes: int,
         is_shared: bool = False,
-        lockout_of: Callable[[str], Lockout | None] = nobody_is_locked_out,
+        lockout_of: Callable[[str], Lockout | None] = no_lockout,
     ) -> None:
         self.folder = folder
         self.owner = owner

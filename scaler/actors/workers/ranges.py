@@ -54,7 +54,7 @@ def unwanted(run: RunRecord) -> RunResult:
 
 
 def checked(rows: int, result: RunResult) -> RunResult:
-    """Return the result of a run of so many rows; a failure in its place if it does not have these."""
+    """Return the result of a run of `rows` rows; a failure in its place if it does not fit these."""
     n_statuses, are_known = len(result.statuses), _STATUSES.issuperset(result.statuses)
     if result.rows == rows and n_statuses in (0, rows) and are_known:
         return result

@@ -143,7 +143,7 @@ def results_of(result: Result) -> list[Result]:
     """Return the results of rows as those of single tasks; a single one as it is.
 
     Raises:
-        RowsError: if payload or statuses are not those of so many rows.
+        RowsError: if payload or statuses are not those of its rows.
     """
     rows = result.rows
     if not rows:

@@ -12,17 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.wire.codec import codec
-from scaler.wire.codec.columns import column_kinds
+from scaler.wire.codec.columns import Rule, column_kinds
 from scaler.wire.codec.schemas import read
 from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.columns import OPTIONS, Batch
+from scaler.wire.messages.columns import OPTIONS, Batch, Most
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from tests.support.examples import examples
 from tests.support.items import items_of
 
 ALL = [pytest.param(d, b, id=f"{d.name}-{b.item.__name__}") for d in DIRECTIONS for b in d.batches]
 WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+
+
+def greatest(kind: str, rule: Rule) -> int:
+    """Return the greatest number that is read."""
+    if isinstance(rule, Most):
+        return rule.most
+    return len(rule) - 1 if isinstance(rule, type) else 2 ** (8 * WIDTHS[kind]) - 1
 
 
 def of_the_same_shape(item: Any) -> st.SearchStrategy[Any]:
@@ -37,7 +44,7 @@ def of_the_same_shape(item: Any) -> st.SearchStrategy[Any]:
         elif kind == "i32" and value:
             fields[name] = st.integers(-(2**31), -1) | st.integers(1, 2**31 - 1)
         elif kind in WIDTHS and value:
-            fields[name] = st.integers(1, 2 ** (8 * WIDTHS[kind]) - 1 if not isinstance(rule, type) else len(rule) - 1)
+            fields[name] = st.integers(1, greatest(kind, rule))
         else:
             fields[name] = st.just({"text": "", "frames": ()}.get(kind, 0))
     return st.builds(type(item), **fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -346,7 +347,7 @@ KEPT: list[bytearray] = []
 
 
 def leave_a_cycle(path: str) -> None:
-    """Leave something that only a collection of garbage finds; when it does, the file exists."""
+    """Leave something that only a full collection of garbage finds, since it is old; when it does, the file exists."""
 
     class Cycle:
         def __init__(self) -> None:
@@ -355,7 +356,9 @@ def leave_a_cycle(path: str) -> None:
         def __del__(self) -> None:
             Path(path).touch()
 
-    Cycle()
+    cycle = Cycle()
+    gc.collect()
+    del cycle
 
 
 def resident_bytes() -> int:

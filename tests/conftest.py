@@ -11,7 +11,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +19,9 @@ from hypothesis import HealthCheck, settings
 from scaler.settings import PROCESSES
 from tests.support.leftovers import Leftovers
 from tests.support.lengths import Lengths, table_for
+
+if TYPE_CHECKING:
+    from tests.integration.test_keys import Site
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
 # the timeout of pytest still bounds each test. `make fast` takes 5, `make test` 25, `make test-more` 200. To look for
@@ -132,3 +135,14 @@ def shared() -> Iterator[Path]:
     folder.chmod(0o1777)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A scheduler with keys; tests that need other settings of it have their own."""
+    from tests.integration.test_keys import Site
+
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "home"))
+    site = Site(tmp_path)
+    yield site
+    site.end()

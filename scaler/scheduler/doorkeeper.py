@@ -102,7 +102,7 @@ class Doorkeeper:
             return NOT_LISTED
         reason = key.why_not(_today())
         if reason:
-            self._say_refused(address, f"the key of {key.name} is good no more: {reason}")
+            self._say_refused(address, f"the key of {key.name} is no longer valid: {reason}")
             return LISTED_NO_MORE
         if key.role not in roles:
             self._say_refused(address, f"the key of {key.name} is that of a {key.role}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,14 +26,6 @@ PATIENCE_SECONDS = 60.0
 SIZE = 3_000_000
 ROWS = 4000
 TAKEN = b"another client has an object with the id of this task"
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "home"))
-    site = Site(tmp_path)
-    yield site
-    site.end()
 
 
 def large(letter: bytes) -> bytes:

@@ -38,14 +38,11 @@ def bodies() -> Iterator[bytes]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "home"))
-    site = Site(tmp_path)
+def site(site: Site, tmp_path: Path) -> Site:
     site.scheduler.kill_all()
     site.scheduler = site.start("scheduler", site.address, "--keep", str(tmp_path / "jobs"))
     site.scheduler.wait_for("has a key")
-    yield site
-    site.end()
+    return site
 
 
 @pytest.mark.thorough

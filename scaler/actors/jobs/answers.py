@@ -141,7 +141,11 @@ def terms_of(asked: JobAsked, owner: str, read_options: Callable[[bytes], object
 
 
 def token_of(request: JobRequest) -> str:
-    """Return the token in the terms that a request carries. Raises `ValueError` if there is none."""
+    """Return the token in the body of a request, or an empty text.
+
+    Raises:
+        ValueError: if the body is no JSON object.
+    """
     return str(_object(read_json(request.body)).get("token", ""))
 
 

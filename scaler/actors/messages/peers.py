@@ -43,7 +43,7 @@ class AgentArrived:
 
 @message
 class KeysEnded:
-    """edge -> acceptor: these public keys are good no more; end the sessions that they began."""
+    """edge -> acceptor: these public keys are no longer valid; end the sessions that they began."""
 
     keys: frozenset[str]
 

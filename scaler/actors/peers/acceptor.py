@@ -376,7 +376,7 @@ class Acceptor(Actor):
             self._services.audit("revoked", key, key=key[:KEY_SHOWN])
         for peer in self._directory.peers.values():
             if peer.permit is not None and peer.permit.public in ended.keys:
-                reason = f"the key of {peer.permit.name} is good no more, or has another role or owner now"
+                reason = f"the key of {peer.permit.name} is no longer valid, or has another role or owner now"
                 peer.session.send(GiveUp(reason))
 
     @handles(SessionEnded)

@@ -5,10 +5,12 @@ Used by the settings of a cluster and by the options of tasks. Must never: know 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 
 from scaler.config import ConfigError
-from scaler.texts import NAME_CHARACTERS, printable
+from scaler.sizes import WITH_UNIT, read_size, size_text
+from scaler.texts import NAME_CHARACTERS, printable, shown
 
 AMOUNT_MOST = 2**63 - 1
 GPU = "gpu"
@@ -19,7 +21,6 @@ CALL = "call:"
 """A node that serves the function `area` by name has the capability `call:area`."""
 CAPABILITIES_MOST = 64
 """So many a node has, and a task asks for, at the most."""
-_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def check_name(name: object) -> str:
@@ -63,31 +64,26 @@ def _is_name(name: object, most_characters: int) -> bool:
 
 
 def amount_of(name: str, amount: object, least: int) -> int:
-    """Return an amount: a whole number, or a str of one with K, M, G or T (2**10 to 2**40) behind it.
+    """Return an amount: a whole number, or a size such as `64G` (`scaler.sizes`).
 
     Raises:
-        ConfigError: if it is none, or out of range.
+        ConfigError: if it is neither, or out of range.
     """
     number = amount
     if isinstance(amount, str):
-        digits = amount.strip().removesuffix("B").removesuffix("i")
-        unit = _UNITS.get(digits[-1:].upper(), 1)
-        digits = digits if unit == 1 else digits[:-1]
-        number = int(digits) * unit if digits.isascii() and digits.isdigit() and len(digits) < 20 else amount
+        with contextlib.suppress(ValueError):
+            number = read_size(amount)
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= AMOUNT_MOST:
         raise ConfigError(
-            f"the amount of the capability {name} must be a whole number from {least}, or one with K, M, G or T such "
-            f"as 64G, not {amount!r}"
+            f"the amount of the capability {name} must be a whole number from {least}, or {WITH_UNIT}, not "
+            f"{shown(amount)}"
         )
     return number
 
 
 def amount_text(amount: int, thousands: str = "") -> str:
     """Return an amount as one writes it: whole M, G and T as such, and other numbers with this between thousands."""
-    for unit, size in reversed(_UNITS.items()):
-        if size >= 2**20 and amount >= size and amount % size == 0:
-            return f"{amount // size}{unit}"
-    return f"{amount:,}".replace(",", thousands)
+    return size_text(amount) if amount and amount % 2**20 == 0 else f"{amount:,}".replace(",", thousands)
 
 
 def read_amounts(texts: Iterable[str]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.endpoint import ANYWHERE, IPC, Endpoint
+from scaler.sizes import WITH_UNIT, read_size, size_text
 from scaler.texts import shown
 
 WORKERS_MOST = 65_535
@@ -27,6 +28,8 @@ _NUMBER_MOST = int(sys.float_info.max)
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
+BYTES = "bytes"
+"""The unit of settings that are sizes."""
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -162,7 +165,7 @@ def entry(
     Args:
         text: its description, without a full stop: for `-h`, the docstrings and the page of all settings.
         flags: of the command; "address" is a positional argument.
-        unit: of a number: `s` or `bytes`.
+        unit: of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`scaler.sizes`).
         least: the smallest good number.
         most: the largest good number.
         choices: the only good values, in any case.
@@ -192,7 +195,7 @@ class Setting:
         self.text: str = field.metadata["text"]
         self.flags: tuple[str, ...] = field.metadata["flags"]
         self.unit: str = field.metadata["unit"]
-        self.metavar: str = field.metadata["metavar"] or {"s": "S", "bytes": "BYTES"}.get(self.unit, "N")
+        self.metavar: str = field.metadata["metavar"] or {"s": "S", BYTES: "SIZE"}.get(self.unit, "N")
         self.may_be_in_file: bool = field.metadata["in_file"]
         self._about = field.metadata
 
@@ -206,6 +209,8 @@ class Setting:
         """The default for readers, with its unit; empty if there is none."""
         if self._about["default"] or self.default in (None, dataclasses.MISSING):
             return str(self._about["default"])
+        if self.unit == BYTES:
+            return size_text(self.default)
         value = ",".join(self.default) if self.kind.startswith("tuple") else str(self.default)
         return f"{value} {self.unit}".strip()
 
@@ -246,6 +251,11 @@ class Setting:
         return value
 
     def _check_number(self, value: Any) -> float:
+        if self.unit == BYTES and isinstance(value, str):
+            try:
+                value = read_size(value)
+            except ValueError:
+                raise ConfigError(f"{self.name} must be a whole number, or {WITH_UNIT}, not {shown(value)}") from None
         check_number(self.name, value, self._about["least"], self._about["most"], self.unit)
         if self.kind == "int" and not isinstance(value, int):
             raise ConfigError(f"{self.name} must be a whole number, not {value!r}")

@@ -51,7 +51,7 @@ class Cluster(ChildProcess):
         task_timeout_seconds: float = NOT_GIVEN,
         death_timeout_seconds: float = NOT_GIVEN,
         garbage_collect_interval_seconds: float = NOT_GIVEN,
-        trim_memory_threshold_bytes: int = NOT_GIVEN,
+        trim_memory_threshold_bytes: int | str = NOT_GIVEN,
         hard_processor_suspend: bool = NOT_GIVEN,
         event_loop: str = NOT_GIVEN,
         logging_paths: str | Sequence[str] = NOT_GIVEN,
@@ -61,7 +61,7 @@ class Cluster(ChildProcess):
         key_file: str | None = NOT_GIVEN,
         trust_users: Sequence[str | int] = NOT_GIVEN,
         logging_text_characters: int = NOT_GIVEN,
-        transfer_window_bytes: int = NOT_GIVEN,
+        transfer_window_bytes: int | str = NOT_GIVEN,
         **options: Unpack[ClusterOptions],
     ) -> None:
         arguments = given(locals(), worker_io_threads="io_threads")

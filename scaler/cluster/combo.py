@@ -67,7 +67,7 @@ class SchedulerClusterCombo:
         load_balance_seconds: float = NOT_GIVEN,
         load_balance_trigger_times: int = NOT_GIVEN,
         garbage_collect_interval_seconds: float = NOT_GIVEN,
-        trim_memory_threshold_bytes: int = NOT_GIVEN,
+        trim_memory_threshold_bytes: int | str = NOT_GIVEN,
         per_worker_queue_size: int = NOT_GIVEN,
         hard_processor_suspend: bool = NOT_GIVEN,
         protected: bool = NOT_GIVEN,
@@ -78,7 +78,7 @@ class SchedulerClusterCombo:
         *,
         trust_users: Sequence[str | int] = NOT_GIVEN,
         logging_text_characters: int = NOT_GIVEN,
-        transfer_window_bytes: int = NOT_GIVEN,
+        transfer_window_bytes: int | str = NOT_GIVEN,
         **options: Unpack[_Options],
     ) -> None:
         arguments = given(locals())

@@ -54,7 +54,7 @@ class Scheduler(ChildProcess):
         logging_config_file: str | None = NOT_GIVEN,
         *,
         logging_text_characters: int = NOT_GIVEN,
-        transfer_window_bytes: int = NOT_GIVEN,
+        transfer_window_bytes: int | str = NOT_GIVEN,
         **options: Unpack[SchedulerOptions],
     ) -> None:
         arguments = given(locals())

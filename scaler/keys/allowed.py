@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from scaler.config import ConfigError
 from scaler.keys.key_file import ROLES, check_name, is_key
+from scaler.sizes import read_size, size_text
 from scaler.texts import shown
 
 HEAD = """\
@@ -28,41 +29,33 @@ KEY_SHOWN = 8
 SHARE_MOST = 100
 """One turn of an owner holds up the others for so many tasks at most."""
 AMOUNT_MOST = 2**53
-_DIGITS_MOST = len(str(AMOUNT_MOST))
-_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def share_of(text: str) -> int:
     """Return a share.
 
     Raises:
-        ConfigError: if it is none.
+        ConfigError: if it is not a whole number in range.
     """
-    return _whole(text, SHARE_MOST)
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(SHARE_MOST))
+    if not is_number or not 1 <= int(text) <= SHARE_MOST:
+        raise ConfigError(f"{shown(text)} is no whole number from 1 to {SHARE_MOST:,}")
+    return int(text)
 
 
 def amount_of(text: str) -> int:
-    """Return a number of tasks or bytes; K, M, G and T are 1024 times the one before.
+    """Return a number of tasks or bytes, which may be written as a size such as `20G` (`scaler.sizes`).
 
     Raises:
-        ConfigError: if it is none.
+        ConfigError: if it is no such number, or out of range.
     """
-    unit = _UNITS.get(text[-1:].upper(), 1)
-    return _whole(text if unit == 1 else text[:-1], AMOUNT_MOST // unit) * unit
-
-
-def amount_text(amount: int) -> str:
-    """Return a number as `amount_of` reads it."""
-    units = [(each, letter) for letter, each in _UNITS.items() if amount % each == 0]
-    unit, letter = max(units, default=(1, ""))
-    return f"{amount // unit}{letter}"
-
-
-def _whole(text: str, most: int) -> int:
-    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
-    if not is_number or not 1 <= int(text) <= most:
-        raise ConfigError(f"{shown(text)} is no whole number from 1 to {most:,}")
-    return int(text)
+    try:
+        amount = read_size(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if not 1 <= amount <= AMOUNT_MOST:
+        raise ConfigError(f"{shown(text)} is not between 1 and {size_text(AMOUNT_MOST)}")
+    return amount
 
 
 def _day(text: str) -> date:
@@ -122,8 +115,8 @@ class AllowedKey:
         terms = self.terms
         said = {
             "share": str(terms.share) if terms.share != 1 else "",
-            "tasks": amount_text(terms.tasks) if terms.tasks else "",
-            "bytes": amount_text(terms.n_bytes) if terms.n_bytes else "",
+            "tasks": size_text(terms.tasks) if terms.tasks else "",
+            "bytes": size_text(terms.n_bytes) if terms.n_bytes else "",
             "until": str(self.until or ""),
             "revoked": str(self.revoked or ""),
         }

@@ -41,10 +41,10 @@ class ClusterOptions(TypedDict, total=False):
     max_tasks_per_processor: int
     max_waiting_per_worker: int | None
     drain_seconds: float
-    processor_memory_bytes: int
-    object_memory_bytes: int | None
+    processor_memory_bytes: int | str
+    object_memory_bytes: int | str | None
     spill_folder: str
-    spill_bytes: int | None
+    spill_bytes: int | str | None
     capabilities: Mapping[str, int | str] | Sequence[str]
     functions: Mapping[str, str | Callable[..., object]] | Sequence[str]
     engine: str
@@ -59,8 +59,8 @@ class LocalClusterOptions(ClusterOptions, total=False):
     task_timeout_seconds: float
     death_timeout_seconds: float
     garbage_collect_interval_seconds: float
-    trim_memory_threshold_bytes: int
-    transfer_window_bytes: int
+    trim_memory_threshold_bytes: int | str
+    transfer_window_bytes: int | str
     hard_processor_suspend: bool
     event_loop: str
     logging_paths: str | Sequence[str]

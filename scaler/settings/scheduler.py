@@ -29,17 +29,17 @@ class SchedulerOptions(TypedDict, total=False):
     audit_file: str
     keep: str
     keep_shared: bool
-    keep_bytes: int
+    keep_bytes: int | str
     crash_limit: int
     policy: str
     rows_per_task: int
     client_tasks: int
-    client_bytes: int
+    client_bytes: int | str
     open_tasks: int
-    open_bytes: int
-    frame_bytes: int
-    kept_bytes: int
-    value_bytes: int
+    open_bytes: int | str
+    frame_bytes: int | str
+    kept_bytes: int | str
+    value_bytes: int | str
     task_output_retention_seconds: float
 
 

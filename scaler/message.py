@@ -72,7 +72,8 @@ def _constructor(cls: Any) -> Any:
         body.append(f"self.{name} = {name}")
     made: dict[str, Any] = {}
     source = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
-    exec(source, names, made)  # noqa: S102 - as dataclasses do; the names are those of a class of our own
+    # Compiled first: Python forgets that an uncaught KeyboardInterrupt ends the program when a string is executed.
+    exec(compile(source, "<message>", "exec"), names, made)  # noqa: S102 - the names are those of a class of our own
     constructor = made["__init__"]
     constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     return constructor

@@ -63,11 +63,14 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     hash_seed.execute_anew("scaler_cluster", "scaler_worker")
-    from scaler.cli import options
-    from scaler.settings import ClusterConfig
+    from scaler.cli.terminal import interrupt_ends_process
 
-    parser = make_parser()
-    run_with(parser, options.read_settings(parser, ClusterConfig, argv))
+    with interrupt_ends_process():
+        from scaler.cli import options
+        from scaler.settings import ClusterConfig
+
+        parser = make_parser()
+        run_with(parser, options.read_settings(parser, ClusterConfig, argv))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
-"""scaler_jobs: the command that shows, awaits, ends and transfers jobs, at a scheduler or in its folder of jobs."""
+"""scaler_jobs: the command that shows, awaits, exports, ends and transfers jobs, at a scheduler or in its folder."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from scaler.cli import options
-from scaler.cli.terminal import fail, say
+from scaler.cli.export import FORMATS, Target, export
+from scaler.cli.terminal import Column, ends_in_order, fail, say, say_table
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
 from scaler.client.jobs.questions import Info, ask, read_info
@@ -22,75 +24,74 @@ from scaler.jobs.record import OPEN, JobRecord, Summary
 from scaler.keys.private_files import check_private_folder
 from scaler.monitor import units
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
-from scaler.texts import NAME_CHARACTERS, printable
+from scaler.texts import did_you_mean
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
 Show the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file the command
 reads the folder itself, with or without a running scheduler. Only `give` changes it, and only while no scheduler runs.
 """
-EPILOG = """\
+EXAMPLES = """\
 examples:
-  scaler_jobs tcp://127.0.0.1:2345 list                a line for each job: rows, done and failed ones, bytes
+  scaler_jobs tcp://127.0.0.1:2345                     a line for each job: rows, done and failed ones, bytes
   scaler_jobs tcp://127.0.0.1:2345 show prices         progress, versions and the first failures
   scaler_jobs tcp://127.0.0.1:2345 wait prices         wait for its end; exit code 1 unless all rows are done
   scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
+  scaler_jobs tcp://127.0.0.1:2345 export prices prices.csv    a table with a line for each row that has ended
   scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    transfer a job of bob to alice; admins only
-  scaler_jobs --file /var/lib/scaler list              list jobs without a scheduler
+  scaler_jobs --file /var/lib/scaler                   list jobs without a scheduler
   scaler_jobs --file /var/lib/scaler check             read all values, report damage; exit code 1 if there is any
   scaler_jobs --file /var/lib/scaler give bob/prices alice    transfer a job while no scheduler uses the folder
 
-Only `results` unpickles values: it imports the modules that they need, and prints their repr().
+NAME is the name of a job; an admin may write OWNER/NAME. Options may stand before and after the other words.
+
+`export` writes {"row": 0, "status": "done", "value": 1.5} for each row into a file that ends in .jsonl, or a line of
+a table into one that ends in .csv: there the keys of the first value are the columns, if it is a dict, a dataclass or
+a tuple. It does not wait: exit code 1 means that rows are open. FILE may be - for the standard output.
+
+`results` and `export` unpickle values: they import the modules that the values need, and run their code.
 """
-HEAD = ("JOB", "OWNER", "FUNCTION", "STATE", "ROWS", "DONE", "FAILED", "BYTES", "CHANGED")
+COLUMNS = (
+    Column("JOB", least=16),
+    Column("OWNER", least=8, rank=3),
+    Column("FUNCTION", least=8, rank=1),
+    Column("STATE", least=8),
+    Column("ROWS", is_number=True),
+    Column("DONE", is_number=True),
+    Column("FAILED", is_number=True),
+    Column("BYTES", is_number=True, rank=2),
+    Column("CHANGED", rank=4),
+)
 SHOWN_FAILURES = 20
 
 NO_SCHEDULER_SECONDS = 10.0
 """How long the command waits for a scheduler that does not answer."""
 
-TEXTS = {
-    "list": "show a line for each job",
-    "check": "read all values, and report damage; with --file only",
-    "show": "show the progress of a job, and its first failures",
-    "wait": "wait for the end of a job",
-    "results": "print the results in row order, each as soon as it is available",
-    "retry": "run failed rows again, and resume a cancelled or stopped job",
-    "cancel": "cancel a job; results of ended rows are kept",
-    "forget": "cancel a job, and delete its results",
-    "give": "transfer a job that is not running to another owner, as an admin, or with --file",
-}
-NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it instead of --file"
-WITHOUT_NAME = ("list", "check")
+NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it{}"
+OPTIONS_OF = {"start": "results", "timeout": "wait", "format": "export", "force": "export"}
+"""The command that has each option, by the name of the option."""
 
 
-def make_parser(is_of_files: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of arguments. `is_of_files`: whether a folder is given instead of an address."""
-    parser = options.new_parser("scaler_jobs", DESCRIPTION, EPILOG)
-    parser.add_argument("--file", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs")
-    if is_of_files:
-        parser.set_defaults(address=None)
-    else:
-        parser.add_argument("address", metavar="ADDRESS", nargs="?", type=_address, help="the address of the scheduler")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, text in TEXTS.items():
-        part = commands.add_parser(name, help=text)
-        if name not in WITHOUT_NAME:
-            part.add_argument("name", metavar="NAME", help="the name of the job; an admin may write OWNER/NAME")
-        if name == "give":
-            part.add_argument("owner", metavar="OWNER", help="the new owner, as named in the list of keys")
-        if name == "results":
-            part.add_argument("--start", type=_row, default=0, metavar="ROW", help="the first row (default: 0)")
-        if name == "wait":
-            part.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest wait (default: no limit)")
-        if name != "check":
-            options.add_trust(part)
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of arguments. It reads the words in their order; `read_arguments` gives them a meaning."""
+    lines = (f"  {' '.join((name, *each.words)):22} {each.text}" for name, each in COMMANDS.items())
+    commands = "\n".join(("commands:", *lines, "Without a command, jobs are listed.", ""))
+    parser = options.new_parser("scaler_jobs", DESCRIPTION, f"{commands}\n{EXAMPLES}")
+    parser.usage = "%(prog)s [options] (ADDRESS | --file FOLDER) [COMMAND [NAME ...]]"
+    parser.add_argument("words", metavar="WORD", nargs="*", help="the address of the scheduler, then the command")
+    parser.add_argument(
+        "--file", dest="folder", metavar="FOLDER", type=Path, help="the folder where a scheduler keeps its jobs"
+    )
+    options.add_trust(parser)
+    parser.add_argument("--start", type=_row, metavar="ROW", help="results: the first row (default: 0)")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="wait: the longest wait (default: without a limit)"
+    )
+    parser.add_argument(
+        "--format", choices=[*FORMATS], help="export: of the file (default: by its name; jsonl for standard output)"
+    )
+    parser.add_argument("--force", action="store_const", const=True, help="export: replace an existing file")
     return parser
-
-
-def _address(text: str) -> str:
-    if text in TEXTS:
-        raise argparse.ArgumentTypeError(NEEDS_SCHEDULER.format(text))
-    return text
 
 
 def _row(text: str) -> int:
@@ -99,35 +100,72 @@ def _row(text: str) -> int:
     return int(text)
 
 
+def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
+    """Return the options, `address`, `command`, and the words of the command by their names in lower case.
+
+    Wrong ones end the command with exit code 2.
+    """
+    arguments = parser.parse_intermixed_args(argv)
+    words: list[str] = arguments.words
+    arguments.address = None
+    if arguments.folder is None:
+        if not words or words[0] in COMMANDS:
+            needs = NEEDS_SCHEDULER.format(words[0], "") if words else "name the address of a scheduler"
+            in_folder = not words or COMMANDS[words[0]].run_in_folder
+            parser.error(f"{needs}, or a folder with --file" if in_folder else needs)
+        arguments.address = words.pop(0)
+    elif words and "://" in words[0]:
+        parser.error("name either the address of a scheduler, or a folder with --file")
+    arguments.command, *names = words or ["list"]
+    command = COMMANDS.get(arguments.command)
+    if command is None:
+        similar = did_you_mean(arguments.command, COMMANDS)
+        parser.error(f"{arguments.command!r} is not a command: choose from {', '.join(COMMANDS)}{similar}")
+    if len(names) != len(command.words):
+        usage = " ".join((arguments.command, *command.words))
+        parser.error(f"write {usage}, not {' '.join((arguments.command, *names))}")
+    vars(arguments).update((word.lower(), name) for word, name in zip(command.words, names, strict=True))
+    _check(parser, arguments, command)
+    return arguments
+
+
+def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, command: _Command) -> None:
+    """Refuse a command without the scheduler or folder that it needs, and an option of another command."""
+    if arguments.folder is None and command.run is None:
+        parser.error(f"{arguments.command} reads the files: name their folder with --file")
+    if arguments.folder is not None and command.run_in_folder is None:
+        parser.error(NEEDS_SCHEDULER.format(arguments.command, " instead of --file"))
+    for option, owner in OPTIONS_OF.items():
+        if getattr(arguments, option) is not None and arguments.command != owner:
+            parser.error(f"--{option} is an option of {owner}, not of {arguments.command}")
+
+
+@ends_in_order
 def main(argv: list[str] | None = None) -> None:
     """Run the command, and exit."""
-    words = sys.argv[1:] if argv is None else argv
-    is_of_files = any(each.partition("=")[0] == "--file" for each in words)
-    parser = make_parser(is_of_files and not any("://" in each for each in words))
-    if any("://" in word for word in words) and not {*words} & {*TEXTS, "-h", "--help", "--version"}:
-        parser.error(f"name a command after the address: {', '.join(each for each in TEXTS if each != 'check')}")
-    arguments = parser.parse_args(words)
-    if (arguments.file is None) is (arguments.address is None):
-        parser.error("name either the address of a scheduler, or a folder with --file")
-    if arguments.file is None and arguments.command == "check":
-        parser.error("check reads the files: name their folder with --file")
-    if arguments.file is not None and arguments.command not in _OF_FILES:
-        parser.error(NEEDS_SCHEDULER.format(arguments.command))
+    parser = make_parser()
+    arguments = read_arguments(parser, argv)
     try:
-        if arguments.file is not None:
-            sys.exit(_OF_FILES[arguments.command](whole_path(arguments.file), arguments))
-        place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
-        link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file, trust_users=arguments.trust_users)
-        try:
-            sys.exit(_COMMANDS[arguments.command](link, arguments))
-        finally:
-            link.close(0)
+        sys.exit(_run(COMMANDS[arguments.command], arguments))
     except (ConfigError, ScalerError, TimeoutError) as error:
         fail("scaler_jobs", error)
+    except BrokenPipeError:
+        raise  # to `ends_in_order`
     except OSError as error:
         fail("scaler_jobs", f"{error.filename or ''}: {error.strerror or error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+
+
+def _run(command: _Command, arguments: argparse.Namespace) -> int:
+    if arguments.folder is not None:
+        assert command.run_in_folder is not None
+        return command.run_in_folder(whole_path(arguments.folder), arguments)
+    assert command.run is not None
+    place, key_file = lifetime.place_of(arguments.address, arguments.key_file)
+    link = lifetime.new_link(str(place), (NO_SCHEDULER_SECONDS, 2.0), key_file, trust_users=arguments.trust_users)
+    try:
+        return command.run(link, arguments)
+    finally:
+        link.close(0)
 
 
 def line_of(info: Info) -> tuple[str, ...]:
@@ -136,18 +174,6 @@ def line_of(info: Info) -> tuple[str, ...]:
     numbers = (f"{info[count]:,}" for count in ("rows", "done", "failed"))
     size, changed = units.size(info["bytes"]).strip(), units.ago(time.time() - info["changed"])
     return info["name"], info["owner"], info["function"], shown, *numbers, size, changed
-
-
-def show(lines: Iterable[tuple[str, ...]]) -> None:
-    """Print lines as a table."""
-    table = [HEAD, *(tuple(printable(text, NAME_CHARACTERS) for text in line) for line in lines)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(HEAD))]
-    for line in table:
-        texts = [
-            text.ljust(width) if at < 4 or at == 8 else text.rjust(width)
-            for at, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        say("  ".join(texts).rstrip())
 
 
 # At a scheduler
@@ -159,7 +185,7 @@ def _job(link: LinkThread, name: str) -> Job:
 
 def _list(link: LinkThread, _arguments: argparse.Namespace) -> int:
     everybodys = JobQuestion(JobVerb.LIST, "", amount=1)
-    show(line_of(info) for info in read_info(ask(link, everybodys)))
+    say_table(COLUMNS, map(line_of, read_info(ask(link, everybodys))))
     return 0
 
 
@@ -192,7 +218,7 @@ def _wait(link: LinkThread, arguments: argparse.Namespace) -> int:
 
 
 def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
-    for value in _job(link, arguments.name).results(arguments.start, return_exceptions=True):
+    for value in _job(link, arguments.name).results(arguments.start or 0, return_exceptions=True):
         first, *more = repr(value).split("\n")
         say(first)
         for line in more:
@@ -210,14 +236,9 @@ def _give(link: LinkThread, arguments: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
-    "list": _list,
-    "show": _show,
-    "wait": _wait,
-    "results": _results,
-    **dict.fromkeys(("retry", "cancel", "forget"), _do),
-    "give": _give,
-}
+def _export(link: LinkThread, arguments: argparse.Namespace) -> int:
+    target = Target.of(arguments.file, arguments.format, replaces=bool(arguments.force))
+    return export(_job(link, arguments.name), target)
 
 
 # In a folder
@@ -225,14 +246,14 @@ _COMMANDS: dict[str, Callable[[LinkThread, argparse.Namespace], int]] = {
 
 def _list_files(folder: Path, _arguments: argparse.Namespace) -> int:
     found = list(read_jobs(folder))
-    show(line_of(each.info()) for _, each in found if isinstance(each, Summary))
+    say_table(COLUMNS, [line_of(each.info()) for _, each in found if isinstance(each, Summary)])
     damaged = [(place, each) for place, each in found if not isinstance(each, Summary)]
     for place, error in damaged:
         say(f"{place} cannot be read: {error}", sys.stderr)
     return int(bool(damaged))
 
 
-def _check(folder: Path, _arguments: argparse.Namespace) -> int:
+def _check_files(folder: Path, _arguments: argparse.Namespace) -> int:
     n_problems = n_jobs = 0
     for _ in read_jobs(folder):
         n_jobs += 1
@@ -276,10 +297,38 @@ def _give_files(folder: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
-_OF_FILES: dict[str, Callable[[Path, argparse.Namespace], int]] = {
-    "list": _list_files,
-    "check": _check,
-    "give": _give_files,
+class _Command(NamedTuple):
+    """A command of `scaler_jobs`.
+
+    Attributes:
+        text: what it does.
+        words: what follows its name.
+        run: runs it at a scheduler; None if it needs a folder.
+        run_in_folder: runs it in a folder of jobs; None if it needs a scheduler.
+    """
+
+    text: str
+    words: tuple[str, ...] = ()
+    run: Callable[[LinkThread, argparse.Namespace], int] | None = None
+    run_in_folder: Callable[[Path, argparse.Namespace], int] | None = None
+
+
+COMMANDS = {
+    "list": _Command("show a line for each job", (), _list, _list_files),
+    "show": _Command("show the progress of a job, and its first failures", ("NAME",), _show),
+    "wait": _Command("wait for the end of a job", ("NAME",), _wait),
+    "results": _Command("print the results in row order, each as soon as it is available", ("NAME",), _results),
+    "export": _Command("write the rows that have ended into a file", ("NAME", "FILE"), _export),
+    "retry": _Command("run failed rows again, and resume a cancelled or stopped job", ("NAME",), _do),
+    "cancel": _Command("cancel a job; results of ended rows are kept", ("NAME",), _do),
+    "forget": _Command("cancel a job, and delete its results", ("NAME",), _do),
+    "give": _Command(
+        "transfer a job that is not running to another owner, as an admin, or with --file",
+        ("NAME", "OWNER"),
+        _give,
+        _give_files,
+    ),
+    "check": _Command("read all values, and report damage; with --file only", (), None, _check_files),
 }
 
 

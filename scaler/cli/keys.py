@@ -9,11 +9,11 @@ from datetime import date, datetime
 from pathlib import Path
 
 from scaler.cli import options
-from scaler.cli.terminal import fail, say
+from scaler.cli.terminal import Column, ends_in_order, fail, say, say_table
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
-from scaler.keys.allowed import Terms, amount_of, share_of
+from scaler.keys.allowed import KEY_SHOWN, Terms, amount_of, share_of
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
 
@@ -41,6 +41,7 @@ Who has such a file is let in: hand it over as you would a password. Alice puts 
 Client("alice.json"), scaler_cluster ADDRESS --key-file FILE, or SCALER_KEY_FILE.
 """
 
+COLUMNS = (Column("ROLE"), Column("NAME", least=12), Column("KEY", rank=1), Column("TERMS", least=16))
 
 _share, _amount = options.value_of(share_of), options.value_of(amount_of)
 
@@ -87,6 +88,7 @@ def _day(text: str) -> date:
         raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2027-01-31") from None
 
 
+@ends_in_order
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
@@ -157,8 +159,11 @@ def _revoke(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     folder, today = _folder(arguments), _today()
-    for key in folder.allowed().values():
-        say(f"{key.role:8} {key.name:24} {key.public[:8]}...  {key.why_not(today) or ' '.join(key.options())}".rstrip())
+    lines = [
+        (key.role, key.name, f"{key.public[:KEY_SHOWN]}...", key.why_not(today) or " ".join(key.options()))
+        for key in folder.allowed().values()
+    ]
+    say_table(COLUMNS, lines)
     return 0
 
 

@@ -11,7 +11,7 @@ from scaler.config import ConfigError, Setting, check_reachable
 from scaler.endpoint import Endpoint
 from scaler.settings import ClusterConfig, Settings
 from scaler.settings.sources import gather
-from scaler.texts import escaped
+from scaler.texts import did_you_mean, escaped
 from scaler.version import __version__
 
 S = TypeVar("S", bound=Settings)
@@ -20,7 +20,7 @@ T = TypeVar("T")
 SOURCES = """\
 Each option may also be set by an environment variable, such as {variable}, or in the working directory:
 in the table [{table}] of scaler.toml, or [tool.scaler.{table}] of pyproject.toml. The command line comes
-before the environment, and the environment before the file.
+before the environment, and the environment before the file. A SIZE is a number of bytes; 500G is 500 * 2**30.
 """
 
 
@@ -42,10 +42,45 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line: what was typed, or stands in a file, may be anything."""
+    """A parser whose errors are one line, and name the option or command that an unknown one resembles."""
 
     def error(self, message: str) -> NoReturn:
         super().error(escaped(message))
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        return self._whole(found, unknown)
+
+    def parse_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_intermixed_args(args, namespace)
+        return self._whole(found, [word for word in unknown if word.startswith("-")] or unknown)
+
+    def _whole(self, found: argparse.Namespace, unknown: list[str]) -> argparse.Namespace:
+        if unknown:
+            typed = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
+            known = self.known_options()
+            similar = did_you_mean(typed.replace("_", "-"), known, text="{}")
+            meant = f"; did you mean {known[similar]!r}?" if similar else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return found
+
+    def known_options(self) -> dict[str, str]:
+        """Return the options of this parser and of its subcommands, by their names and by those of their settings."""
+        known: dict[str, str] = {}
+        for action in self._actions:
+            for name in (*action.option_strings, f"--{action.dest.replace('_', '-')}") if action.option_strings else ():
+                known.setdefault(name, name if name in action.option_strings else action.option_strings[-1])
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse has no other way
+                for part in action.choices.values():
+                    known |= part.known_options()
+        return known
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            similar = did_you_mean(str(value), map(str, action.choices or ()))
+            raise argparse.ArgumentError(action, f"{error.message}{similar}") from None
 
 
 def new_parser(name: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scaler.amounts import read_amounts
 from scaler.cli import options
-from scaler.cli.terminal import say
+from scaler.cli.terminal import ends_in_order, say
 from scaler.config import ConfigError, check_address, whole_path
 from scaler.keys.key_file import ADMIN, KeyFile
 from scaler.monitor.model.remaining import TARGET_SECONDS
@@ -104,6 +104,7 @@ def _check_admin(file: Path) -> None:
         raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may have clusters leave")
 
 
+@ends_in_order
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()

@@ -6,10 +6,9 @@ import argparse
 import sys
 
 from scaler.cli import options
-from scaler.cli.terminal import fail
+from scaler.cli.terminal import fail, interrupt_ends_process
 from scaler.config import ConfigError
 from scaler.process.logs import set_up_logging
-from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig
 
 EXAMPLES = """\
@@ -39,14 +38,17 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
     config = options.read_settings(parser, SchedulerConfig, argv)
-    try:
-        set_up_logging(config.logging)
-        process = SchedulerProcess(config)
-    except ConfigError as error:
-        parser.error(str(error))
-    except OSError as error:
-        fail("scaler_scheduler", error.strerror or error)
-    sys.exit(process.run())
+    with interrupt_ends_process():
+        from scaler.scheduler.scheduler import SchedulerProcess  # noqa: PLC0415 - `-h` needs no scheduler
+
+        try:
+            set_up_logging(config.logging)
+            process = SchedulerProcess(config)
+        except ConfigError as error:
+            parser.error(str(error))
+        except OSError as error:
+            fail("scaler_scheduler", error.strerror or error)
+        sys.exit(process.run())
 
 
 if __name__ == "__main__":

@@ -37,11 +37,14 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     hash_seed.execute_anew("scaler_symphony_cluster")
-    from scaler.cli import options
-    from scaler.settings import SymphonyConfig
+    from scaler.cli.terminal import interrupt_ends_process
 
-    parser = make_parser()
-    run_with(parser, options.read_settings(parser, SymphonyConfig, argv).of_cluster())
+    with interrupt_ends_process():
+        from scaler.cli import options
+        from scaler.settings import SymphonyConfig
+
+        parser = make_parser()
+        run_with(parser, options.read_settings(parser, SymphonyConfig, argv).of_cluster())
 
 
 if __name__ == "__main__":

@@ -1,15 +1,125 @@
-"""Lines of commands: what they print, and the errors with which they end.
+"""Terminal: lines and tables that commands print, and the ways in which commands end.
 
-Used by all commands. Names, reasons and values come from other processes and from files. Must never: print a control
-character, or a line that begins inside of such a text.
+Used by all commands. Names, reasons and values come from other processes and from files. Control characters in them
+are escaped, line feeds too, so that no printed line begins inside such a text.
 """
 
 from __future__ import annotations
 
+import functools
+import os
+import signal
 import sys
-from typing import NoReturn, TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from typing import NamedTuple, NoReturn, TextIO
 
 from scaler.texts import escaped
+
+GAP = "  "
+"""The space between two columns of a table."""
+
+
+def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., None]:
+    """Return the `main` of a command that ends by SIGINT after Ctrl-C, and without an error when its reader has ended.
+
+    A shell ends a loop only if a command in it was killed by SIGINT, so an exit code is not enough.
+    """
+
+    @functools.wraps(main)
+    def run(argv: list[str] | None = None) -> None:
+        try:
+            try:
+                main(argv)
+            finally:
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        except BrokenPipeError:  # such as `| head`
+            drop_output()
+            sys.exit(0)
+
+    return run
+
+
+@contextmanager
+def interrupt_ends_process() -> Iterator[None]:
+    """Let Ctrl-C end the process at once, by SIGINT, until it handles that signal.
+
+    A KeyboardInterrupt during the start of a server may be lost in a hook of an import, or look like a failure of an
+    actor.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, before)
+
+
+def drop_output() -> None:
+    """Discard output that cannot be written, which Python would otherwise try to write again when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        title: the text above it.
+        is_number: whether its texts are aligned on the right.
+        least: the width to which it may be shortened, in cells; 0: it is never shortened.
+        rank: columns with a rank are left out if the table is too wide, the lowest rank first.
+    """
+
+    title: str
+    is_number: bool = False
+    least: int = 0
+    rank: int = 0
+
+
+def say_table(columns: Sequence[Column], lines: Iterable[Sequence[str]]) -> None:
+    """Print lines under the titles of their columns.
+
+    In a terminal no line is longer than the terminal is wide: long texts are shortened, and then the columns with a
+    rank are left out. Elsewhere, such as in a pipe, the table is complete.
+    """
+    from scaler.monitor.top.text import CUT, cut, fit, width_of  # noqa: PLC0415 - few commands print a table
+
+    table = [[each.title for each in columns], *([escaped(text) for text in line] for line in lines)]
+    widths = {at: max(width_of(line[at]) for line in table) for at in range(len(columns))}
+    is_terminal = sys.stdout.isatty()
+    most = get_terminal_size().columns if is_terminal else sys.maxsize
+    widths = _fitting(columns, widths, most)
+    mark = "\u2026" if "utf" in (sys.stdout.encoding or "").lower() else CUT
+    for line in table:
+        texts = (fit(line[at], width, columns[at].is_number, mark) for at, width in widths.items())
+        text = GAP.join(texts).rstrip()
+        say(cut(text, most, mark) if is_terminal else text)
+
+
+def _fitting(columns: Sequence[Column], widths: dict[int, int], most: int) -> dict[int, int]:
+    """Return the widths of the columns that fit side by side, by their number."""
+    fitting = dict(widths)
+    while sum(fitting.values()) + len(GAP) * (len(fitting) - 1) > most:
+        spare = {at: width - columns[at].least for at, width in fitting.items() if columns[at].least}
+        widest = max((at for at, cells in spare.items() if cells > 0), key=lambda at: fitting[at], default=None)
+        if widest is not None:
+            fitting[widest] -= 1
+            continue
+        ranked = [at for at in fitting if columns[at].rank]
+        if not ranked:
+            break
+        left_out = min(ranked, key=lambda at: columns[at].rank)
+        widths = {at: width for at, width in widths.items() if at != left_out}
+        fitting = dict(widths)
+    return fitting
 
 
 def say(line: object, stream: TextIO | None = None, *, flush: bool = False) -> None:

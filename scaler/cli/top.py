@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from scaler.cli import options
-from scaler.cli.terminal import fail, say, say_lines
+from scaler.cli.terminal import drop_output, ends_in_order, fail, say, say_lines
 from scaler.config import ConfigError
 from scaler.monitor.record import record, told
 from scaler.monitor.subscriber import Subscriber
@@ -65,6 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@ends_in_order
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
@@ -85,20 +86,13 @@ def main(argv: list[str] | None = None) -> None:
         status = _watch(subscriber, arguments)
         sys.stdout.flush()
         sys.exit(escaped(status, "\n") if isinstance(status, str) else status)
-    except KeyboardInterrupt:
-        sys.exit(0)
-    except BrokenPipeError:  # `| head` has read enough; what is left must not be written at exit either
-        _write_no_more()
-        sys.exit(0)
+    except BrokenPipeError:
+        raise  # to `ends_in_order`
     except OSError as error:
-        _write_no_more()
+        drop_output()
         fail("scaler_top", f"the output cannot be written: {error.strerror or error}")
     finally:
         subscriber.close()
-
-
-def _write_no_more() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:

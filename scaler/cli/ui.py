@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from scaler.cli import options
-from scaler.cli.terminal import fail, say
+from scaler.cli.terminal import ends_in_order, fail, say
 from scaler.config import ConfigError
 from scaler.settings.ui import UiConfig
 
@@ -30,6 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
 
+@ends_in_order
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     from scaler.monitor.ui.run import Site, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server

@@ -7,6 +7,7 @@ import importlib
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -21,9 +22,13 @@ AFTER = {"|", "&", "&&", ">", ";", "\\"}
 """where the arguments of a command end"""
 
 
-def parser_of(command: str) -> argparse.ArgumentParser:
+def module_of(command: str) -> ModuleType:
     name = {"scaler_worker": "cluster"}.get(command, command.removeprefix("scaler_"))
-    parser: argparse.ArgumentParser = importlib.import_module(f"scaler.cli.{name}").make_parser()
+    return importlib.import_module(f"scaler.cli.{name}")
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = module_of(command).make_parser()
     return parser
 
 
@@ -49,7 +54,8 @@ COMMANDS = commands_in_blocks()
 def test_commands_in_blocks_are_understood(page: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     command, *arguments = arguments_of(line)
     try:
-        parser_of(command).parse_args(arguments)
+        read = getattr(module_of(command), "read_arguments", argparse.ArgumentParser.parse_args)
+        read(parser_of(command), arguments)
     except SystemExit:
         pytest.fail(f"{page}: {line}\n{capsys.readouterr().err}")
 

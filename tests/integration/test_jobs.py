@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -62,6 +63,12 @@ def begun(file: str, x: int, seconds: float) -> int:
 def fails_without(file: str, x: int) -> int:
     if not Path(file).exists():
         raise FileNotFoundError(file)
+    return x
+
+
+def waits_in_row_2(x: int, file: str) -> int:
+    while x == 2 and not Path(file).exists():
+        time.sleep(0.05)
     return x
 
 
@@ -497,15 +504,62 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
             [sys.executable, "-m", "scaler.cli.jobs", address, "list"], stdout=subprocess.PIPE, text=True, check=True
         ).stdout
         assert [line.split()[:2] for line in listed.splitlines()][1][0] == "sevens"
+        assert run("--key-file", "none", address)[1] == run(address)[1] == listed  # the default; ipc needs no key
+        check_export(address, tmp_path)
         assert run(address, "retry", "sevens") == run(address, "cancel", "sevens") == (0, "")
         folder = str(tmp_path / "jobs")
         assert run("--file", folder, "list")[1].splitlines()[1].split()[0] == "sevens"
+        assert run("--file", folder)[1].splitlines()[1].split()[0] == "sevens"
         assert run("--file", folder, "check") == (0, "1 jobs, no problems; nothing was changed\n")
         assert run(address, "forget", "sevens") == (0, "")
         assert run(address, "show", "sevens")[1].startswith("scaler_jobs: there is no job 'sevens'")
-        assert run("list")[0] == 2
+        assert run("list")[0] == run()[0] == 2
         assert "forget needs a scheduler: name its address" in run("--file", folder, "forget", "sevens")[1]
         assert "number of a row, from 0 on, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
+
+
+def check_export(address: str, folder: Path) -> None:
+    """Check the files of a job of 50 rows, of which 7 have failed, and of one with open rows."""
+    lines, table = folder / "sevens.jsonl", folder / "sevens.csv"
+    assert run(address, "export", "sevens", str(lines)) == (0, f"{lines}: 50 rows, 7 failed\n")
+    found = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert found[:2] == [{"row": row, "status": "done", "value": row} for row in (0, 1)]
+    assert found[3] == {"row": 3, "status": "failed", "error": "ValueError: bad 3"}
+    assert [each["row"] for each in found] == list(range(50))
+    assert "exists: take another name, or replace it with --force" in run(address, "export", "sevens", str(lines))[1]
+    assert run(address, "export", "sevens", str(lines), "--force", "--format", "csv")[0] == 0
+    assert run(address, "export", "sevens", str(table))[0] == 0
+    assert table.read_text() == lines.read_text()
+    assert table.read_text().splitlines()[:2] == ["row,status,error,value", "0,done,,0"]
+    assert run(address, "export", "sevens", "-")[1].splitlines()[3] == json.dumps(found[3])
+    assert "ends neither in .jsonl nor in .csv" in run(address, "export", "sevens", "sevens.xlsx")[1]
+    assert "there is no job 'nines'" in run(address, "export", "nines", str(folder / "nines.csv"))[1]
+    assert sorted(each.name for each in folder.glob("*.*")) == ["sevens.csv", "sevens.jsonl"]
+
+
+def test_export_writes_what_has_ended_and_ctrl_c_ends_a_loop_of_commands(tmp_path: Path) -> None:
+    file = tmp_path / "go on"
+    with SchedulerClusterCombo(1, keep=str(tmp_path / "jobs"), logging_level="ERROR") as combo:
+        address = combo.get_address()
+        with Client(address) as client:
+            job = client.start(waits_in_row_2, [(row, str(file)) for row in range(4)], name="half")
+            wait_until(lambda: job.progress().done >= 2, "two rows")
+            text = "standard output: 2 rows, 2 open: export them when they have ended"
+            code, printed = run(address, "export", "half", "-")
+            assert (code, printed.splitlines()[-1]) == (1, text)
+            assert [json.loads(line)["row"] for line in printed.splitlines()[:-1]] == [0, 1]
+            command = f"{sys.executable} -m scaler.cli.jobs {address} wait half"
+            shell = subprocess.Popen(
+                ["bash", "-c", f"for each in 1 2 3; do echo $each; {command}; done"],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            )  # fmt: skip
+            with shell:
+                wait_until(lambda: client.info().clients == 2, "the command waits")
+                os.killpg(shell.pid, signal.SIGINT)  # as a terminal does
+                assert shell.communicate(timeout=60)[0] == "1\n"
+            assert shell.returncode == -signal.SIGINT
+            file.touch()
+            job.wait(60)
 
 
 def test_a_folder_without_room_refuses_new_jobs_and_pauses_running_ones(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scaler.actors.jobs.answers import failures_of, known, refused, results_of
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.messages.jobs import JobAsked
 from scaler.ids import random_id
-from scaler.jobs.record import JobRecord, Result
+from scaler.jobs.record import JobRecord, Result, n_bytes
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
@@ -98,15 +98,17 @@ class Reading:
                 self._park(asked)
                 return
 
-        most_bytes = 2**62 if is_scan else READ_BYTES
-        results = yield lambda: self._record.results(first, count, most_bytes) if count else [], NOT_READ
+        results = yield lambda: self._record.results(first, count, READ_BYTES) if count else [], NOT_READ
+        last = first + count
+        if n_bytes(results) >= READ_BYTES:  # the rows behind these were not read
+            last = results[-1].row + results[-1].n_rows
         results = self._valid(results)
         if not is_scan:
             results = _without_gaps(results, first)
             if count and not results:  # the first row was to run again before it was read
                 self._park(asked)
                 return
-        self._tell(asked, results_of(request, results, first + count if is_scan else first))
+        self._tell(asked, results_of(request, results, last if is_scan else first))
 
     def _valid(self, results: list[Result]) -> list[Result]:
         """Return results without those of rows that run again because what is on disk is damaged."""

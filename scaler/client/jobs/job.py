@@ -257,9 +257,10 @@ class Job:
             info = read_info(ask(self._link, self._ask(*verb), deadline))
             if log != info["log"]:  # a restarted scheduler has another order: rescan all ended rows
                 log, at = info["log"], info["logged"]
-                for end in self._scan(seen):
-                    n_seen += 1
-                    yield self._value_of(end)
+                for end in self._scan():
+                    if _is_new(seen, end.row):
+                        n_seen += 1
+                        yield self._value_of(end)
             response = self._read_log(at, log, deadline)
             while response is not None and response.first > at:
                 at = response.first
@@ -283,14 +284,25 @@ class Job:
                 return None
             raise
 
-    def _scan(self, seen: Seen) -> Iterator[RowEnd]:
+    def read_ended(self) -> Iterator[tuple[int, bool, Any, BaseException | None]]:
+        """Iterate over (number, whether it is done, value, error) of the rows that have ended, in their order.
+
+        Open rows are left out. A row that is done has an error if its value cannot be read here.
+        """
+        for end in self._scan():
+            row, value, error = self._value_of(end)
+            yield row, not end.status, value, error
+
+    def _scan(self) -> Iterator[RowEnd]:
+        """Iterate over the outcomes of the rows that have ended, in the order of the rows."""
         first = 0
-        while True:
-            response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN))
-            yield from (end for end in read_rows(response) if _is_new(seen, end.row))
-            if response.first <= first:
-                return
+        response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN))
+        while response.first > first:
             first = response.first
+            question = self._ask(JobVerb.READ, first, READ_ROWS, SCAN)  # prefetch, as `read`
+            self._link.ask_job(question)
+            yield from read_rows(response)
+            response = wait(question)
 
     def _check_end(self, n_rows: int) -> None:
         """Raise if the job stopped, or was cancelled before all its rows ended."""

@@ -72,17 +72,17 @@ def _last(text: str, width: int) -> str:
     return "".join(kept)
 
 
-def cut(text: str, width: int) -> str:
-    """Return a text that takes at most so many cells: a longer one ends in `+`."""
+def cut(text: str, width: int, mark: str = CUT) -> str:
+    """Return a text that takes at most `width` cells: a longer one is shortened, and ends in `mark`."""
     text = safe(text)
     if width_of(text) <= width:
         return text
-    return _first(text, width - 1) + CUT if width > 0 else ""
+    return _first(text, width - 1) + mark if width > 0 else ""
 
 
-def fit(text: str, width: int, right: bool = False) -> str:
-    """Return a text that takes exactly so many cells."""
-    text = cut(text, width)
+def fit(text: str, width: int, right: bool = False, mark: str = CUT) -> str:
+    """Return a text that takes exactly `width` cells."""
+    text = cut(text, width, mark)
     blanks = " " * (width - width_of(text))
     return blanks + text if right else text + blanks
 

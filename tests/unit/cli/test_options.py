@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from scaler.cli import cluster, jobs, scale, scheduler, top
+from scaler.cli import cluster, jobs, keys, scale, scheduler, symphony_cluster, top, ui
 from scaler.cli.options import read_settings
 from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
 from scaler.version import __version__
@@ -175,3 +175,35 @@ def test_a_user_that_the_machine_does_not_know_is_refused(capsys: pytest.Capture
     with pytest.raises(SystemExit):
         cluster_of(ADDRESS, "--trust-users", "no-such-user")
     assert "this machine knows no user 'no-such-user'; give a name" in capsys.readouterr().err
+
+
+SIMILAR = [
+    (cluster, [ADDRESS, "--num_workers", "2"], "unrecognized arguments: --num_workers 2", "--num-of-workers"),
+    (cluster, [ADDRESS, "--object_memory_bytes=5"], "--object_memory_bytes=5", "--object-memory-bytes"),
+    (scheduler, [ADDRESS, "--keep_shard"], "--keep_shard", "--keep-shared"),
+    (symphony_cluster, [ADDRESS, "service", "--worker_names", "a"], "--worker_names a", "--worker-name"),
+    (top, [ADDRESS, "--onse"], "--onse", "--once"),
+    (ui, [ADDRESS, "--prot", "5"], "--prot 5", "--port"),
+    (scale, [ADDRESS, "--up", "x", "--max", "1", "--capability", "gpu"], "--capability gpu", "--capabilities"),
+    (keys, ["alow", "alice"], "invalid choice: 'alow'", "allow"),
+    (keys, ["allow", "alice", "--role", "klient"], "invalid choice: 'klient'", "client"),
+    (keys, ["list", "--foldr", "x"], "--foldr x", "--folder"),
+    (jobs, [ADDRESS, "shw"], "'shw' is not a command", "show"),
+    (jobs, [ADDRESS, "--timout", "3", "wait", "x"], "unrecognized arguments: --timout;", "--timeout"),
+]
+
+
+@pytest.mark.parametrize(("command", "line", "message", "meant"), SIMILAR)
+def test_an_unknown_word_is_answered_with_the_most_similar_one(
+    command: ModuleType, line: list[str], message: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(line)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert message in error
+    assert error.endswith(f"; did you mean {meant!r}?")
+
+
+def test_a_word_that_is_like_no_other_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, ADDRESS, "--zzz", "1").endswith("unrecognized arguments: --zzz 1")

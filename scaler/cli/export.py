@@ -1,0 +1,278 @@
+"""Export: writes the rows of a job that have ended into a file, as lines of JSON or as a CSV table.
+
+Rows are read and written one after another, so memory does not grow with their number. The file gets its name when it
+is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from operator import attrgetter, methodcaller
+from pathlib import Path, PurePath
+from typing import Any, TextIO
+from uuid import UUID
+
+from scaler.cli.terminal import say
+from scaler.client.jobs.job import Job
+from scaler.client.outcome import headline_of
+from scaler.client.progress.bar import Progress
+from scaler.config import ConfigError, whole_path
+from scaler.texts import counted
+
+STANDARD_OUTPUT = "-"
+NO_VALUE = "__repr__"
+"""The key of an object of JSON that stands for a value which JSON cannot represent."""
+DEPTH_MOST = 50
+"""Values that are nested deeper are written as their `repr`."""
+ROW, STATUS, ERROR, VALUE = "row", "status", "error", "value"
+
+_CONVERSIONS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
+    ((date, time), methodcaller("isoformat")),
+    ((Decimal, UUID, PurePath), str),
+    ((Enum,), attrgetter("value")),
+    ((set, frozenset), list),
+)
+"""Types of the standard library, and what their values become."""
+
+
+class PlainValues:
+    """Converts values to what JSON can represent."""
+
+    def __init__(self) -> None:
+        self.n_reprs = 0
+        """the number of values that were written as their `repr`"""
+        self.n_not_finite = 0
+        """the number of NaNs and infinities that were written as null"""
+        self._encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=self._converted).encode
+
+    def text_of(self, value: Any) -> str:
+        """Return a value as JSON."""
+        counts = self.n_reprs, self.n_not_finite
+        try:
+            return self._encode(value)
+        except (ValueError, TypeError, RecursionError):  # not finite, a key that is no str, or nested in itself
+            self.n_reprs, self.n_not_finite = counts
+            return self._encode(self.plain(value))
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        """Return a value of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of them."""
+        if value is None or isinstance(value, (str, int)):
+            return value
+        if isinstance(value, float):
+            return value if isfinite(value) else self._null()
+        if depth >= DEPTH_MOST:
+            return self._repr(value)
+        if isinstance(value, dict):
+            has_keys = all(isinstance(key, (str, int)) for key in value)
+            return {key: self.plain(each, depth + 1) for key, each in value.items()} if has_keys else self._repr(value)
+        if isinstance(value, (list, tuple)):
+            return [self.plain(each, depth + 1) for each in value]
+        return self.plain(self._converted(value), depth + 1)
+
+    def _converted(self, value: Any) -> Any:
+        """Return a value that stands for one of another type: nearer to JSON, but perhaps not plain yet."""
+        for types, convert in _CONVERSIONS:
+            if isinstance(value, types):
+                return convert(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return _fields(value)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
+            return value.tolist()
+        return self._repr(value)
+
+    def _null(self) -> None:
+        self.n_not_finite += 1
+
+    def _repr(self, value: Any) -> dict[str, str]:
+        self.n_reprs += 1
+        return {NO_VALUE: safe_repr(value)}
+
+
+def safe_repr(value: Any) -> str:
+    """Return the `repr` of a value; of one that fails, that of its class."""
+    try:
+        return repr(value)
+    except (Exception, SystemExit):  # noqa: BLE001 - the `repr` of a user's class
+        return object.__repr__(value)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
+def columns_of(value: Any) -> dict[str, Any] | None:
+    """Return the parts of a value that is a row of a table, by the names of their columns; None for other values.
+
+    A dict with keys of type `str`, a dataclass, a named tuple, or a tuple, whose columns are numbered from 0.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", range(len(value)))
+        return dict(zip(map(str, names), value, strict=True))
+    return value if isinstance(value, dict) and all(isinstance(key, str) for key in value) else None
+
+
+class JsonLines:
+    """A file with one JSON object for each row."""
+
+    def __init__(self, file: TextIO, values: PlainValues, _first: Any) -> None:
+        self._file, self._values = file, values
+
+    def write(self, row: int, status: str, value: Any, error: str) -> None:
+        key, text = (ERROR, json.dumps(error, ensure_ascii=False)) if error else (VALUE, self._values.text_of(value))
+        self._file.write(f'{{"{ROW}": {row}, "{STATUS}": "{status}", "{key}": {text}}}\n')
+
+
+class Table:
+    """A CSV table: number, status and error of each row, then its value.
+
+    If the first value is a row of a table (`columns_of`), its parts have a column each. What has no column is written
+    as JSON in the last one, `value`.
+    """
+
+    def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:
+        names = columns_of(first) or {}
+        self._columns = [] if {ROW, STATUS, ERROR, VALUE} & names.keys() else [*names]
+        self._values = values
+        self._write = csv.writer(file, lineterminator="\n").writerow
+        self._write([ROW, STATUS, ERROR, *self._columns, VALUE])
+
+    def write(self, row: int, status: str, value: Any, error: str) -> None:
+        parts = (columns_of(value) if self._columns else None) or {}
+        if parts:
+            cells = [self._cell(parts.get(name)) for name in self._columns]
+            rest = {name: part for name, part in parts.items() if name not in self._columns}
+            self._write([row, status, error, *cells, self._values.text_of(rest) if rest else ""])
+        else:
+            self._write([row, status, error, *[""] * len(self._columns), self._cell(value)])
+
+    def _cell(self, value: Any) -> Any:
+        if value is None or isinstance(value, (str, int, float)):
+            return value
+        plain = self._values.plain(value)
+        if isinstance(plain, dict) and plain.keys() == {NO_VALUE}:
+            return plain[NO_VALUE]
+        return plain if isinstance(plain, (str, int, float)) else json.dumps(plain, ensure_ascii=False)
+
+
+FORMATS: dict[str, type[JsonLines | Table]] = {"jsonl": JsonLines, "csv": Table}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The place of an export.
+
+    Attributes:
+        path: the file; None for the standard output.
+        kind: one of `FORMATS`.
+    """
+
+    path: Path | None
+    kind: str
+
+    @classmethod
+    def of(cls, name: str, kind: str | None, *, replaces: bool) -> Target:
+        """Return the target with this name.
+
+        Raises:
+            ConfigError: if the format is unknown, the file cannot be written, or it exists and is not to be replaced.
+        """
+        if name == STANDARD_OUTPUT:
+            return cls(None, kind or "jsonl")
+        path = whole_path(name).resolve()
+        kind = kind or path.suffix[1:].lower()
+        if kind not in FORMATS:
+            raise ConfigError(f"{name} ends neither in .jsonl nor in .csv: rename it, or name its --format")
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{name} is not a file; take another name, or - for the standard output")
+        if path.exists() and not replaces:
+            raise ConfigError(f"{name} exists: take another name, or replace it with --force")
+        return cls(path, kind)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[TextIO]:
+        """Open a file that gets its name when it is complete, and is removed otherwise."""
+        if self.path is None:
+            with contextlib.suppress(AttributeError):  # what replaces the standard output in a program
+                sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")  # type: ignore[union-attr]
+            yield sys.stdout
+            return
+        part = self.path.with_name(f".{self.path.name}.part-{os.urandom(4).hex()}")
+        try:
+            # A lone surrogate becomes an escape sequence of JSON.
+            with part.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                yield file
+            part.replace(self.path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def export(job: Job, target: Target) -> int:
+    """Write the rows of a job that have ended. Return the exit code of the command: 1 if rows are open."""
+    first = None
+    if target.kind != "jsonl":
+        first = next((value for _, _, value, error in job.read_ended() if error is None), None)
+    values, counts = PlainValues(), dict.fromkeys(("done", "failed", "cancelled", "unreadable"), 0)
+    with target.open() as file, _progress(job.progress().rows) as show:
+        write = FORMATS[target.kind](file, values, first).write
+        for n_rows, (row, is_done, value, error) in enumerate(job.read_ended(), 1):
+            status = _status(is_done, error)
+            write(row, status, value, "" if error is None else headline_of(error))
+            counts[status] += 1
+            show(n_rows, counts["failed"])
+    found = job.progress()
+    n_open = found.rows - sum(counts.values())
+    _summarize(target, counts, values, n_open)
+    if not found.all_rows_known:
+        say("not all rows were submitted: run the program of the job again", sys.stderr)
+    return int(n_open > 0 or not found.all_rows_known)
+
+
+def _status(is_done: bool, error: BaseException | None) -> str:
+    if is_done:
+        return "done" if error is None else "unreadable"
+    return "cancelled" if isinstance(error, CancelledError) else "failed"
+
+
+@contextlib.contextmanager
+def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
+    """Show the progress while rows are written, if there is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _failed: None
+        return
+    progress, last = Progress(n_rows, sys.stderr), [0, 0]
+
+    def show(done: int, failed: int) -> None:
+        last[:] = done, failed
+        progress.update(done, failed)
+
+    try:
+        yield show
+    finally:
+        progress.finish(*last)
+
+
+def _summarize(target: Target, counts: dict[str, int], values: PlainValues, n_open: int) -> None:
+    """Print what was written, and what was not, on the standard error."""
+    parts = [counted(sum(counts.values()), "row")]
+    parts += [f"{number:,} {status}" for status, number in counts.items() if number and status != "done"]
+    parts += [f"{n_open:,} open: export them when they have ended"] if n_open else []
+    say(f"{target.path or 'standard output'}: {', '.join(parts)}", sys.stderr)
+    if values.n_reprs:
+        say(f"{counted(values.n_reprs, 'value')} cannot be represented, and became the text of repr()", sys.stderr)
+    if values.n_not_finite:
+        say(f"{counted(values.n_not_finite, 'number')} (NaN, infinity) became null", sys.stderr)

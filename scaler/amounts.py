@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, plain_number
 from scaler.sizes import WITH_UNIT, read_size, size_text
 from scaler.texts import NAME_CHARACTERS, printable, shown
 
@@ -69,7 +69,7 @@ def amount_of(name: str, amount: object, least: int) -> int:
     Raises:
         ConfigError: if it is neither, or out of range.
     """
-    number = amount
+    number = plain_number(amount)
     if isinstance(amount, str):
         with contextlib.suppress(ValueError):
             number = read_size(amount)

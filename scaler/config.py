@@ -8,6 +8,7 @@ sizes in bytes.
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 import string
 import sys
@@ -126,26 +127,49 @@ def check_reachable(endpoint: Endpoint) -> None:
         )
 
 
-def check_number(name: str, value: Any, least: float, most: float = float("inf"), unit: str = "") -> None:
-    """Raise `ConfigError` unless `value` is a number between `least` and `most`."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def plain_number(value: Any) -> Any:
+    """Return a number, such as an integer of NumPy, as an `int` or a `float`; any other value unchanged."""
+    if type(value) in (int, float, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
+
+
+def check_number(name: str, value: Any, least: float, most: float = float("inf"), unit: str = "") -> float:
+    """Return a number between `least` and `most`, as an `int` or a `float`.
+
+    Raises:
+        ConfigError: if `value` is not such a number.
+    """
+    number: float = plain_number(value)
+    if type(number) not in (int, float):
         raise ConfigError(f"{name} must be a number, not {shown(value)}")
-    if not least <= value <= most or (isinstance(value, int) and abs(value) > _NUMBER_MOST):
+    if not least <= number <= most or (type(number) is int and abs(number) > _NUMBER_MOST):
         limit = f"at least {least:,}" if most == float("inf") else f"between {least:,} and {most:,}"
         raise ConfigError(f"{name} must be {f'{limit} {unit}'.strip()}, not {shown(value)}")
+    return number
 
 
-def check_timeout(timeout: Any) -> None:
-    """Raise `ConfigError` unless `timeout` is None or a number of seconds that a thread can wait."""
-    if timeout is not None:
-        check_number("timeout", timeout, 0, SECONDS_MOST)
+def check_timeout(timeout: Any) -> float | None:
+    """Return a time-out in seconds, or None.
+
+    Raises:
+        ConfigError: if it is neither None nor a number of seconds that a thread can wait.
+    """
+    return None if timeout is None else check_number("timeout", timeout, 0, SECONDS_MOST)
 
 
-def check_whole_number(name: str, value: Any, least: int, most: int) -> None:
-    """Raise `ConfigError` unless `value` is a whole number between `least` and `most`."""
-    check_number(name, value, least, most)
-    if not isinstance(value, int):
+def check_whole_number(name: str, value: Any, least: int, most: int) -> int:
+    """Return a whole number between `least` and `most`, as an `int`.
+
+    Raises:
+        ConfigError: if `value` is not such a number.
+    """
+    number = check_number(name, value, least, most)
+    if not isinstance(number, int):
         raise ConfigError(f"{name} must be a whole number, not {shown(value)}")
+    return number
 
 
 def entry(
@@ -256,10 +280,9 @@ class Setting:
                 value = read_size(value)
             except ValueError:
                 raise ConfigError(f"{self.name} must be a whole number, or {WITH_UNIT}, not {shown(value)}") from None
-        check_number(self.name, value, self._about["least"], self._about["most"], self.unit)
-        if self.kind == "int" and not isinstance(value, int):
+        number = check_number(self.name, value, self._about["least"], self._about["most"], self.unit)
+        if self.kind == "int" and not isinstance(number, int):
             raise ConfigError(f"{self.name} must be a whole number, not {value!r}")
-        number: float = value
         return number
 
     def _check_text(self, value: Any) -> str:

@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from scaler.config import ConfigError, Setting, check_reachable
+from scaler.config import ConfigError, Setting, check_reachable, whole_path
 from scaler.endpoint import Endpoint
+from scaler.keys.key_file import KeyFile
 from scaler.settings import ClusterConfig, Settings
-from scaler.settings.sources import gather
+from scaler.settings.sources import gather, said
 from scaler.texts import did_you_mean, escaped
 from scaler.version import __version__
 
@@ -98,11 +99,23 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
     """
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
+        known = said(kind, ("address", "key_file")) | given
+        if "address" not in known and (place := address_in(known.get("key_file"))):
+            given["address"] = place
         settings = gather(kind, given)
         check_reachable(Endpoint.parse(getattr(settings, "address", "")))
         return settings
     except ConfigError as error:
         parser.error(str(error))
+
+
+def address_in(key_file: str | None) -> str:
+    """Return the address of the scheduler in a key file; empty if there is no such file.
+
+    Raises:
+        ConfigError: if the file cannot be read, or has no address.
+    """
+    return KeyFile.read(whole_path(key_file)).address if key_file else ""
 
 
 def value_of(read: Callable[[str], T]) -> Callable[[str], T]:

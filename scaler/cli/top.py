@@ -70,8 +70,12 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    try:
+        arguments.address = arguments.address or options.address_in(arguments.key_file)
+    except ConfigError as error:
+        parser.error(str(error))
     if not arguments.address:
-        parser.error("the address of the scheduler must be given, as an argument or as SCALER_ADDRESS")
+        parser.error("the address of the scheduler must be given, as an argument or as SCALER_ADDRESS, or in --key-file")
     if arguments.json and not arguments.once:
         parser.error("--json is for one page: add --once")
     if arguments.seconds is not None and not arguments.trace:

@@ -260,7 +260,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if job is not None:
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
-            core.check_map(timeout)
+            timeout = core.check_map(timeout)
             bar = making.progress_bar(iterable) if progress else None
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
             return making.results(kept, options.max_failures, return_exceptions, bar)
@@ -404,7 +404,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if job is not None:
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
-            core.check_map(timeout)
+            timeout = core.check_map(timeout)
             kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
             return making.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures

@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 from scaler import task_context
 from scaler.client import lifetime, notebook_hint
 from scaler.client.caller import Caller, P, T
-from scaler.client.calls.client_pickling import (
-    ClientSettings,
-    address_from_settings,
-    address_to_take,
-    pickled,
-)
+from scaler.client.calls.client_pickling import ClientSettings, address_to_take, pickled
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core, shared_core
 from scaler.client.future import ScalerFuture
@@ -66,8 +61,9 @@ class Client(Caller):
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
             that runs the task; elsewhere the environment variable SCALER_ADDRESS or the address in `scaler.toml`;
-            without either, a local cluster with one worker per core, which ends with the client. The file of a key,
-            such as `Client("alice.json")`, stands for its first address and for `key_file`.
+            without either, the address in the file of `key_file`; else a local cluster with one worker per core, which
+            ends with the client. The file of a key, such as `Client("alice.json")`, stands for its first address and
+            for `key_file`.
         profiling: whether to measure time and memory of each task, for ScalerFuture.profiling_info. `submit` may
             say otherwise.
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
@@ -86,8 +82,8 @@ class Client(Caller):
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             The tasks nested in them count, too (docs/howto/output.md). Does nothing inside tasks.
         key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml.
-            None means the one that SCALER_KEY_FILE names, or that is found for the address (docs/howto/keys.md). Does
-            nothing inside tasks.
+            None means the one that SCALER_KEY_FILE names, or that is found for the address (docs/howto/keys.md). If no
+            address is given here or by the settings, it is the first one in this file. Does nothing inside tasks.
         trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or
             uids, never named by scaler.toml. Does nothing inside tasks (docs/howto/keys.md).
         name: of this program, up to 64 characters, as screens and logs show it beside its owner; None: its script and
@@ -128,22 +124,20 @@ class Client(Caller):
         )
         numbers = timeout_seconds, heartbeat_interval_seconds
         config = ClientConfig(place, profiling, *numbers, stream_output, file, trust_users)  # type: ignore[arg-type]
+        seconds = config.timeout_seconds, config.heartbeat_interval_seconds
         shipped, own_name = Shipped(modules), lifetime.check_name(name)
         here = task_context.current.address
         if here is not None and processes and place in (None, here):
-            self._core = shared_core(
-                ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
-            )
+            self._core = shared_core(ClientSettings(here, profiling, *seconds, pickled(serializer)))
             self._dashboard = None
             self._printer = None
             return
         cluster = None
-        if place is None and processes and not settings:
-            place = address_from_settings()
+        if place is None:
+            place = lifetime.place_from_outside(file, settings, processes)
         if place is None:
             cluster = lifetime.start_cluster(processes, settings, not stream_output)
             place = cluster.get_address()
-        seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(place, seconds, file, own_name, config.trust_users)
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)

@@ -92,7 +92,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         max_failures: float | None = None,
     ) -> list[Any]:
         """Run one task for each item and return the results."""
-        self.check_map(timeout)
+        timeout = self.check_map(timeout)
         function, repeated = self.function_of(fn, terms), self._repeated(items)
         run = MapRun(function, terms, self.serializer, self.link, timeout, return_exceptions, repeated, max_failures)
         return run.run(items, progress)
@@ -104,12 +104,12 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         terms: Terms,
         timeout: float | None,
         return_exceptions: bool,
-        window: int,
+        window: float,
         max_failures: float | None = None,
     ) -> Iterator[Any]:
         """Run one task for each item and yield the results as they come."""
-        self.check_map(timeout)
-        check_number("window", window, 1)
+        timeout = self.check_map(timeout)
+        window = check_number("window", window, 1)
         function, repeated = self.function_of(fn, terms), self._repeated(items)
         tolerated = (return_exceptions, repeated, window, max_failures)
         run = MapStream(function, terms, self.serializer, self.link, timeout, *tolerated)
@@ -123,11 +123,11 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
             return Repeated(items, self.send_object, self.packer.pack_values)
         return None
 
-    def check_map(self, timeout: float | None) -> None:
-        """Raise an error if no map can be made. Modules are looked at."""
+    def check_map(self, timeout: float | None) -> float | None:
+        """Return the time-out of a map. Raise an error if no map can be made. Modules are looked at."""
         self.link.check_open()
         self.functions.look()
-        check_timeout(timeout)
+        return check_timeout(timeout)
 
     def get(
         self, owner: object, graph: Mapping[str, Any], keys: Iterable[str], block: bool, terms: Terms

@@ -43,6 +43,7 @@ from scaler.client.outcome import (
     read_value,
     unread_result,
 )
+from scaler.config import plain_number
 from scaler.errors import has_ended_a_task
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer
@@ -509,6 +510,8 @@ class ScalerFuture(Future[T], ResultArgument):
         """Wait for the end. Raises as `concurrent.futures.Future.exception`."""
         self._link.check_process()
         here = task_context.current
+        if timeout is not None:
+            timeout = plain_number(timeout)
         try:
             if here.task and not self.done():
                 with here.wait(self._link, self.done, timeout):

@@ -25,6 +25,7 @@ from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import ClientConfig, ClusterConfig
 from scaler.settings.sources import said
 from scaler.starters import LocalCluster, LocalSettings
+from scaler.texts import shown
 from scaler.wire.codec.schemas import check_working_directory
 
 Seconds: TypeAlias = tuple[float, float]
@@ -35,6 +36,9 @@ EXIT_SECONDS = 2.0
 
 OF_THREADS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """the settings of a local cluster that count without processes, too"""
+
+_PATHS = {"keep": "folder, in which jobs are kept", "key_file": "file, which scaler_keys has made"}
+"""What each argument that is a path names."""
 
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
@@ -86,7 +90,18 @@ def check_client(
 
 def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> LocalSettings:
     """Return settings of a local cluster with the folder of its jobs, if one is said."""
-    return options if keep is None else {**options, "keep": os.fspath(keep)}
+    return options if keep is None else {**options, "keep": path_of("keep", keep)}
+
+
+def path_of(argument: str, path: Any) -> str:
+    """Return a path that is an argument, as a `str`.
+
+    Raises:
+        ConfigError: if it is empty or is not a path.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ConfigError(f"{argument} must be the path of a {_PATHS[argument]}, not {shown(path)}")
+    return os.fsdecode(path)
 
 
 def _check_local(address: object, local: LocalSettings, processes: object) -> None:
@@ -161,21 +176,44 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the key for it. The file of a key may stand for both: it knows addresses.
+    """Return the address of a scheduler and the path of a key file, each None if it is not given. As an address, a key
+    file stands for both.
 
     Raises:
-        ConfigError: if that file cannot be read, or knows none.
+        ConfigError: if `key_file` is not a path, or the file that is given as an address cannot be read or has no
+            address.
     """
-    file = None if key_file is None else os.fspath(key_file)
+    file = None if key_file is None else path_of("key_file", key_file)
     is_file = isinstance(address, os.PathLike) or (isinstance(address, str) and address.endswith(".json"))
     if not is_file or (isinstance(address, str) and Endpoint.parse(address).scheme):
         return address, file
     key = KeyFile.read(whole_path(address))
-    if not key.addresses:
-        raise ConfigError(
-            f"{address} does not know where its scheduler listens: give the address, and key_file={address!r}"
-        )
-    return key.addresses[0], file or str(key.path)
+    return key.address, file or str(key.path)
+
+
+def place_from_outside(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
+    """Return the address of a client outside of tasks that was given none: the one in the environment or `scaler.toml`,
+    else the one in its key file. None: the client starts a local cluster.
+
+    Args:
+        key_file: its path, given as an argument or in the environment.
+        local: settings of a local cluster. With them only addresses that are given count.
+        processes: whether workers are processes, and not threads of this program.
+
+    Raises:
+        ConfigError: if the argument `key_file` comes with settings of a local cluster, which needs no key, or the file
+            cannot be read or has no address.
+    """
+    if local or not processes:
+        if key_file is not None and key_file != said(ClientConfig, ("key_file",)).get("key_file"):
+            of_cluster = "processes=False" if not processes else ", ".join(f"{name}=" for name in local)
+            raise ConfigError(
+                f"key_file={key_file!r} is for the scheduler that has this key, and {of_cluster} for a cluster that "
+                "starts on this machine and needs no key: leave one of them out"
+            )
+        return None
+    place = said(ClientConfig, ("address",)).get("address")
+    return place if place or key_file is None else KeyFile.read(whole_path(key_file)).address
 
 
 def shared_link(address: str, seconds: Seconds) -> LinkThread:

@@ -39,11 +39,11 @@ class MapStream(MapRun):
         timeout: float | None,
         return_exceptions: bool,
         repeated: Repeated | None,
-        window: int,
+        window: float,
         max_failures: float | None = None,
     ) -> None:
         super().__init__(function, terms, serializer, link, timeout, return_exceptions, repeated, max_failures)
-        self._window = min(window, WINDOW_TASKS)
+        self._window = int(min(window, WINDOW_TASKS))
         ready: deque[tuple[int, Any]] = deque()
         self._ready = ready
         self._keep = lambda index, value: ready.append((index, value))

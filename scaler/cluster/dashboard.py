@@ -20,6 +20,7 @@ class Dashboard(ChildProcess):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__("scaler_ui")
         self.launch()
-        self.configure(UiConfig(endpoint.address, port=0, trust_users=endpoint.trust_users))
+        key_file = endpoint.key_file or None
+        self.configure(UiConfig(endpoint.address, port=0, key_file=key_file, trust_users=endpoint.trust_users))
         self.url: str = self.wait_ready()
         """where it is, with the token that the first visit needs"""

@@ -33,7 +33,16 @@ class Recorder:
 
     def __init__(self, endpoint: Endpoint, path: str) -> None:
         uids = map(str, endpoint.trust_users)
-        command = [sys.executable, "-m", _MODULE, endpoint.address, path, str(LONGEST_SECONDS), *uids]
+        command = [
+            sys.executable,
+            "-m",
+            _MODULE,
+            endpoint.address,
+            path,
+            str(LONGEST_SECONDS),
+            endpoint.key_file,
+            *uids,
+        ]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             command,
             stdin=subprocess.PIPE,

@@ -101,6 +101,20 @@ class KeyFile:
             raise ConfigError("a key in it is none")
         return cls(values["role"], values["name"], addresses, servers, values["public"], values["secret"], path)
 
+    @property
+    def address(self) -> str:
+        """The first of its addresses, which is the latest one of the scheduler.
+
+        Raises:
+            ConfigError: if it has no addresses.
+        """
+        if not self.addresses:
+            raise ConfigError(
+                f"the key file {self.path} has no address: give the address of the scheduler, too, or ask whoever runs "
+                "it for a file that has it (scaler_keys allow)"
+            )
+        return self.addresses[0]
+
     def write(self, path: Path, *, is_new: bool = False) -> None:
         """Write it.
 

@@ -85,12 +85,12 @@ def told(trace: Trace, path: str) -> str:
 
 
 def main(arguments: list[str]) -> str | int:
-    """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds, and the
-    uids of `trust_users`. Return what to exit with.
+    """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds, the path
+    of a key file or an empty string, and the uids of `trust_users`. Return what to exit with.
     """
-    address, path, seconds, *uids = arguments
+    address, path, seconds, key_file, *uids = arguments
     try:
-        subscriber = Subscriber(address, trust_users=tuple(map(int, uids)))
+        subscriber = Subscriber(address, key_file=key_file, trust_users=tuple(map(int, uids)))
     except ConfigError as error:
         return str(error)
     try:

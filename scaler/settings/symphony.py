@@ -15,6 +15,7 @@ from scaler.settings.base import (
     EVENT_LOOPS,
     HEARTBEAT,
     IO_THREADS,
+    KEY_FILE,
     TRUST_USERS,
     LoggingConfig,
     Settings,
@@ -56,6 +57,7 @@ class SymphonyConfig(Settings):
     )
     heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
+    key_file: str | None = field(default=None, metadata=KEY_FILE)
     trust_users: tuple[int, ...] = field(default=(), metadata=TRUST_USERS)
     event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     io_threads: int = setting(1, IO_THREADS, "-it", "--io-threads", least=1)

@@ -54,7 +54,7 @@ async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
         ConfigError: if `timeout` is not a number of seconds.
         TimeoutError: if the scheduler did not answer in time.
     """
-    check_timeout(timeout)
+    timeout = check_timeout(timeout)
     if not await _come(link, answer, timeout):
         raise late(link.address, timeout)
     return answer.result()
@@ -85,7 +85,8 @@ async def wait_for_workers(link: AsyncLink, n_workers: int, timeout: float | Non
     Raises:
         TimeoutError: if it took longer.
     """
-    return await presence(link, enough(link.address, n_workers, timeout), timeout)
+    timeout = check_timeout(timeout)
+    return await presence(link, enough(link.address, n_workers), timeout)
 
 
 @contextlib.asynccontextmanager

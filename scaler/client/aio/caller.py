@@ -288,12 +288,12 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return Tolerance(return_exceptions, options.max_failures, core.functions.get(fn).instruction.name)
 
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
-        check_number("window", window, 1)
+        most = check_number("window", window, 1)
         client, core, options = self._caller
         terms = core.terms(options, spawns=True)
         core.functions.look()
         rows = Rows(core.link, core.function_of(fn, terms), terms)
-        return TaskStream(lambda index, item: core.submit(client, fn, item, {}, terms, (rows, index)), items, window)
+        return TaskStream(lambda index, item: core.submit(client, fn, item, {}, terms, (rows, index)), items, most)
 
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.

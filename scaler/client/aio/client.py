@@ -20,7 +20,6 @@ from scaler.client.aio.caller import AsyncCaller
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
-from scaler.client.calls.client_pickling import address_from_settings
 from scaler.client.calls.options import TaskOptions
 from scaler.client.insight import dashboard as page
 from scaler.client.insight import presence
@@ -54,7 +53,8 @@ class AsyncClient(AsyncCaller):
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None is what it is for `Client`: the
-            scheduler of this task, the address of the settings, or a local cluster that lives as long as the client.
+            scheduler of this task, the address of the settings, that in the file of `key_file`, or a local cluster that
+            lives as long as the client.
         profiling: whether to measure time and memory of each task.
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two heartbeats.
@@ -105,10 +105,10 @@ class AsyncClient(AsyncCaller):
         self._shipped = Shipped(modules)
         self._address = place or task_context.current.address
         self._key_file, self._name = file, lifetime.check_name(name)
-        if self._address is None and not self._local:
-            self._address = address_from_settings()
+        if self._address is None:
+            self._address = lifetime.place_from_outside(file, self._local)
         self._profiling = profiling
-        self._seconds = timeout_seconds, heartbeat_interval_seconds
+        self._seconds = config.timeout_seconds, config.heartbeat_interval_seconds
         self._serializer = serializer
         self._stream_output = stream_output
         self._identity = ClientId(random_id())

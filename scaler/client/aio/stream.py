@@ -34,12 +34,12 @@ class TaskStream:
         window: the most tasks that are open or were not read; never more than `WINDOW_TASKS`.
     """
 
-    def __init__(self, submit: Callable[[int, Sequence[Any]], AsyncFuture[Any]], items: Items, window: int) -> None:
+    def __init__(self, submit: Callable[[int, Sequence[Any]], AsyncFuture[Any]], items: Items, window: float) -> None:
         self._submit = submit
         self._items = items if isinstance(items, AsyncIterable) else _in_turns(items)
         self._known = items if isinstance(items, Sequence) else None
         """the items, if they are there anyway"""
-        self._window = min(window, WINDOW_TASKS)
+        self._window = int(min(window, WINDOW_TASKS))
         self._open: set[AsyncFuture[Any]] = set()
         self._ended: deque[tuple[int, AsyncFuture[Any]]] = deque()
         self._large: LargeValues[AsyncFuture[Any]] = LargeValues()

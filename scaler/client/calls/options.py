@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
 from scaler.client.foreign_words import of_keyword, without_foreign_words
-from scaler.config import ConfigError, check_number
+from scaler.config import ConfigError, check_number, check_whole_number, plain_number
 from scaler.errors import class_name
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
@@ -25,6 +25,7 @@ from scaler.wire.messages.seeds import checked_seed, seed_words
 WithOptions = TypeVar("WithOptions")
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
+_Check: TypeAlias = Callable[[str, Any], Any]
 
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1
@@ -92,28 +93,15 @@ class TaskOptions:
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
-        _check("priority", self.priority, int)
         _check("profiling", self.profiling, bool)
         _check("at_most_once", self.at_most_once, bool)
-        _check("retries", self.retries, int)
         self._retried()
-        if self.priority is not None and not LEAST <= self.priority <= MOST:
-            raise ConfigError(f"priority must be from {LEAST} to {MOST}, not {self.priority}")
-        check_number("retries", self.retries or 0, 0, RETRIES_MOST)
-        check_number("retry_delay", self.retry_delay or 0, 0, DELAY_MOST_SECONDS)
-        if self.timeout is not None:
-            check_number("timeout", self.timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
+        self._store_numbers()
         if self.retries and self.at_most_once:
             raise ConfigError(
                 "retries run a task a second time, and at_most_once forbids it: leave one of them out, or write "
                 "retries=0 or at_most_once=False"
             )
-        if self.no_worker_timeout is not None:
-            check_number("no_worker_timeout", self.no_worker_timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
-        if self.max_failures is not None:
-            _check_max_failures(self.max_failures)
-        if self.seed is not None:
-            object.__setattr__(self, "seed", checked_seed(self.seed))
         options = RunOptions(
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),
@@ -129,6 +117,16 @@ class TaskOptions:
     def __repr__(self) -> str:
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return f"TaskOptions({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
+
+    def _store_numbers(self) -> None:
+        """Check the numbers and store them as an `int` or `float` each, whatever class they are of."""
+        for name, check in _NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check(name, plain_number(value)))
+        if isinstance(self.capabilities, Mapping):
+            amounts = {name: plain_number(amount) for name, amount in self.capabilities.items()}
+            object.__setattr__(self, "capabilities", amounts)
 
     def _retry_options(self, retries: int) -> dict[str, Any]:
         delay = RETRY_DELAY_SECONDS if self.retry_delay is None else self.retry_delay
@@ -149,6 +147,38 @@ class TaskOptions:
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return replace(others, **{name: value for name, value in given.items() if value is not None})
 
+
+def _integer(least: int, most: int) -> _Check:
+    def check(name: str, value: Any) -> int:
+        _check(name, value, int)
+        return check_whole_number(name, value, least, most)
+
+    return check
+
+
+def _seconds(least: float, most: float) -> _Check:
+    return lambda name, value: check_number(name, value, least, most)
+
+
+def _max_failures(name: str, value: Any) -> float:
+    if isinstance(value, float) and value >= 1:
+        raise ConfigError(
+            f"{name} cannot be {value!r}: an int is a number of rows, a float below 1 a fraction of ended rows"
+        )
+    return check_number(name, value, 0, FAILURES_MOST)
+
+
+_NUMBERS: Mapping[str, _Check] = {
+    "priority": _integer(LEAST, MOST),
+    "retries": _integer(0, RETRIES_MOST),
+    "retry_delay": _seconds(0, DELAY_MOST_SECONDS),
+    "timeout": _seconds(TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS),
+    "memory": lambda _name, value: value,  # `_amounts` checks it
+    "no_worker_timeout": _seconds(TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS),
+    "max_failures": _max_failures,
+    "seed": lambda _name, value: checked_seed(value),
+}
+"""The options that are numbers, and what checks each and returns the number to store."""
 
 OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
 """The names of all options."""
@@ -298,14 +328,6 @@ def _check(option: str, value: object, cls: type) -> None:
     is_one = isinstance(value, cls) and (cls is bool or not isinstance(value, bool))
     if value is not None and not is_one:
         raise TypeError(f"{option} must be {'an' if cls is int else 'a'} {cls.__name__}, not {shown(value)}")
-
-
-def _check_max_failures(value: object) -> None:
-    if isinstance(value, float) and value >= 1:
-        raise ConfigError(
-            f"max_failures cannot be {value!r}: an int is a number of rows, a float below 1 a fraction of ended rows"
-        )
-    check_number("max_failures", value, 0, FAILURES_MOST)
 
 
 def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str, int], ...]:

@@ -168,15 +168,14 @@ def _short_id(task: object) -> str:
     return task
 
 
-def enough(address: str, n_workers: int, timeout: float | None) -> Inquiry[SchedulerInfo]:
-    """Ask for the moment when so many workers are connected.
+def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
+    """Return the inquiry that is answered once `n_workers` workers are connected.
 
     Raises:
-        ConfigError: if one cannot wait for so many, or so long.
+        ConfigError: if `n_workers` is not a number of workers.
     """
-    check_whole_number("n_workers", n_workers, 1, _MOST)
-    check_timeout(timeout)
-    return Inquiry(lambda response, _: _read_info(address, response), workers=n_workers)
+    wanted = check_whole_number("n_workers", n_workers, 1, _MOST)
+    return Inquiry(lambda response, _: _read_info(address, response), workers=wanted)
 
 
 def wait(link: Link, asked: Inquiry[T], timeout: float | None = None) -> T:
@@ -217,7 +216,8 @@ def wait_for_workers(link: Link, n_workers: int, timeout: float | None) -> Sched
     Raises:
         TimeoutError: if it took longer.
     """
-    return wait(link, enough(link.address, n_workers, timeout), timeout)
+    timeout = check_timeout(timeout)
+    return wait(link, enough(link.address, n_workers), timeout)
 
 
 def _read_info(address: str, sent: InfoResponse) -> SchedulerInfo:

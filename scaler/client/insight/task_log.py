@@ -159,7 +159,7 @@ def wait(link: Link, answer: Answer[T], timeout: float | None) -> T:
         ConfigError: if `timeout` is not a number of seconds.
         TimeoutError: if the scheduler did not answer in time.
     """
-    check_timeout(timeout)
+    timeout = check_timeout(timeout)
     try:
         return answer.result(timeout)
     except FutureTimeoutError:

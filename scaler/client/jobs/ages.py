@@ -26,5 +26,4 @@ def seconds_of(name: str, value: float | str) -> float:
         if found is None:
             raise ConfigError(f'{name} must be seconds, or a text such as "12h" or "30d", not {value!r}')
         return min(float(found[1]) * _UNITS[found[2]], AGE_SECONDS_MOST)
-    check_number(name, value, 0)
-    return min(float(value), AGE_SECONDS_MOST)
+    return min(float(check_number(name, value, 0)), AGE_SECONDS_MOST)

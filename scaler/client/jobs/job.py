@@ -125,7 +125,7 @@ class Job:
             TimeoutError: if the job has not ended by then. The job continues.
             ConfigError: if `timeout` is not a number of seconds; it is a `ValueError`.
         """
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         return progress_of(read_info(ask(self._link, self._ask(JobVerb.SHOW, amount=1), deadline)))
 

@@ -43,7 +43,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     for future in watched:
         if not isinstance(future, Future):
             raise TypeError(f"progress() takes futures, not {future!r}")
-    check_timeout(timeout)
+    timeout = check_timeout(timeout)
     watch = _Watch(watched)
     bar = Progress(len(watched), sys.stderr, watch.concern)
     deadline = None if timeout is None else time.monotonic() + timeout

@@ -60,7 +60,7 @@ def test_what_is_not_said_is_as_the_client_has_it(scheduler: FakeScheduler) -> N
 def test_a_bad_option_is_refused_at_once(client: Client, scheduler: FakeScheduler) -> None:
     with pytest.raises(TypeError, match="priority must be an int, not 'x'"):
         client.options(priority="x")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="priority must be from"):
+    with pytest.raises(ConfigError, match="priority must be between"):
         client.options(priority=40_000)
     with pytest.raises(TypeError, match="colour"):
         client.options(colour=3)  # type: ignore[call-arg]

@@ -42,7 +42,7 @@ def test_an_option_of_the_wrong_type_is_refused(wrong: dict[str, Any], sentence:
 @pytest.mark.parametrize("priority", [LEAST - 1, MOST + 1])
 def test_a_priority_that_does_not_fit_is_refused(priority: int) -> None:
     assert [TaskOptions(priority=most).priority for most in (LEAST, MOST)] == [-32768, 32767]
-    with pytest.raises(ConfigError, match=f"priority must be from -32768 to 32767, not {priority}"):
+    with pytest.raises(ConfigError, match=f"priority must be between -32,768 and 32,767, not {priority}"):
         TaskOptions(priority=priority)
 
 

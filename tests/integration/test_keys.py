@@ -33,6 +33,8 @@ from scaler import (
     DisconnectedError,
     NotAllowedError,
 )
+from scaler.cluster.dashboard import Dashboard
+from scaler.cluster.recorder import Recorder
 from scaler.endpoint import Endpoint
 from scaler.ids import random_id
 from scaler.keys.finding import folder_for
@@ -142,8 +144,10 @@ def test_the_same_user_types_nothing_and_others_name_a_file(site: Site, monkeypa
         assert client.submit(nested).result()[0] == 1024
     file = site.allow("alice")
     monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
-    assert use(site.address, key_file=file) == use(file) == use(Path(file)) == 1024
+    assert use(site.address, key_file=file) == use(file) == use(Path(file)) == use(key_file=file) == 1024
     monkeypatch.setenv("SCALER_KEY_FILE", file)
+    with Client() as client:
+        assert (client.submit(pow, 2, 10).result(), site.address in repr(client)) == (1024, True)
     assert use(site.address) == 1024
 
 
@@ -420,6 +424,13 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     assert top.end() == 0
     assert "scheduler" in top.output
     top.kill_all()
+    stream = Endpoint.parse(site.monitor).with_key(str(site.folder / "admin.json"))
+    recorder = Recorder(stream, str(site.elsewhere / "run.json"))  # those of a client with this key
+    recorder.stop()
+    page_of_client = Dashboard(stream)
+    url, token = page_of_client.url.split("?token=")
+    wait_until(lambda: "scaler_workers 0" in asked(f"{url}metrics", token)[1], "the page has news of the scheduler")
+    page_of_client.shutdown()
     sizes = ("--max", "1", "--each", "1", "--up", "true")
     page = site.start("ui", site.monitor, "--port", "0")
     scale = site.start("scale", site.address, *sizes, "--monitor-address", site.monitor)

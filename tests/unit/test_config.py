@@ -1,12 +1,26 @@
 from __future__ import annotations
 
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from scaler.config import ConfigError, check_address, check_number, check_reachable, check_timeout, uid_of, whole_path
+from scaler.config import (
+    ConfigError,
+    check_address,
+    check_number,
+    check_reachable,
+    check_timeout,
+    check_whole_number,
+    uid_of,
+    whole_path,
+)
 from scaler.endpoint import Endpoint
+from scaler.settings import ClusterConfig
 
 # Addresses
 
@@ -104,6 +118,35 @@ def test_ipc_path_that_the_kernel_would_cut_is_refused() -> None:
 def test_value_that_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="speed"):
         check_number("speed", value, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (np.int64(2), 2),
+        (np.uint8(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.float64(2.5), 2.5),
+        (Fraction(5, 2), 2.5),
+        (IntEnum("Level", {"HIGH": 7}).HIGH, 7),  # type: ignore[attr-defined]
+    ],
+)
+def test_a_number_of_another_class_is_taken_as_a_plain_one(value: Any, plain: float) -> None:
+    assert (check_number("speed", value, 0), type(check_number("speed", value, 0))) == (plain, type(plain))
+    assert (check_timeout(value), type(check_timeout(value))) == (plain, type(plain))
+    settings = ClusterConfig("tcp://127.0.0.1:1", death_timeout_seconds=value)
+    assert (settings.death_timeout_seconds, type(settings.death_timeout_seconds)) == (plain, type(plain))
+    assert ClusterConfig.from_json(settings.to_json()) == settings
+
+
+@pytest.mark.parametrize("value", [np.True_, np.array([2]), np.str_("2"), np.datetime64("2026-01-01"), 2j, Decimal(2)])
+def test_what_numpy_has_beside_numbers_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match="speed must be a number"):
+        check_number("speed", value, 0)
+    assert check_whole_number("speed", np.int16(3), 0, 3) == 3
+    for wrong in (value, np.float64(2), np.int16(4)):
+        with pytest.raises(ConfigError, match="speed must be"):
+            check_whole_number("speed", wrong, 0, 3)
 
 
 def test_number_out_of_range_is_refused_with_the_range() -> None:

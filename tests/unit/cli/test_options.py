@@ -9,6 +9,7 @@ import pytest
 
 from scaler.cli import cluster, jobs, keys, scale, scheduler, symphony_cluster, top, ui
 from scaler.cli.options import read_settings
+from scaler.keys.folder import KeyFolder
 from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
 from scaler.version import __version__
 
@@ -55,6 +56,26 @@ def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
         event_loop="uvloop",
         engine="own",
     )
+
+
+def test_without_an_address_that_of_the_key_file_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("SCALER_ADDRESS", "SCALER_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    KeyFolder.make(tmp_path / "keys", [ADDRESS])
+    file = str(tmp_path / "keys" / "worker.json")
+    assert cluster_of("--key-file", file) == ClusterConfig(ADDRESS, key_file=file)
+    assert cluster_of("tcp://127.0.0.1:1", "--key-file", file).address == "tcp://127.0.0.1:1"
+    monkeypatch.setenv("SCALER_KEY_FILE", file)
+    assert cluster_of().address == ADDRESS
+    monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
+    assert cluster_of("--key-file", file).address == "tcp://127.0.0.1:1"
+    monkeypatch.delenv("SCALER_ADDRESS")
+    for command in (cluster_of, lambda *line: top.main(list(line))):
+        with pytest.raises(SystemExit):
+            command("--key-file", "nope.json")
+        assert "nope.json" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_each_option_of_a_scheduler_is_the_setting_of_its_name() -> None:

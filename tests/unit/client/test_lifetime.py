@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from scaler import starters
-from scaler.client import Client
+from scaler.client import Client, lifetime
 from scaler.client.aio.client import AsyncClient
 from scaler.config import ConfigError
+from scaler.keys.folder import KeyFolder
 from scaler.wire.messages.client import ClientDisconnect
 from tests.support.fake_scheduler import FakeScheduler
 
@@ -66,6 +67,47 @@ def test_a_number_of_workers_is_that_of_a_local_cluster_whatever_the_environment
         assert client.submit(abs, -1).result(10) == 1
     assert (cluster.settings, cluster.shutdowns) == ({"n_workers": 3}, 1)
     assert cluster.logs_output
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> str:
+    """A key file with the address of a scheduler."""
+    KeyFolder.make(tmp_path / "keys", ["tcp://127.0.0.1:2"])
+    return str(tmp_path / "keys" / "client.json")
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_a_key_file_has_the_address_unless_one_is_given(
+    key_file: str, monkeypatch: pytest.MonkeyPatch, make: Any
+) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    assert "tcp://127.0.0.1:2" in repr(make(key_file=key_file))
+    assert "tcp://127.0.0.1:3" in repr(make("tcp://127.0.0.1:3", key_file=key_file))
+    monkeypatch.setenv("SCALER_KEY_FILE", key_file)
+    assert "tcp://127.0.0.1:2" in repr(make())
+    monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
+    assert "tcp://127.0.0.1:1" in repr(make(key_file=key_file))
+    assert lifetime.place_from_outside(key_file, {"n_workers": 1}) is None  # a key that is only in the environment
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_a_key_file_that_cannot_be_used_is_an_error(cluster: Cluster, key_file: str, tmp_path: Path, make: Any) -> None:
+    with pytest.raises(ConfigError, match=r"nope\.json"):
+        make(key_file="nope.json")
+    for wrong in (3, "", True):
+        with pytest.raises(ConfigError, match="key_file must be the path of a file"):
+            make(key_file=wrong)
+    for local in ({"n_workers": 1}, {"preload": ["json"], "keep": tmp_path}):
+        with pytest.raises(ConfigError, match=f"key_file='{key_file}' .* {' '.join(f'{each}=,?' for each in local)}"):
+            make(key_file=key_file, **local)
+    with pytest.raises(ConfigError, match="processes=False for a cluster"):
+        Client(key_file=key_file, processes=False)
+    KeyFolder.make(tmp_path / "others")
+    with pytest.raises(ConfigError, match=r"client\.json has no address: give the address of the scheduler, too"):
+        make(key_file=tmp_path / "others" / "client.json")
+    with pytest.raises(ConfigError, match="keep must be the path of a folder"):
+        make(keep=True)
+    assert cluster.shutdowns == 0
 
 
 def test_of_a_client_that_prints_output_the_local_cluster_does_not_log_it(cluster: Cluster) -> None:

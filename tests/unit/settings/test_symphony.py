@@ -9,10 +9,13 @@ from scaler.settings import SymphonyConfig
 
 
 def test_each_place_at_the_service_is_a_worker() -> None:
-    config = SymphonyConfig("tcp://127.0.0.1:1", "Service", 2, worker_name="grid", death_timeout_seconds=5)
+    config = SymphonyConfig(
+        "tcp://127.0.0.1:1", "Service", 2, worker_name="grid", death_timeout_seconds=5, key_file="w.json"
+    )
     cluster = config.of_cluster()
     assert (cluster.n_workers, cluster.worker_names) == (2, ("grid-0", "grid-1"))
     assert (cluster.engine, cluster.death_timeout_seconds) == ("symphony://Service", 5)
+    assert cluster.endpoint.key_file == "w.json"
     assert len(set(SymphonyConfig("tcp://127.0.0.1:1", "Service", 2).of_cluster().worker_names)) == 2
 
 

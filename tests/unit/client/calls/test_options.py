@@ -3,8 +3,10 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from concurrent.futures import CancelledError
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scaler import ConfigError, TaskOptions
@@ -70,6 +72,38 @@ def test_bad_retries_and_limits_are_refused(wrong: dict[str, Any], error: type[E
         TaskOptions(**wrong)
     with pytest.raises(ConfigError):
         TaskOptions(at_most_once=True).over(TaskOptions(retries=2))
+
+
+def test_numbers_of_numpy_are_stored_as_plain_ones() -> None:
+    options = TaskOptions(
+        priority=np.int16(3),  # type: ignore[arg-type]
+        retries=np.int64(2),  # type: ignore[arg-type]
+        retry_delay=np.float64(0.25),
+        timeout=np.float32(30),  # type: ignore[arg-type]
+        capabilities={"gpu": np.int64(1), "disk": "2G"},  # type: ignore[dict-item]
+        memory=np.uint32(4096),  # type: ignore[arg-type]
+        no_worker_timeout=np.int8(5),  # type: ignore[arg-type]
+        max_failures=np.float16(0.5),  # type: ignore[arg-type]
+        seed=np.int64(7),  # type: ignore[arg-type]
+    )
+    plain = TaskOptions(
+        priority=3,
+        retries=2,
+        retry_delay=0.25,
+        timeout=30.0,
+        capabilities={"gpu": 1, "disk": "2G"},
+        memory=4096,
+        no_worker_timeout=5,
+        max_failures=0.5,
+        seed=7,
+    )
+    assert (options, repr(options), options.run_options) == (plain, repr(plain), plain.run_options)
+    assert b"numpy" not in pickle.dumps(options)
+    for wrong in (np.True_, np.float64(2), Fraction(2), 2.0):
+        with pytest.raises(TypeError, match="retries must be an int"):
+            TaskOptions(retries=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="an int is a number of rows, a float below 1 a fraction"):
+        TaskOptions(max_failures=np.float32(1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("most", [1.0, 2.0, 2.5, float("inf")])

@@ -75,7 +75,9 @@ def main(argv: list[str] | None = None) -> None:
     except ConfigError as error:
         parser.error(str(error))
     if not arguments.address:
-        parser.error("the address of the scheduler must be given, as an argument or as SCALER_ADDRESS, or in --key-file")
+        parser.error(
+            "the address of the scheduler must be given, as an argument or as SCALER_ADDRESS, or in --key-file"
+        )
     if arguments.json and not arguments.once:
         parser.error("--json is for one page: add --once")
     if arguments.seconds is not None and not arguments.trace:

@@ -13,8 +13,16 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.job_names import OnChange, job_of_map, job_of_start
-from scaler.client.calls.options import TakesOptions, TaskOptions, for_executor, for_one, named_as
+from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
+from scaler.client.calls.options import (
+    TakesOptions,
+    TaskOptions,
+    effective,
+    for_each_worker,
+    for_executor,
+    for_one,
+    named_as,
+)
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.foreign_words import OF_CLIENTS, answers
@@ -49,7 +57,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
     def _with_options(self, options: TaskOptions) -> ClientWithOptions:
         client, core, known = self._caller
-        return ClientWithOptions(client, core, options.over(known))
+        return ClientWithOptions(client, core, effective(options.over(known)))
 
     def info(self) -> SchedulerInfo:
         """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
@@ -105,12 +113,14 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TypeError: if `fn` is not callable or does not take these arguments.
             SerializeObjectError: if the function or an argument cannot be serialised.
             ObjectTooLargeError: if one of them is larger than the scheduler has room for.
-            ConfigError: if two workers have the same name; it is a `ValueError`.
+            ConfigError: if two workers have the same name, or this client has the option `capabilities`, `memory`,
+                `no_worker_timeout` or `max_failures`; it is a `ValueError`.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
             BaseException: the exception of the first worker where it failed, when it has ended on all.
         """
         client, core, options = self._caller
+        for_each_worker(options)
         function = core.functions.get(fn).instruction.name
         presence.wait_for_workers(core.link, 1, None)
         futures: dict[str, ScalerFuture[T]] = {}
@@ -254,7 +264,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
         if others or unknown:
-            raise not_of_map("map", unknown)
+            raise not_of_map(Caller.map, unknown)
         on_change = job_of_map(job, on_change)
         _, core, options = self._caller
         if job is not None:
@@ -305,7 +315,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
         if unknown:
-            raise not_of_map("start", unknown)
+            raise not_of_map(Caller.start, unknown)
         found = job_of_start(job, name)
         from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
@@ -372,7 +382,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         *,
         timeout: float | None = None,
         return_exceptions: bool = False,
-        window: int = 1024,
+        window: int = WINDOW,
         job: str | None = None,
         on_change: OnChange | None = None,
         **unknown: Any,
@@ -390,7 +400,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
             window: the most tasks that are open or were not read; 16,384 at most.
             job: the name of a job, as for `map`: results that the scheduler has are yielded first. Then all items are
-                read at once, and `window` has no effect.
+                read at once, so `window` is refused.
             on_change: as for `map`.
 
         Raises:
@@ -398,7 +408,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             BaseException: as `map` does.
         """
         if unknown:
-            raise not_of_map("map_unordered", unknown)
+            raise not_of_map(Caller.map_unordered, unknown)
+        window_of_map(job, window)
         on_change = job_of_map(job, on_change)
         _, core, options = self._caller
         if job is not None:

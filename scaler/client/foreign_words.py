@@ -66,7 +66,12 @@ _KEYWORDS = {
     **dict.fromkeys(("job", "job_name", "jobs"), "write job=, an argument of map, map_unordered and start"),
     "keep_for": "it is an argument of start; the job of a map is kept for 30 days after its last change",
     "on_change": "it is an argument of map, map_unordered and start, together with job=",
-    **dict.fromkeys(("num_gpus", "resources"), 'write client.options(capabilities={"gpu": 1})'),
+    **dict.fromkeys(("gpu", "gpus", "num_gpus", "resources"), 'write client.options(capabilities={"gpu": 1})'),
+    **dict.fromkeys(("keep", "modules", "n_workers"), "it is an argument of Client"),
+    "progress": "it is an argument of Client.map; scaler.progress(futures) shows a bar for futures",
+    "retry": "write client.options(retries=...)",
+    "return_exceptions": "it is an argument of map, map_unordered and job.results",
+    "window": "it is an argument of map_unordered, and of the maps of AsyncClient",
 }
 _SIMILAR = 0.75
 """How much a keyword argument of a user's function must resemble an option, to be taken for it."""

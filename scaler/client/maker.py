@@ -142,7 +142,7 @@ class CallMaker(Generic[L, F]):
         """Return the terms of a task of this function that one worker alone may run: it goes first, unless the options
         say otherwise, and its name says which worker it is for.
         """
-        priority, name, run_options, account, owner_tag = self.terms(for_one(options).over(_FIRST))
+        priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
         return priority, f"{name or function} on {worker}", own.encode(), account, owner_tag
 

@@ -36,6 +36,8 @@ _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
 
 _FOREIGN = {
     **dict.fromkeys(("job_folder", "jobs_folder", "keep_folder", "keep_jobs"), "write keep=, the folder of jobs"),
+    **dict.fromkeys(("job", "jobs"), "write job=, an argument of map, map_unordered and start"),
+    **dict.fromkeys(("key", "keyfile"), "write key_file="),
     "object_storage_address": "leave it out, since the scheduler keeps objects",
     "per_worker_capabilities": "write capabilities=, of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",

@@ -189,6 +189,8 @@ def test_failures_are_listed_and_tolerated_and_run_again(client: Client) -> None
 def test_too_many_failures_stop_a_map_and_a_job(client: Client) -> None:
     with pytest.raises(TooManyFailuresError, match=r"max_failures is 5; the first: ValueError: bad \d+"):
         client.options(max_failures=5).map(fails_at_sevens, rows(20_000), job="five")
+    with pytest.raises(TooManyFailuresError, match=r"max_failures is 0; the first: ValueError: bad \d+"):
+        client.options(max_failures=0).map(fails_at_sevens, rows(20), job="none")
     tolerated = client.options(max_failures=0.5).map(fails_at_sevens, rows(300), job="half")
     assert [str(each) for each in tolerated if isinstance(each, ValueError)] == [f"bad {x}" for x in range(3, 300, 7)]
     assert list(map(str, client.job("half").results())) == list(map(str, tolerated))

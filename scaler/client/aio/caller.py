@@ -18,8 +18,8 @@ from scaler.client.aio.job import AsyncJob, in_thread, through
 from scaler.client.aio.rows import Rows
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.job_names import OnChange, job_of_map, job_of_start
-from scaler.client.calls.options import TakesOptions, TaskOptions, for_one, named_as
+from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
+from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
 from scaler.client.calls.tolerance import Tolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
@@ -36,9 +36,6 @@ __tracebackhide__ = has_ended_a_task
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-WINDOW = 1024
-"""How many tasks of a map are open at once, unless the user says otherwise."""
 
 
 @answers(OF_ASYNC_CLIENTS)
@@ -60,7 +57,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
     def _with_options(self, options: TaskOptions) -> AsyncClientWithOptions:
         client, core, known = self._caller
-        return AsyncClientWithOptions(client, core, options.over(known))
+        return AsyncClientWithOptions(client, core, effective(options.over(known)))
 
     async def info(self) -> SchedulerInfo:
         """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
@@ -98,6 +95,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         It works as `Client.run_on_all` does. If this is cancelled, so are its tasks.
         """
         client, core, options = self._caller
+        for_each_worker(options)
         function = core.functions.get(fn).instruction.name
         await asking.wait_for_workers(core.link, 1, None)
         names = presence.names_of(await asking.presence(core.link, presence.workers()))
@@ -182,7 +180,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             return_exceptions: whether the exception of a task that fails is its result, and the others go on.
             window: the most tasks that are open or were not read; 16,384 at most.
             job: the name of a job, as for `Client.map`: the same call in another program continues the map. `items`
-                must be an ordinary iterable, and `window` has no effect.
+                must be an ordinary iterable, and `window` is refused.
             on_change: as for `Client.map`.
 
         Raises:
@@ -191,7 +189,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
         if others or unknown:
-            raise not_of_map("map", unknown)
+            raise not_of_map(AsyncCaller.map, unknown)
+        window_of_map(job, window)
         on_change = job_of_map(job, on_change)
         if job is not None:
             kept = await self._attend(fn, items, job, on_change, return_exceptions)
@@ -225,7 +224,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> AsyncJob:
         """Run `fn(*item)` for each item as a detached job, as `Client.start` does."""
         if unknown:
-            raise not_of_map("start", unknown)
+            raise not_of_map(AsyncCaller.start, unknown)
         found = job_of_start(job, name)
         _, core, options = self._caller
         wish = making.Wish(fn, items, options, found, on_change)
@@ -268,7 +267,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         Arguments and errors are those of `map`.
         """
         if unknown:
-            raise not_of_map("map_unordered", unknown)
+            raise not_of_map(AsyncCaller.map_unordered, unknown)
+        window_of_map(job, window)
         on_change = job_of_map(job, on_change)
         if job is not None:
             kept = await self._attend(fn, items, job, on_change, return_exceptions)

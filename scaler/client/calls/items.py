@@ -5,7 +5,8 @@ Used by the maps of both clients. An exception in the `repr` of a user's value i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from reprlib import Repr
 from types import MappingProxyType
 from typing import Any
@@ -16,13 +17,6 @@ from scaler.errors import ObjectTooLargeError, SerializeObjectError
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 """The exceptions of a call that cannot be serialised."""
-
-ARGUMENTS = {
-    "map": ("progress", "return_exceptions", "timeout", "window", "on_change"),
-    "map_unordered": ("return_exceptions", "timeout", "window", "on_change"),
-    "start": ("name", "keep_for", "on_change"),
-}
-"""The keyword arguments of calls with many tasks, to suggest one for a misspelt name; `job` has a hint of its own."""
 
 _SHORT = Repr()
 _SHORT.maxother = _SHORT.maxstring = 40
@@ -70,15 +64,16 @@ def _shown(item: Sequence[Any]) -> str:
         return ""
 
 
-def not_of_map(call: str, unknown: Iterable[str]) -> TypeError:
+def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
     """Return the error of a map or job call with several iterables, as for the built-in map, or with unknown keywords.
 
     Args:
-        call: the name of the method.
+        method: the method of the client.
         unknown: the names of the unknown keyword arguments.
     """
+    call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:
-        ours = of_keyword(name, ARGUMENTS[call], OPTIONS, call)
+        ours = of_keyword(name, own, OPTIONS, call)
         if name == "name":  # of `map`; `start` takes it
             ours += ", and the name of a job is job="
         same = f"; for the function: client.{call}(functools.partial(fn, {name}=...), ...)"

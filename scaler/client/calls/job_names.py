@@ -7,6 +7,9 @@ from typing import Literal, TypeAlias
 from scaler.jobs.names import check_job_name
 from scaler.texts import shown
 
+WINDOW = 1024
+"""The default number of tasks of a map that are open or have unread results."""
+
 OnChange: TypeAlias = Literal["raise", "restart", "keep"]
 """The treatment of an existing job of the same name with another function or other rows."""
 
@@ -25,6 +28,19 @@ def job_of_map(job: str | None, on_change: OnChange | None) -> OnChange:
             f"on_change={shown(on_change)} is for a map with a name: give it one with job=, or leave it out"
         )
     return "raise" if on_change is None else on_change
+
+
+def window_of_map(job: str | None, window: int) -> None:
+    """Check the `window` argument of a map.
+
+    Raises:
+        TypeError: if it is given together with `job`, where it has no effect.
+    """
+    if job is not None and window != WINDOW:
+        raise TypeError(
+            f"window={shown(window)} has no effect on a map with job=, whose items are all read at once: leave one of "
+            "them out"
+        )
 
 
 def job_of_start(job: str | None, name: str | None) -> str:

@@ -211,6 +211,32 @@ def for_one(options: TaskOptions) -> TaskOptions:
     return options
 
 
+def for_each_worker(options: TaskOptions) -> TaskOptions:
+    """Return the options of a function that runs once on each worker.
+
+    Raises:
+        ConfigError: if an option chooses among workers, or is one of maps and jobs.
+    """
+    for name in ("capabilities", "memory", "no_worker_timeout"):
+        if getattr(options, name) is not None:
+            raise ConfigError(
+                f"run_on_all runs the function on each worker, whatever its machine has: leave {name} out for this call"
+            )
+    return for_one(options)
+
+
+def effective(options: TaskOptions) -> TaskOptions:
+    """Return the options of a client.
+
+    Raises:
+        ConfigError: if an option has no effect without another one, which is not given.
+    """
+    for name in ("retry_on", "retry_delay"):
+        if options.retries is None and getattr(options, name) is not None:
+            raise ConfigError(f"{name} has no effect without retries: write retries=3 beside it, or leave it out")
+    return options
+
+
 def for_executor(options: TaskOptions) -> TaskOptions:
     """Return the options of an executor, which submits tasks one by one.
 
@@ -315,7 +341,8 @@ class TakesOptions(ABC, Generic[WithOptions]):
 
         Raises:
             TypeError: if an option is of the wrong type.
-            ConfigError: if a number is out of range, or options contradict each other; it is a `ValueError`.
+            ConfigError: if a number is out of range, options contradict each other, or `retry_on` or `retry_delay` is
+                given without `retries`; it is a `ValueError`.
         """
         arguments = locals()
         more = TaskOptions(**{name: value for name, value in arguments.items() if name not in {"self", "options"}})

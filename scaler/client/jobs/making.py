@@ -112,7 +112,7 @@ def results(job: Job, max_failures: float | None, return_exceptions: bool, bar: 
         for _, value, error in job.read(0, ATTEND, job.deadline):
             found.append(value if error is None else error)
             if error is not None:
-                if not (max_failures or return_exceptions):
+                if max_failures is None and not return_exceptions:
                     raise error
                 n_errors += 1
             if bar is not None and not len(found) % 256:
@@ -131,7 +131,7 @@ def results_as_they_come(job: Job, max_failures: float | None, return_exceptions
     """Iterate over the results of an attended job in the order of completion. Raises as `results` does."""
     try:
         for _, value, error in job.read_new(ATTEND, job.deadline):
-            if error is not None and not (max_failures or return_exceptions):
+            if error is not None and max_failures is None and not return_exceptions:
                 raise error
             yield value if error is None else error
     except TooManyFailuresError:
@@ -143,7 +143,7 @@ def results_as_they_come(job: Job, max_failures: float | None, return_exceptions
 
 def raise_first(job: Job, max_failures: float | None) -> None:
     """Raise the exception of the first failed row, unless `max_failures` allows failures."""
-    if not max_failures:
+    if max_failures is None:
         failures = job.failures()
         raise failures[0].error if failures else JobError(f"the job {job.name!r} has stopped") from None
 

@@ -26,7 +26,7 @@ def check_submit(client: Client) -> None:
     assert_type(client.submit(square, client.send_object(2.0)), ScalerFuture[float])
     assert_type(client.submit(len, "abc").result(), int)
     assert_type(client.options(retries=2).submit(square, 4).result(), float)
-    assert_type(client.options(TaskOptions(name="n"), retry_on=(OSError, ValueError)).submit(abs, -1).result(), int)
+    assert_type(client.options(TaskOptions(retries=1), retry_on=(OSError, ValueError)).submit(abs, -1).result(), int)
 
 
 def check_map(client: Client) -> None:

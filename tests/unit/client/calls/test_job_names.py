@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from scaler import AsyncClient, Client
 from scaler.client.calls.items import not_of_map
-from scaler.client.calls.job_names import job_of_map, job_of_start
+from scaler.client.calls.job_names import WINDOW, job_of_map, job_of_start, window_of_map
 
 
 def test_either_argument_of_start_names_the_job() -> None:
@@ -25,18 +29,33 @@ def test_what_to_do_about_a_change_needs_a_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "unknown", "hint"),
+    ("method", "unknown", "hint"),
     [
-        ("map", "jobs", "write job="),
-        ("map_unordered", "job_name", "write job="),
-        ("start", "jobs", "write job="),
-        ("start", "keep_fr", "did you mean 'keep_for'"),
-        ("start", "retries", r"client\.options\(retries=\.\.\.\)\.start"),
-        ("map", "on_chance", "did you mean 'on_change'"),
-        ("map", "keep_for", "it is an argument of start"),
-        ("map", "name", "the name of a job is job="),
-        ("start", "other", r"client\.start\(functools\.partial"),
+        (Client.map, "jobs", "write job="),
+        (Client.map_unordered, "job_name", "write job="),
+        (Client.start, "jobs", "write job="),
+        (Client.start, "keep_fr", "did you mean 'keep_for'"),
+        (Client.start, "retries", "client.options(retries=...).start"),
+        (Client.map, "on_chance", "did you mean 'on_change'"),
+        (Client.map, "name", "the name of a job is job="),
+        (Client.map, "window", "it is an argument of map_unordered"),
+        (Client.map, "windows", "client.map(functools.partial"),
+        (AsyncClient.map, "windows", "did you mean 'window'"),
+        (AsyncClient.map, "progress", "it is an argument of Client.map"),
+        (AsyncClient.map, "time_out", "client.options(timeout=...).map"),
+        (Client.map_unordered, "progress", "it is an argument of Client.map"),
+        (Client.start, "return_exceptions", "it is an argument of map, map_unordered and job.results"),
+        (Client.start, "other", "client.start(functools.partial"),
     ],
 )
-def test_an_argument_that_a_call_does_not_take_names_the_right_one(call: str, unknown: str, hint: str) -> None:
-    assert hint.replace("\\", "") in str(not_of_map(call, [unknown]))
+def test_an_argument_that_a_call_does_not_take_names_the_right_one(
+    method: Callable[..., Any], unknown: str, hint: str
+) -> None:
+    assert hint in str(not_of_map(method, [unknown]))
+
+
+def test_a_window_has_no_effect_on_a_map_with_a_job() -> None:
+    window_of_map(None, 3)
+    window_of_map("a", WINDOW)
+    with pytest.raises(TypeError, match="window=3 has no effect on a map with job="):
+        window_of_map("a", 3)

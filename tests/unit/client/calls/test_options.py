@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scaler import ConfigError, TaskOptions
-from scaler.client.calls.options import for_executor, for_one, named_as
+from scaler import Client, ConfigError, TaskOptions
+from scaler.client.calls.options import for_each_worker, for_executor, for_one, named_as
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
@@ -123,6 +123,23 @@ def test_a_call_of_one_task_takes_no_number_of_failures() -> None:
     for most in (0, 3, 0.5):
         with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
             for_one(TaskOptions(max_failures=most))
+
+
+@pytest.mark.parametrize("option", ["retry_on", "retry_delay"])
+def test_how_to_retry_needs_a_number_of_retries(client: Client, option: str) -> None:
+    lone = TaskOptions(retry_on=OSError) if option == "retry_on" else TaskOptions(retry_delay=0.5)
+    with pytest.raises(ConfigError, match=f"{option} has no effect without retries: write retries=3 beside it"):
+        client.options(lone)
+    for others in (client.options(retries=2).options(lone), client.options(lone, retries=0)):
+        assert getattr(others.task_options, option) == getattr(lone, option)
+
+
+@pytest.mark.parametrize("option", ["capabilities", "memory", "no_worker_timeout", "max_failures"])
+def test_what_runs_on_each_worker_takes_no_option_that_chooses_one(client: Client, option: str) -> None:
+    assert for_each_worker(TaskOptions(retries=1, seed=3)) == TaskOptions(retries=1, seed=3)
+    options = TaskOptions(**{option: {"gpu": 1} if option == "capabilities" else 1})
+    with pytest.raises(ConfigError, match=f"{option}.*for this call"):
+        client.options(options).run_on_all(abs, -1)
 
 
 def test_a_seed_travels_in_words_and_rows_have_spawn_keys() -> None:

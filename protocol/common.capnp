@@ -101,4 +101,5 @@ struct TaskFailure {
   exception @3 :Data;    # the exception object, pickled; empty if it cannot be
   bases @4 :List(Text);  # the classes that the exception's class is derived from, with their modules
   taskId @5 :Data;       # the task that raised it; another one than that of the result, if that one needs it. Empty = not said
+  place @6 :Data;        # facts about the process in which it was raised: compressed JSON, see README.md. Empty = unknown
 }

@@ -1,4 +1,6 @@
-"""Cores: the number of cores that this process may use, by its affinity and its cgroup quotas. A leaf."""
+"""Cores: the number of cores that this process may use, by its affinity and its cgroup quotas; and the variables with
+which libraries are told how many to use. A leaf.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,13 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+THREADS_OF_ALL = "OMP_NUM_THREADS"
+"""Libraries with their own variable obey this one as well, so a user who sets it sets all."""
+THREAD_VARIABLES = (
+    *(THREADS_OF_ALL, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
+)
 
 
 def usable_cores(root: Path = Path("/")) -> int:

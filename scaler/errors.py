@@ -174,6 +174,14 @@ class JobConflictError(JobError):
     """
 
 
+class RerunError(ScalerError):
+    """A call cannot run again here; the message says why. `rerun()` raises it before it calls the function.
+
+    The task has not failed, has the option `at_most_once` and needs `rerun(again=True)`, or a part of its call is gone:
+    the message names the part (docs/howto/debugging.md).
+    """
+
+
 class TooManyFailuresError(ScalerError):
     """More rows of a map or a job have failed than `max_failures` allows, so it was stopped.
 

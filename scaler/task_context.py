@@ -11,10 +11,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
@@ -219,8 +219,38 @@ connector: Callable[[str], Callable[[], object]] = _connects_nothing
 """
 
 
+class _Rerun(NamedTuple):
+    """A call of a task that runs again in this process."""
+
+    task: CurrentTask
+    others: frozenset[threading.Thread]
+    """the other threads that ran when it began: these do not belong to it"""
+
+
+_reruns: list[_Rerun] = []
+"""the calls that run again now; the last one began last"""
+
+
+@contextmanager
+def rerunning(task: CurrentTask) -> Iterator[None]:
+    """Context manager: this thread, and those that it starts, are inside `task`, for `current_task` alone."""
+    rerun = _Rerun(task, frozenset({*threading.enumerate()} - {threading.current_thread()}))
+    _reruns.append(rerun)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # it was forgotten by a fork
+            _reruns.remove(rerun)
+
+
 def current_task() -> CurrentTask | None:
-    """Return the task that calls this, also from a function that it calls; None outside of tasks."""
+    """Return the task that calls this, also from a function that it calls; None outside of tasks.
+
+    In a call that `rerun()` has made it is the task that failed.
+    """
+    for rerun in reversed(_reruns):
+        if threading.current_thread() not in rerun.others:
+            return rerun.task
     return current.describe_task()
 
 
@@ -242,5 +272,10 @@ def preparing(address: str, what: str) -> Iterator[None]:
         enter(before)
 
 
+def _forked() -> None:
+    enter(TaskContext())
+    _reruns.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: enter(TaskContext()))
+    os.register_at_fork(after_in_child=_forked)

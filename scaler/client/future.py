@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import MakeError
+from scaler.client.calls.entry import Fetcher, MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
 from scaler.client.insight import markup, task_log
@@ -110,7 +110,7 @@ class Arrival(Future[Frames]):
         refusal: the result of that run if it has no value.
     """
 
-    def __init__(self, link: LinkThread) -> None:
+    def __init__(self, link: Fetcher) -> None:
         super().__init__()
         self.refusal: TaskResult | None = None
         self._link = link
@@ -174,8 +174,8 @@ _UNREAD = _UnreadError()
 
 _INTERNAL = frozenset(
     {
-        *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "item_of", "keys", "needs"),
-        *("notify", "refuse", "settle", "store", "cancel_waiting"),
+        *("as_argument", "ask_report", "concern", "deliver", "fail", "failed", "has_failed", "item_of", "keys"),
+        *("needs", "notify", "refuse", "settle", "store", "cancel_waiting"),
     }
 )
 
@@ -365,6 +365,33 @@ class ScalerFuture(Future[T], ResultArgument):
         """
         self._link.check_process()
         return task_log.wait(self._link, task_log.ask_progress(self._link, self.task_id), timeout)
+
+    def rerun(self, *, again: bool = False) -> T:
+        """Call the function of a failed task again, here: with its arguments, in this process and this thread, so that
+        `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
+
+        The future keeps function and arguments while it lives. If the task failed because another one did, whose result
+        it needs, that one is called. `current_task()` and the option `seed` work as on a worker, and the global random
+        generators are put back afterwards; initializers do not run. What differs here from where the task failed is
+        printed to standard error: host, Python, packages, names of environment variables (docs/howto/debugging.md).
+
+        Args:
+            again: whether a task with the option `at_most_once` may run a second time.
+
+        Raises:
+            RerunError: if the task has not failed, a part of its call is gone, or it must not run again.
+            DeserializeObjectError: if the function or an argument cannot be read here.
+            BaseException: the exception of the function.
+        """
+        __tracebackhide__ = True
+        from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
+        from scaler.client.rerun.of_future import fetched  # noqa: PLC0415
+
+        self._link.check_process()
+        call = fetched(self, self._link, again=again)
+        self._note_that_error_was_read()
+        value: T = run(call)
+        return value
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""

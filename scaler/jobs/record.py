@@ -528,6 +528,10 @@ class JobRecord:
         """Return the functions and values of the job. Raises `DamagedError`."""
         return self._objects.read(self.terms.function_id)
 
+    def object(self, object_id: bytes) -> Object:
+        """Return a function or a value of the job. Raises `DamagedError` if it is damaged or missing."""
+        return self._objects.one(object_id)
+
     def object_ids(self) -> set[bytes]:
         """Return the ids of all undamaged functions and values."""
         return self._objects.ids()
@@ -578,6 +582,10 @@ class JobRecord:
         """Return the arguments of one row. Raises `DamagedError`."""
         first = self._ranges.first_of(row)
         return self.rows_of(first).one(row - first)
+
+    def version_of(self, row: int) -> int:
+        """Return the version that ran a row; -1 if the row has not ended, or its result is damaged."""
+        return self._results.version_of(row)
 
     def _read_first_failures(self) -> list[Result]:
         """Return the first failed rows. Ranges without failures are skipped."""

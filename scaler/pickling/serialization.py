@@ -318,6 +318,18 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
     return [own, *to_frames(serializer, function)]
 
 
+def sent_with(frames: Frames) -> WithModules:
+    """Return the serializer of a function object, and what else travelled with the function.
+
+    Raises:
+        DeserializeObjectError: if they cannot be read here.
+    """
+    own: Any = DefaultSerializer()
+    if memoryview(frames[0]).nbytes:
+        own = from_frames(own, frames[:1])
+    return own if type(own) is WithModules else WithModules(own, b"", {})
+
+
 def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple[Serializer, Callable[..., Any]]:
     """Return the serializer and the function of a function object.
 
@@ -332,10 +344,7 @@ def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple
     from scaler.pickling.shipped import install  # noqa: PLC0415
     from scaler.pickling.versions import compare  # noqa: PLC0415
 
-    own: Any = DefaultSerializer()
-    if memoryview(frames[0]).nbytes:
-        own = from_frames(own, frames[:1])
-    serializer, modules, versions = own if type(own) is WithModules else WithModules(own, b"", {})
+    serializer, modules, versions = sent_with(frames)
     install(modules)
     try:
         return serializer, from_frames(serializer, frames[1:])

@@ -231,7 +231,7 @@ def install(packed: bytes) -> None:
     """
     if packed == _installed.packed:
         return
-    shipment = pickle.loads(zlib.decompress(packed)) if packed else Shipment(0, {})
+    shipment = _unpacked(packed)
     if shipment.origin == _ORIGIN:
         return
     before, after = _installed.sources, shipment.sources
@@ -242,3 +242,61 @@ def install(packed: bytes) -> None:
         sys.meta_path.insert(0, _installed)
     for name in concerned_by(tops, {name: source.text for name, source in before.items()}):
         del sys.modules[name]
+
+
+def _unpacked(packed: bytes) -> Shipment:
+    shipment: Shipment = pickle.loads(zlib.decompress(packed)) if packed else Shipment(0, {})
+    return shipment
+
+
+class _Offered(_Installed):
+    """Finds the modules that came with a function to a program of the user, which has its own ones: the last finder."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if path is not None and not self.has_loaded(fullname.partition(".")[0]):  # a part of another package
+            return None
+        return super().find_spec(fullname, path, target)
+
+    def has_loaded(self, name: str) -> bool:
+        """Return whether a loaded module is one of these."""
+        loader = getattr(getattr(sys.modules.get(name), "__spec__", None), "loader", None)
+        return name in self.sources and isinstance(loader, _Loader)
+
+
+_offered = _Offered()
+
+
+def offer(packed: bytes) -> list[str]:
+    """Make modules importable that this program does not have, and leave its own ones as they are.
+
+    Returns:
+        the names of the modules that this program has with another source, sorted.
+    """
+    shipment = _unpacked(packed)
+    if shipment.origin == _ORIGIN or packed == _installed.packed:
+        return []
+    if _offered.sources != shipment.sources:
+        for name in [each for each in _offered.sources if _offered.has_loaded(each)]:
+            del sys.modules[name]
+        _offered.sources = shipment.sources
+    if _offered not in sys.meta_path:
+        sys.meta_path.append(_offered)
+    return sorted(name for name, source in shipment.sources.items() if _is_other(name, source))
+
+
+def _is_other(name: str, source: Source) -> bool:
+    """Return whether the module of this name here, if there is one, has another source."""
+    if _offered.has_loaded(name.partition(".")[0]):
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):  # a part of a package that is not here, or a module without spec
+        return False
+    if spec is None or isinstance(spec.loader, _Loader):
+        return False
+    try:
+        return Path(spec.origin or "").read_bytes() != source.text
+    except OSError:
+        return True

@@ -51,6 +51,7 @@ from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, Ch
 from scaler.processor.execution.failure import describe_failure, describe_stack
 from scaler.processor.execution.meter import Meter
 from scaler.processor.execution.outputs import TaskOutputs
+from scaler.processor.execution.place import described_place
 from scaler.processor.execution.random_generators import RandomGenerators
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.execution.values import Values
@@ -333,7 +334,7 @@ class Processor:
             return self._void_result(alone, duration_us, b"")
         status, payload, failed = TaskStatus.SUCCESS, b"", ""
         if error is not None:
-            status, payload, frames, failed = _failed(error, alone)
+            status, payload, frames, failed = self._failed(error, alone)
         return RunResult(alone.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"", failed)
 
     def _add_unusual(self, rows: OpenRows, row: int, result: RunResult) -> None:
@@ -400,11 +401,11 @@ class Processor:
             except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
-                status, payload, frames, failed = _failed(self._describe(error), task)
+                status, payload, frames, failed = self._failed(self._describe(error), task)
         except (TaskInterrupt, KeyboardInterrupt) as error:  # before the first line of the handler above
             self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
-            status, payload, frames, failed = _failed(self._describe(error), task)
+            status, payload, frames, failed = self._failed(self._describe(error), task)
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
         if self._is_void:
@@ -412,6 +413,12 @@ class Processor:
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failed)
+
+    def _failed(self, failure: TaskFailure, task: RunTask) -> tuple[TaskStatus, bytes, Frames, str]:
+        """Return status, payload, frames and text of the result of a task that has raised."""
+        known = self._functions.get(task.function_id)
+        place = described_place(known and known.call, self._worker)
+        return TaskStatus.FAILED, failure._replace(task_id=task.task_id, place=place).encode(), (), failure.short
 
     def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], Meter | None]:
         """Prepare the random generators for a task. Return its function, and the meter around it if it is profiled."""
@@ -472,11 +479,6 @@ class Processor:
             self._uplink.say([result])
             os._exit(0)
         return result
-
-
-def _failed(failure: TaskFailure, task: RunTask) -> tuple[TaskStatus, bytes, Frames, str]:
-    """Return status, payload, frames and text of the result of a task that has raised."""
-    return TaskStatus.FAILED, failure._replace(task_id=task.task_id).encode(), (), failure.short
 
 
 def _no_object(_object_id: ObjectId, _is_own: bool) -> NoReturn:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scaler.actors.messages.jobs import JobAsked
@@ -32,9 +32,10 @@ def refused(request: JobRequest, reason: str, status: JobStatus = JobStatus.REFU
     return JobResponse(request.number, status, 0, 0, b"", reason[:1000])
 
 
-def known(request: JobRequest, frames: Sequence[Any] = ()) -> JobResponse:
-    """Return an answer that consists of frames alone, or an acknowledgement."""
-    return JobResponse(request.number, JobStatus.KNOWN, request.first, 0, b"{}", "", tuple(frames))
+def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
+    """Return an answer that consists of frames, with facts or without; or an acknowledgement."""
+    body = json.dumps(facts or {}).encode()
+    return JobResponse(request.number, JobStatus.KNOWN, request.first, 0, body, "", tuple(frames))
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:

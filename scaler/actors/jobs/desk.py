@@ -155,6 +155,7 @@ class Desk:
             JobVerb.FAILURES: self.reading.read_failures,
             JobVerb.DIGESTS: self.reading.read_digests,
             JobVerb.ARGUMENTS: self.reading.read_arguments,
+            JobVerb.STORED: self.reading.read_stored,
             JobVerb.RETRY: self._retry,
             JobVerb.CANCEL: self._cancel,
             JobVerb.FORGET: self._forget,

@@ -147,10 +147,26 @@ class Reading:
         self._tell(asked, known(asked.request, found))
 
     def read_arguments(self, asked: JobAsked) -> Steps:
-        """Answer with the arguments of one row: its block, the ids of its objects, and frames."""
+        """Answer with the arguments of one row: its block, the ids of its objects, and frames; and with its call."""
         record, row = self._record, asked.request.first
-        found = yield lambda: record.arguments_of(row), "arguments cannot be read"
-        self._tell(asked, known(asked.request, (found.payload, found.object_ids, *found.frames)))
+        found = yield lambda: (record.arguments_of(row), _call_of(record, row)), "arguments cannot be read"
+        (payload, object_ids, frames), call = found
+        self._tell(asked, known(asked.request, (payload, object_ids, *frames), call))
+
+    def read_stored(self, asked: JobAsked) -> Steps:
+        """Answer with the frames of a function, or of a value that rows use."""
+        object_id = asked.request.body
+        found = yield lambda: self._record.object(object_id), "a part of the job cannot be read"
+        self._tell(asked, known(asked.request, found.frames))
+
+
+def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
+    """Return the facts of the call of a row in the latest version, and which version its result is of."""
+    terms, ran = record.terms, record.version_of(row)
+    return {
+        "task_id": (terms.prefix + row.to_bytes(8, "big")).hex(), "function_id": terms.function_id.hex(),
+        "options": terms.options.hex(), "name": terms.task_name or terms.function, "version": terms.version, "ran": ran,
+    }  # fmt: skip
 
 
 def _arguments_of(record: JobRecord, row: int) -> Row:

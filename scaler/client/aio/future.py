@@ -53,7 +53,7 @@ A = TypeVar("A")
 
 _FOR_THE_LINK = {"deliver", "fail", "notify", "receive_frames", "refuse", "settle", "store"}
 _INTERNAL = frozenset(
-    {"as_argument", "fetch", "forget", "is_arriving", "item_of", "keys", "large", "needs", *_FOR_THE_LINK}
+    {"as_argument", "failed", "fetch", "forget", "is_arriving", "item_of", "keys", "large", "needs", *_FOR_THE_LINK}
 )
 
 LARGE_BYTES = 1 << 20
@@ -181,6 +181,21 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return the latest report of the task, as `ScalerFuture.progress` does."""
         return await asking.told(self._link, ask_progress(self._link, self.task_id), timeout)
+
+    async def rerun(self, *, again: bool = False) -> T:
+        """Call the function of a failed task again, here, as `ScalerFuture.rerun` does.
+
+        The values that the call needs are awaited. Then the function runs in the thread of the loop, which stands still
+        until the function returns, so that a debugger stops in it. Raises as `ScalerFuture.rerun`.
+        """
+        __tracebackhide__ = True
+        from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
+        from scaler.client.rerun.of_future import fetched_in_loop  # noqa: PLC0415
+
+        call = await fetched_in_loop(self, self._link, again=again)
+        self._note_that_error_was_read()
+        value: T = run(call)
+        return value
 
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -17,6 +18,21 @@ T = TypeVar("T")
 
 AT_ONCE = 256
 """The most results fetched from the thread at a time."""
+
+
+class AsyncFailedRow(FailedRow):
+    """A failed row, as `AsyncJob.failures` returns it: a `FailedRow` whose `rerun` is awaited."""
+
+    async def rerun(self, *, again: bool = False) -> Any:
+        """Call the function of the row again, here, as `FailedRow.rerun` does.
+
+        The call is read in a thread of the loop's executor. Then the function runs in the thread of the loop, which
+        stands still until the function returns, so that a debugger stops in it. Raises as `FailedRow.rerun`.
+        """
+        __tracebackhide__ = True
+        from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
+
+        return run(await in_thread(partial(self._call, again=again)))
 
 
 class AsyncJob:
@@ -49,9 +65,9 @@ class AsyncJob:
         """Iterate over (row number, result) in the order of completion, as `Job.as_completed` does."""
         return through(self._job.as_completed(return_exceptions))
 
-    async def failures(self) -> list[FailedRow]:
-        """Return the failed rows, as `Job.failures` does."""
-        return await in_thread(self._job.failures)
+    async def failures(self) -> list[AsyncFailedRow]:
+        """Return the failed rows, as `Job.failures` does. The `rerun` of each is awaited."""
+        return [AsyncFailedRow(*vars(row).values()) for row in await in_thread(self._job.failures)]
 
     async def retry(self) -> None:
         """Run failed rows again, and resume the job if it was cancelled or stopped, as `Job.retry` does."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from scaler.client.calls.inputs import Input, Keys
 from scaler.client.object_reference import ObjectReference
 from scaler.graph.readiness import positions
-from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, index_of
+from scaler.ids import NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, index_of, split_ids
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
@@ -59,6 +59,13 @@ class Receiver(Sink, Protocol):
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
         """Take the frames; None if the result is not stored any more."""
+
+
+class Fetcher(Protocol):
+    """The part of a link that fetches large results."""
+
+    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
+        """Ask for a large result; `keep`: the scheduler keeps it."""
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
@@ -118,6 +125,35 @@ class GraphEntry:
             index = next(index for index, node in enumerate(nodes) if node.task_id == task_id)
         return len(self.inputs) + index
 
+    def needs_of(self, index: int, graph_id: GraphId) -> GraphEntry:
+        """Return a new graph of the calls whose results a node needs. It has no sinks.
+
+        Args:
+            index: the position of the node in `nodes`; this graph has no inputs.
+            graph_id: of the new graph.
+        """
+        direct = set(positions(self.nodes[index].dependencies))
+        needed, nodes = set(direct), list[GraphNode]()
+        for at in range(index - 1, -1, -1):
+            node = self.nodes[at]
+            node = replace(node, graph_id=graph_id, task_id=node_id(graph_id, index_of(node.task_id)))
+            if at in needed:
+                needed.update(positions(node.dependencies))
+                nodes.append(replace(node, wanted=int(at in direct)))
+            else:
+                nodes.append(_ended(replace(node, object_ids=b"")))
+        nodes.reverse()
+        used = {object_id for node in nodes for object_id in split_ids(node.object_ids)}
+        functions = {node.function_id for node in nodes}
+        return GraphEntry(
+            replace(self.spec, graph_id=graph_id, node_count=len(nodes)),
+            nodes,
+            [each for each in self.functions if each.object_id in functions],
+            [each for each in self.objects if each.object_id in used],
+            self.references,
+            keys=self.keys,
+        )
+
     def nodes_to_send(self) -> Sequence[GraphNode]:
         """Return the nodes: only those without a result are still wanted, and only what these need is to run."""
         sinks = self.sinks
@@ -136,6 +172,23 @@ class GraphEntry:
                 sent.append(_ended(node))
         sent.reverse()
         return sent
+
+
+Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
+"""An entry without its sink, since that would keep a dropped future alive; or the graph of the call."""
+
+
+def call_of(open_call: Entry | tuple[GraphEntry, Sink]) -> Call:
+    """Return an open call without its sink."""
+    call: Any = open_call[0] if isinstance(open_call[0], GraphEntry) else (open_call[0], *open_call[2:])
+    return call  # type: ignore[no-any-return]
+
+
+class FailedWork(NamedTuple):
+    """The call of a task that failed, kept by its future for `rerun`."""
+
+    result: TaskResult
+    call: Call
 
 
 def _unwanted(node: GraphNode) -> GraphNode:

@@ -11,10 +11,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import index
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler.client.calls.items import name_of_item, shown_arguments
 from scaler.client.jobs.questions import Info, RowEnd, ask, read_info, read_rows, wait
@@ -22,11 +22,14 @@ from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result
 from scaler.config import check_timeout
-from scaler.errors import JobError, ScalerError, TooManyFailuresError
+from scaler.errors import JobError, RerunError, ScalerError, TooManyFailuresError
 from scaler.ids import TaskId, random_id
 from scaler.pickling.serialization import Serializer, read_arguments
 from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
+
+if TYPE_CHECKING:
+    from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
 """The rows that were read: a bit for each, in words of 64 by their number. The numbers are those of a peer."""
@@ -82,6 +85,40 @@ class FailedRow:
     row: int
     error: BaseException
     arguments: str
+    _job: Job | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_job": None}
+
+    def rerun(self, *, again: bool = False) -> Any:
+        """Call the function of the row again, here: with its arguments, in this process and this thread, so that
+        `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
+
+        Function, arguments and objects are read from the record of the job. The record keeps the failure: `Job.retry`
+        runs the row on a worker again. All else is as in `ScalerFuture.rerun`.
+
+        Args:
+            again: whether a row with the option `at_most_once` may run a second time.
+
+        Raises:
+            RerunError: if the row must not run again, or a part of its call is damaged or gone.
+            JobConflictError: if the job has other work by now: look it up again.
+            JobError: if the job no longer exists.
+            DeserializeObjectError: if the function or an argument cannot be read here.
+            BaseException: the exception of the function.
+        """
+        __tracebackhide__ = True
+        from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
+
+        return run(self._call(again=again))
+
+    def _call(self, *, again: bool) -> FailedCall:
+        """Return the call of the row, read from the record of its job."""
+        from scaler.client.rerun.of_row import read_row  # noqa: PLC0415 - as above
+
+        if self._job is None:
+            raise RerunError(f"row {self.row} was pickled, which leaves its job behind: take it from job.failures()")
+        return read_row(*self._job.place_of_rows(), self.row, again=again)
 
 
 class Job:
@@ -180,6 +217,7 @@ class Job:
                 row,
                 self._error_of(RowEnd(row, status, frames[:1])),
                 arguments_text(self._serializer, bytes(frames[-1])),
+                self,
             )
             for row, status, frames in rows
         ]
@@ -211,6 +249,10 @@ class Job:
     def forget(self) -> None:
         """Cancel the job and delete it with all its results."""
         ask(self._link, self._ask(JobVerb.FORGET))
+
+    def place_of_rows(self) -> tuple[Link, str, bytes]:
+        """Return the link, the name of the job, and the ids of the record and the work that this handle reads."""
+        return self._link, self.name, self._work
 
     # Also used by `Client.map`
 

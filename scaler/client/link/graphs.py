@@ -55,15 +55,20 @@ class OpenGraphs:
         """Return a task of the first graph whose result has not arrived."""
         return next((task_id for graph in self for task_id in graph.sinks), None)
 
-    def pop(self, task_id: TaskId) -> tuple[GraphEntry, Sink] | None:
-        """Return the graph and the sink of a result that has arrived; None if there is none."""
+    def pop(self, task_id: TaskId, keeps_inputs: bool = False) -> tuple[GraphEntry, Sink] | None:
+        """Return the graph and the sink of a result that has arrived; None if there is none.
+
+        Args:
+            keeps_inputs: whether the graph keeps the futures of its inputs, although it ends.
+        """
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
         sink = graph.sinks.pop(task_id)
         if not graph.sinks:
             del self.by_id[graph.spec.graph_id]
-            graph.keepers = ()
+            if not keeps_inputs:
+                graph.keepers = ()
         return graph, sink
 
     def remove(self, task_id: TaskId) -> GraphEntry | None:

@@ -17,27 +17,23 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
+from scaler.client.calls.entry import Call, Entry, GraphEntry, MakeError, Receiver, Sink, call_of
 from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_most_once
-from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import BYTES_HEAD
 from scaler.shared_memory import can_share, frames_at
-from scaler.wire.messages.client import Task, TaskResult
-from scaler.wire.messages.common import FOUND, LOST, ObjectInstruction, ObjectRequest, ObjectResponse
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import FOUND, LOST, ObjectRequest, ObjectResponse
 from scaler.wire.messages.priority import MOST, with_wish
-
-Call: TypeAlias = tuple[Task, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]] | GraphEntry
-"""An entry without its sink, since that would keep a dropped future alive; or the graph of the call."""
 
 
 class State(Enum):
@@ -183,8 +179,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             if was_claimed:
                 self.on_answered(known)
             return
-        call: Any = open_call[0] if isinstance(open_call[0], GraphEntry) else (open_call[0], *open_call[2:])
-        self[object_id] = UnreadResult(object_id, call, self)
+        self[object_id] = UnreadResult(object_id, call_of(open_call), self)
 
     def is_there(self, object_id: ObjectId) -> bool:
         """Return whether the scheduler may have it."""

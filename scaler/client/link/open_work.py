@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Protocol
 
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Sink
+from scaler.client.calls.entry import Entry, FailedWork, GraphEntry, MakeError, Sink, call_of
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.at_most_once import mark_possibly_started
@@ -53,7 +53,7 @@ from scaler.wire.messages.client import (
     TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 
 
 class Lane(Protocol):
@@ -405,7 +405,7 @@ class OpenWork:
         self.window.end(task_ids)
         touched: Sink | None = None
         for result, entry in zip(results, map(self._tasks.pop, task_ids, repeat(None)), strict=True):
-            call = entry or self.graphs.pop(result.task_id)
+            call = entry or self.graphs.pop(result.task_id, keeps_inputs=result.status != 0)
             if call is None:
                 self.large.on_late(result)
                 continue
@@ -417,6 +417,8 @@ class OpenWork:
             if not (result.status or result.size):
                 sink.deliver(result)
             elif result.status:
+                if isinstance(sink, ResultArgument) and result.status != TaskStatus.CANCELED:
+                    sink.failed = FailedWork(result, call_of(call))
                 sink.refuse(result)
             else:
                 self.large.unread.keep(result.task_id, call)

@@ -68,11 +68,26 @@ class Objects:
                 self.drop(found[0])
                 continue
             if why:
-                self._damage.note([name])
-                what = "the function" if found[1] == FUNCTION else "a value that rows use"
-                raise DamagedError(f"{what} is damaged on disk ({name}: {why}): run its program again to resend it")
+                raise self._damaged(found[1], name, why)
             objects.append(Object(*found, frames))
         return objects
+
+    def one(self, object_id: bytes) -> Object:
+        """Return one object.
+
+        Raises:
+            DamagedError: if it is damaged, which is recorded, or missing.
+        """
+        for found, frames, why in self._read("SELECT * FROM objects WHERE id = ?", object_id):
+            if why:
+                raise self._damaged(found[1], file_of(object_id), why)
+            return Object(*found, frames)
+        raise DamagedError(f"the job has no {file_of(object_id)}: run its program again to resend it")
+
+    def _damaged(self, kind: int, name: str, why: str) -> DamagedError:
+        self._damage.note([name])
+        what = "the function" if kind == FUNCTION else "a value that rows use"
+        return DamagedError(f"{what} is damaged on disk ({name}: {why}): run its program again to resend it")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each damaged object, and the reason."""
@@ -81,7 +96,10 @@ class Objects:
                 yield file_of(found[0]), why
 
     def _read_all(self) -> Iterator[tuple[tuple[bytes, int, str], Frames, str]]:
-        for *found, sizes, checksum, value in self._connection.execute("SELECT * FROM objects").fetchall():
+        return self._read("SELECT * FROM objects")
+
+    def _read(self, query: str, *values: bytes) -> Iterator[tuple[tuple[bytes, int, str], Frames, str]]:
+        for *found, sizes, checksum, value in self._connection.execute(query, values).fetchall():
             object_id, kind, name = found
             frames: Frames = ()
             try:

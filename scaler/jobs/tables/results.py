@@ -287,6 +287,11 @@ class Results:
 
     # Reading
 
+    def version_of(self, row: int) -> int:
+        """Return the version that ran a row; -1 if the row has not ended, or its result is damaged."""
+        line = self._line_at(row)
+        return -1 if line is None else line.how >> VERSION_SHIFT
+
     def ended_rows(self, first: int) -> bytearray:
         """Return a byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
         states = bytearray(self._ranges.by_first[first].n_rows)

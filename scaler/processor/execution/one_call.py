@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
 from scaler.processor.execution.failure import describe_failure
 from scaler.processor.execution.meter import Meter
+from scaler.processor.execution.place import described_place
 from scaler.processor.execution.values import Values
 from scaler.processor.lifecycle.ending import end_forked
 from scaler.wire.codec.structs import RunOptions
@@ -46,7 +47,9 @@ def run_call(task: RunTask, values: Values) -> RunResult:
         ended_ns = ended_ns or perf_counter_ns()
         if os.getpid() != process:
             end_forked(error)
-        described = describe_failure(error)._replace(task_id=task.task_id)
+        known = values.functions.get(task.function_id)
+        place = described_place(known and known.call)
+        described = describe_failure(error)._replace(task_id=task.task_id, place=place)
         status, payload, frames, failure = TaskStatus.FAILED, described.encode(), (), described.short
     duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
     profile = meter.profile if meter is not None else b""

@@ -23,6 +23,33 @@ _STATE_WORDS = 18
 """the words of the state of a call: 8 of `CurrentTask.rng`, 4 of `numpy.random`, 4 of `random`, 2 of `torch`"""
 
 
+class KeptState:
+    """The state of the global generators of this process, of those libraries that are loaded now."""
+
+    def __init__(self) -> None:
+        self._state = random.getstate()
+        self._numpy, self._torch = sys.modules.get("numpy.random"), sys.modules.get(TORCH)
+        self._numpy_bits = getattr(self._numpy, "get_bit_generator", _nothing)()  # since NumPy 1.24
+        self._numpy_state = None if self._numpy is None else self._numpy.get_state(legacy=False)
+        self._torch_state = getattr(self._torch, "get_rng_state", _nothing)()
+        cuda = getattr(self._torch, "cuda", None)
+        is_in_use = getattr(cuda, "is_initialized", _nothing)()
+        self._cuda, self._cuda_states = cuda, cuda.get_rng_state_all() if cuda is not None and is_in_use else None
+
+    def put_back(self) -> None:
+        """Give the generators the state that they had."""
+        random.setstate(self._state)
+        if self._numpy is not None:
+            if self._numpy_bits is not None and self._numpy.get_bit_generator() is not self._numpy_bits:
+                self._numpy.set_bit_generator(self._numpy_bits)
+            with contextlib.suppress(ValueError):  # that of another bit generator, before NumPy 1.24
+                self._numpy.set_state(self._numpy_state)
+        if self._torch is not None and self._torch_state is not None:
+            self._torch.set_rng_state(self._torch_state)
+        if self._cuda is not None and self._cuda_states is not None:
+            self._cuda.set_rng_state_all(self._cuda_states)
+
+
 class RandomGenerators:
     """The global random generators of this process."""
 
@@ -59,10 +86,7 @@ class RandomGenerators:
         """Keep the state of the generators while a function is read. The import of its module may seed them, and would
         do so alike in each process.
         """
-        numpy, torch = sys.modules.get("numpy.random"), sys.modules.get(TORCH)
-        n_modules, state = len(sys.modules), random.getstate()
-        numpy_state = None if numpy is None else numpy.get_state(legacy=False)
-        torch_state = getattr(torch, "get_rng_state", _nothing)()
+        n_modules, kept = len(sys.modules), KeptState()
         try:
             yield
         finally:
@@ -70,12 +94,7 @@ class RandomGenerators:
             if len(sys.modules) != n_modules:
                 self.refresh()
                 if is_fresh:
-                    random.setstate(state)
-                    if numpy is not None:
-                        with contextlib.suppress(ValueError):  # that of another bit generator
-                            numpy.set_state(numpy_state)
-                    if torch is not None and torch_state is not None:
-                        torch.set_rng_state(torch_state)
+                    kept.put_back()
 
     def _set(self, seed: CallSeed) -> None:
         if not self.seed.seed:

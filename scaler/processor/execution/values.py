@@ -106,8 +106,7 @@ class Values:
                 self._values.clear()
         if not memoryview(frames[0]).nbytes and size_of(frames) <= INLINE_BYTES:
             was_read(function, [bytes(frame) for frame in frames])
-        read = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
-        known = self.functions[object_id] = KnownFunction(serializer, function, read)
+        known = self.functions[object_id] = KnownFunction(serializer, function, reader_of(serializer))
         return known
 
     def name_of(self, task: RunTask) -> str:
@@ -135,6 +134,11 @@ class Values:
         if size_of(frames) > INLINE_BYTES:
             self._values[object_id] = value
         return value
+
+
+def reader_of(serializer: Serializer) -> Callable[..., Any]:
+    """Return the function that makes an argument of its bytes, or of its frames."""
+    return _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
 
 
 def _read_value(data: Buffer, *buffers: Buffer) -> Any:

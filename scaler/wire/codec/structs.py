@@ -32,6 +32,8 @@ class TaskFailure(NamedTuple):
     """the names of the classes that its class is derived from"""
     task_id: bytes = b""
     """the task that raised it: not always that of the result, which may only need it; empty: not said"""
+    place: bytes = b""
+    """facts about the process in which it was raised, see protocol/README.md; empty: unknown"""
 
     @property
     def short(self) -> str:
@@ -48,6 +50,7 @@ class TaskFailure(NamedTuple):
                 exception=self.exception,
                 bases=[utf8(name) for name in self.bases],
                 taskId=self.task_id,
+                place=self.place,
             )
             .to_bytes()
         )
@@ -57,7 +60,8 @@ class TaskFailure(NamedTuple):
         try:
             failure = read(SCHEMAS["common"].TaskFailure, payload)
             exception, bases, task_id = bytes(failure.exception), tuple(failure.bases), bytes(failure.taskId)
-            return cls(failure.typeName, failure.text, failure.traceback, exception, bases, task_id)
+            texts = failure.typeName, failure.text, failure.traceback
+            return cls(*texts, exception, bases, task_id, bytes(failure.place))
         except Exception as error:  # whatever the reader raises: a peer can send anything
             raise ProtocolError(f"not a task failure: {first_line(error)}") from error
 

@@ -103,9 +103,11 @@ class JobVerb(IntEnum):
     revision that the client has compared; the body begins with a token of the request
     """
     ARGUMENTS = 17
-    """return the arguments of the row `first`"""
+    """return the arguments of the row `first`, and the facts of its call"""
     TRUNCATE = 18
     """drop the rows from `first` on, and their results; `amount` and body as of `REPLACE`"""
+    STORED = 19
+    """return the stored function or value with the id in the body"""
 
 
 class JobWish(IntFlag):

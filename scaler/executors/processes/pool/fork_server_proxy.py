@@ -18,7 +18,7 @@ import subprocess
 from collections import deque
 from collections.abc import Mapping
 
-from scaler.cores import usable_cores
+from scaler.cores import THREAD_VARIABLES, THREADS_OF_ALL, usable_cores
 from scaler.executors.processes.messages import (
     ProcessEnded,
     ProcessNotStarted,
@@ -40,12 +40,6 @@ from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
-THREADS_OF_ALL = "OMP_NUM_THREADS"
-"""Libraries with their own variable obey this one as well, so a user who sets it sets all."""
-THREAD_VARIABLES = (
-    *(THREADS_OF_ALL, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
-    *("NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
-)
 GOODBYE_SECONDS = 5.0
 """How long the fork server may take to kill all processors."""
 _HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"

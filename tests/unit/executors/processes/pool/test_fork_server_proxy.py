@@ -17,7 +17,8 @@ import pytest
 
 from scaler.executors.processes.messages import AddProcessor, InterruptProcessor, KillProcessor
 from scaler.executors.processes.pool import fork_server_proxy
-from scaler.executors.processes.pool.fork_server_proxy import THREAD_VARIABLES, thread_limits
+from scaler.cores import THREAD_VARIABLES
+from scaler.executors.processes.pool.fork_server_proxy import thread_limits
 from scaler.process import interpreter, strays
 from scaler.processor.lifecycle.fork_server import OUT_OF_MEMORY_SCORE
 from scaler.wire.messages.columns import Batch

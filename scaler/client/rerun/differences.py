@@ -1,0 +1,77 @@
+"""Differences: prints how this process differs from the one in which a task failed.
+
+One block of lines on standard error before a call runs again; nothing if nothing differs. Must never: print or compare
+the value of an environment variable.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from typing import Any
+
+from scaler.processor.execution.place import Place, place_here
+from scaler.texts import NAME_CHARACTERS, printable
+
+NAMES_MOST = 12
+"""The most names of variables in one line."""
+
+
+def report_differences(name: str, there: Place | None, function: Any, notes: Sequence[str] = ()) -> None:
+    """Print the differences between this process and the one in which a task failed.
+
+    Args:
+        name: the name of the task.
+        there: facts about the other process; None if they are unknown.
+        function: the function; None if it cannot be read here.
+        notes: further differences, as sentences.
+    """
+    lines = [*differences(there, place_here(function)), *notes]
+    if lines and sys.stderr is not None:
+        where = "" if there is None or not there.worker else f", which failed on worker {there.worker}"
+        head = f"rerun of task {printable(name, NAME_CHARACTERS)}{where}: what differs here"
+        sys.stderr.write("\n  ".join((head, *lines)) + "\n")
+        sys.stderr.flush()
+
+
+def differences(there: Place | None, here: Place) -> list[str]:
+    """Return the differences as lines; empty if there are none."""
+    if there is None:
+        return [
+            "unknown: the failure does not name the host, the Python version, packages and variables of its process"
+        ]
+    lines = []
+    if there.host != here.host:
+        lines.append(f"host: {here.host} here, {there.host} there")
+    if there.python != here.python:
+        lines.append(f"Python: {here.python} here, {there.python} there")
+    if packages := [*_packages(there, here)]:
+        lines.append(f"packages: {', '.join(packages)}")
+    for where, names in (("there", _missing(there, here)), ("here", _missing(here, there))):
+        if names:
+            shown, more = ", ".join(names[:NAMES_MOST]), len(names) - NAMES_MOST
+            lines.append(f"environment variables set only {where}: {shown}{f' and {more} more' if more > 0 else ''}")
+    return lines
+
+
+def _packages(there: Place, here: Place) -> Iterator[str]:
+    for package, version in there.packages.items():
+        own = here.packages.get(package) or _installed(package)
+        if own != version:
+            yield f"{package} {own or 'missing'} here, {version} there"
+
+
+def _installed(package: str) -> str:
+    """Return the version of an installed package that the function has not imported here; empty if it is missing."""
+    try:
+        return metadata.version(package)
+    except (metadata.PackageNotFoundError, ValueError):
+        return ""
+
+
+def _missing(one: Place, other: Place) -> list[str]:
+    """Return the variables that are set in one place only. Names behind the last one that is known are not compared."""
+    end = other.variables[-1] if other.omitted and other.variables else None
+    known = {*other.variables}
+    return [name for name in one.variables if name not in known and (end is None or name <= end)]

@@ -1,0 +1,137 @@
+"""FailedCall: the function and the arguments of a task that failed, and how they are called in this process.
+
+The arguments are read as a worker process reads them (`scaler.processor.execution`), and the random generators and
+`current_task` are those of the task. Must never: leave a generator or the current task of the program changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from scaler import task_context
+from scaler.client.rerun.differences import report_differences
+from scaler.errors import RerunError
+from scaler.ids import ObjectId
+from scaler.pickling.serialization import (
+    BYTES_HEAD,
+    NAMED,
+    Frames,
+    Serializer,
+    from_frames,
+    name_of,
+    read_arguments,
+    sent_with,
+)
+from scaler.pickling.shipped import offer
+from scaler.processor.execution.place import Place
+from scaler.processor.execution.random_generators import KeptState, RandomGenerators
+from scaler.processor.execution.values import reader_of
+from scaler.shared_memory import private_frames
+from scaler.task_context import CurrentTask
+from scaler.wire.codec.structs import RunOptions
+
+ATTEMPT = 0
+"""The attempt in `current_task()`: no run on a worker has this number."""
+
+
+class ReadCall(NamedTuple):
+    """A function and its arguments, as values."""
+
+    function: Callable[..., Any]
+    positional: Sequence[Any]
+    keywords: Mapping[str, Any]
+    task: CurrentTask
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """The call of a task that failed.
+
+    Args:
+        name: the name of the task.
+        task_id: the id of the task.
+        function: the frames of the function object.
+        payload: the block of arguments, with the results of other tasks as objects or values.
+        frames: the frames that belong to the block.
+        options: the `RunOptions` of the task.
+        objects: the frames of the objects among the arguments, by id.
+        place: where the task failed; None if that is unknown.
+        notes: further differences, as sentences.
+    """
+
+    name: str
+    task_id: bytes
+    function: Frames
+    payload: bytes
+    frames: Frames
+    options: bytes
+    objects: Mapping[bytes, Frames]
+    place: Place | None
+    notes: Sequence[str] = field(default=())
+
+    def read(self) -> ReadCall:
+        """Return the function and its arguments, and print what differs here from where the task failed.
+
+        Raises:
+            RerunError: if the function is called by a name, and is not in this program.
+            DeserializeObjectError: if the function or an argument cannot be read here.
+        """
+        if self.function[0] == NAMED:
+            raise RerunError(
+                f"task {self.name} calls the function {bytes(self.function[1]).decode('utf-8', 'replace')!r} by its "
+                "name: only the workers have it"
+            )
+        serializer, function = self._read_function()
+        positional, keywords = read_arguments(
+            self.payload, reader_of(serializer), lambda *which: self._stored(serializer, *which), self.frames
+        )
+        seed = RunOptions.decode(self.options).seed_of(self.task_id)
+        task = CurrentTask(self.task_id, self.name or name_of(function), ATTEMPT, "", None, *seed)
+        return ReadCall(function, positional, keywords, task)
+
+    def _read_function(self) -> tuple[Serializer, Callable[..., Any]]:
+        function: Any = None
+        notes = list(self.notes)
+        try:
+            serializer, modules, _ = sent_with(self.function)
+            if others := offer(modules):
+                notes.append(f"this program has other source code of {', '.join(others)}, and uses its own")
+            function = from_frames(serializer, self.function[1:])
+        finally:  # also if it cannot be read: then the differences may be the reason
+            report_differences(self.name, self.place, function, notes)
+        return serializer, function
+
+    def _stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool) -> Any:
+        """Return the value of an object. As on a worker, only buffers that are the task's own can be changed."""
+        frames = self.objects[object_id]
+        if is_own:
+            return from_frames(serializer, private_frames(frames, BYTES_HEAD))
+        return from_frames(serializer, [frames[0], *(memoryview(frame).toreadonly() for frame in frames[1:])])
+
+
+def check_may_repeat(name: str, options: bytes, *, again: bool) -> None:
+    """Raise `RerunError` if a task must not run a second time, unless `again` is true."""
+    if RunOptions.decode(options).at_most_once and not again:
+        raise RerunError(
+            f"task {name} has the option at_most_once, and may have done its work before it failed: call "
+            "rerun(again=True) if it may run a second time, here"
+        )
+
+
+def run(call: FailedCall) -> Any:
+    """Call the function of a failed task in this thread. Return its value, or raise its exception.
+
+    Few frames of this package are in the traceback: the caller's, and this one.
+    """
+    __tracebackhide__ = True
+    kept, generators = KeptState(), RandomGenerators()
+    try:
+        function, positional, keywords, task = call.read()
+        with task_context.rerunning(task):
+            generators.begin(RunOptions.decode(call.options).seed_of(call.task_id))
+            return function(*positional, **keywords)
+    finally:
+        generators.refresh()  # those that were imported meanwhile
+        kept.put_back()

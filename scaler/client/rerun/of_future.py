@@ -1,0 +1,286 @@
+"""The failed call of a future: its function, arguments and objects, which the future keeps while it lives.
+
+Results of other tasks among the arguments are fetched from the scheduler, and those inside a graph, which nothing
+keeps, are computed again on the workers. Used by the futures of both clients, which wait in their own way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scaler import task_context
+from scaler.client.calls.entry import FailedWork, Fetcher, GraphEntry
+from scaler.client.calls.inputs import Input, Keys, ResultArgument
+from scaler.client.future import Arrival
+from scaler.client.object_reference import ObjectReference
+from scaler.client.outcome import headline_of, read_error
+from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
+from scaler.errors import ProtocolError, RerunError
+from scaler.ids import GraphId, ObjectId, TaskId, index_of, random_id
+from scaler.pickling.serialization import OBJECT, VALUE, Frames, put_results, read_arguments
+from scaler.processor.execution.place import Place
+from scaler.wire.codec.structs import TaskFailure
+from scaler.wire.messages.client import GraphNode, Task, TaskResult
+from scaler.wire.messages.common import ObjectInstruction, TaskStatus
+from scaler.wire.messages.vocabulary import without_needed
+
+if TYPE_CHECKING:
+    from scaler.client.aio.link import AsyncLink
+    from scaler.client.link.thread import LinkThread
+
+
+class Link(Fetcher, Protocol):
+    """The part of the link of a client that this needs."""
+
+    def cancel(self, task_id: TaskId) -> None: ...
+
+    def submit_graph(self, graph: GraphEntry) -> None: ...
+
+
+class Future(Protocol):
+    """The part of a future of either client that says how its task ended."""
+
+    name: str
+    failed: FailedWork | None
+    keys: Keys
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+
+@dataclass
+class Prepared:
+    """A failed call, some of whose values are on their way here.
+
+    Attributes:
+        call: the call; its objects are complete when all arrivals are taken.
+        arrivals: the values on their way, by the ids of their objects, and what to call each.
+    """
+
+    call: FailedCall
+    objects: dict[bytes, Frames]
+    arrivals: dict[ObjectId, tuple[str, Arrival]] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def cancelled_on_error(self, link: Link) -> Iterator[None]:
+        """Context manager: cancel the calls that make values if the wait for one of them ends with an error."""
+        try:
+            yield
+        except BaseException:  # raised again: also an interrupt
+            for object_id in self.arrivals:
+                link.cancel(TaskId(object_id))
+            raise
+
+    def take(self, object_id: ObjectId, error: BaseException | None) -> None:
+        """Add a value that has arrived.
+
+        Args:
+            error: why it will not arrive; None if it has.
+
+        Raises:
+            RerunError: if there is no value.
+        """
+        what, arrival = self.arrivals[object_id]
+        if error is None and arrival.refusal is not None:
+            error = read_error(arrival.refusal, what)
+        if error is not None:
+            raise RerunError(
+                f"{what}, an argument of task {self.call.name}, is not here any more: {error}; submit both tasks again"
+            ) from error
+        self.objects[object_id] = arrival.result()
+
+
+def fetched(future: Future, link: LinkThread, *, again: bool) -> FailedCall:
+    """Return the call of a future whose task failed, with all values. Raises as `prepare`."""
+    prepared = prepare(future, link, again=again)
+    with prepared.cancelled_on_error(link):
+        for object_id, (_, arrival) in prepared.arrivals.items():
+            with task_context.current.wait(link, arrival.done):
+                error = arrival.exception()
+            prepared.take(object_id, error)
+    return prepared.call
+
+
+async def fetched_in_loop(future: Future, link: AsyncLink, *, again: bool) -> FailedCall:
+    """Return the same for a future of an event loop."""
+    prepared = prepare(future, link, again=again)
+    with prepared.cancelled_on_error(link):
+        for object_id, (_, arrival) in prepared.arrivals.items():
+            await asyncio.wait([asyncio.wrap_future(arrival, loop=link.loop)])
+            prepared.take(object_id, arrival.exception())
+    return prepared.call
+
+
+def prepare(future: Future, link: Link, *, again: bool) -> Prepared:
+    """Return the call of a future whose task failed, and request the values that it needs.
+
+    Raises:
+        RerunError: if the task has not failed, or a part of its call is gone, or it must not run again.
+    """
+    failed = future.failed
+    if not future.done():
+        raise RerunError(f"task {future.name} is open: rerun() needs a task that has failed; wait for its end first")
+    if future.cancelled():
+        raise RerunError(f"task {future.name} was cancelled: rerun() needs a task that has failed; submit it again")
+    if failed is None:
+        error = future.exception()
+        if error is None:
+            raise RerunError(f"task {future.name} has not failed: call its function to run it here")
+        raise RerunError(
+            f"task {future.name} has not failed in its function, and its arguments are not kept "
+            f"({headline_of(error)}): submit it again"
+        )
+    return _prepare(failed, future.name, future.keys, link, again=again)
+
+
+def _prepare(failed: FailedWork, name: str, keys: Keys, link: Link, *, again: bool) -> Prepared:
+    result, call = failed
+    failure = _failure_of(result)
+    place = Place.decode(failure.place) if failure is not None else None
+    if isinstance(call, tuple):
+        task, function, objects, references = call
+        check_may_repeat(name, task.options, again=again)
+        kept = _objects_of(task, objects, references, name)
+        return Prepared(_called(task, name, function, task.payload, task.options, kept, place), kept)
+    culprit = (failure.task_id if failure is not None else without_needed(result.payload)[0]) or result.task_id
+    position = next((at for at, node in enumerate(call.nodes) if node.task_id == culprit), None)
+    if position is None:
+        return _prepare_input(call, name, link, again=again)
+    check_may_repeat(name, call.spec.options, again=again)
+    return _GraphCall(call, position, _key_of(culprit, keys) or name, link).prepared(place)
+
+
+def _failure_of(result: TaskResult) -> TaskFailure | None:
+    """Return what a task has raised; None if its function has not raised anything, or that cannot be read."""
+    try:
+        return TaskFailure.decode(result.payload) if result.status == TaskStatus.FAILED else None
+    except ProtocolError:
+        return None
+
+
+def _key_of(task_id: bytes, keys: Keys) -> str:
+    try:
+        return keys[index_of(task_id)]
+    except LookupError:
+        return ""
+
+
+def _prepare_input(graph: GraphEntry, name: str, link: Link, *, again: bool) -> Prepared:
+    """Return the call of the task that failed before the one that needs its result."""
+    for future in graph.keepers:
+        if isinstance(future, ResultArgument) and future.failed is not None:
+            return _prepare(future.failed, future.name, future.keys, link, again=again)
+    raise RerunError(
+        f"task {name} was not called, because a task whose result it needs has no value: call rerun() of the future of "
+        "that task"
+    )
+
+
+def _called(
+    node: Task | GraphNode,
+    name: str,
+    function: ObjectInstruction,
+    payload: bytes,
+    options: bytes,
+    objects: dict[bytes, Frames],
+    place: Place | None,
+) -> FailedCall:
+    return FailedCall(name, node.task_id, function.frames, payload, node.frames, options, objects, place)
+
+
+def _objects_of(
+    node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], name: str
+) -> dict[bytes, Frames]:
+    """Return the frames of the objects among the arguments of a call: those made for it, and those of references.
+
+    Raises:
+        RerunError: if one of them is gone.
+    """
+    found: dict[bytes, Frames] = {each.object_id: each.frames for each in objects}
+    read = _ids_in(node)
+    for reference in references:
+        if reference.object_id in read and reference.object_id not in found:
+            found[reference.object_id] = _frames_of(reference, name)
+    return found
+
+
+def _ids_in(node: Task | GraphNode) -> set[bytes]:
+    """Return the ids of the objects that are arguments. Those of references as they are do not count."""
+    found: set[bytes] = set()
+    read_arguments(node.payload, lambda *_parts: (), lambda object_id, _is_own: found.add(object_id), node.frames)
+    return found
+
+
+def _frames_of(reference: ObjectReference, name: str) -> Frames:
+    stored: Any = reference._stored  # noqa: SLF001 - as `check_stored`
+    instruction = stored.get(reference.object_id) if stored is not None else None
+    if instruction is not None:
+        frames: Frames = instruction.frames
+        return frames
+    why = "its client has called clear() or disconnect()" if stored is not None else "another client has sent it"
+    raise RerunError(
+        f"the object {reference.name!r}, an argument of task {name}, is not in this program: {why}; send it again with "
+        "send_object, and submit the task with the new reference"
+    )
+
+
+class _GraphCall:
+    """The call of a node of a graph; or of a task with futures as arguments, which is a graph of one node."""
+
+    def __init__(self, graph: GraphEntry, index: int, name: str, link: Link) -> None:
+        self._graph, self._index, self._name, self._link = graph, index, name, link
+        self._node = graph.nodes[index]
+        self._arrivals: dict[ObjectId, tuple[str, Arrival]] = {}
+        self._made_again: dict[int, TaskId] = {}
+
+    def prepared(self, place: Place | None) -> Prepared:
+        graph, node = self._graph, self._node
+        kept = _objects_of(node, graph.objects, graph.references, self._name)
+        function = next(each for each in graph.functions if each.object_id == node.function_id)
+        if not graph.inputs and node.dependencies:
+            self._make_again()
+        payload, _ = put_results(node.payload, self._result)
+        call = _called(node, self._name, function, payload, graph.spec.options, kept, place)
+        return Prepared(call, kept, self._arrivals)
+
+    def _make_again(self) -> None:
+        """Submit the calls whose results the node needs: they stayed with the workers, and are gone."""
+        graph = self._graph.needs_of(self._index, GraphId(random_id()))
+        for position, node in enumerate(graph.nodes):
+            if node.wanted:
+                arrival: Any = Arrival(self._link)
+                graph.sinks[node.task_id] = arrival
+                what = f"the result of the node {_key_of(node.task_id, graph.keys)!r}"
+                self._arrivals[ObjectId(node.task_id)] = what, arrival
+                self._made_again[position] = node.task_id
+        self._link.submit_graph(graph)
+
+    def _result(self, position: int) -> tuple[int, bytes]:
+        """Return kind and data of the argument that the result at a position becomes, see `put_results`."""
+        if position in self._made_again:
+            return OBJECT, self._made_again[position]
+        needed = self._graph.inputs[position]
+        result = needed.result
+        if result is None or result.status:
+            raise RerunError(
+                f"{_what(needed)}, an argument of task {self._name}, is not here any more: submit it again"
+            )
+        if not result.size:
+            return VALUE, result.payload
+        object_id = ObjectId(needed.task_id)
+        if object_id not in self._arrivals:
+            arrival = Arrival(self._link)
+            self._arrivals[object_id] = _what(needed), arrival
+            self._link.fetch(object_id, arrival, True)
+        return OBJECT, object_id
+
+
+def _what(needed: Input) -> str:
+    return f"the result of task {needed.name}"

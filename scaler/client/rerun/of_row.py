@@ -1,0 +1,99 @@
+"""The failed call of a row of a job: read from the record of the job, with its own copies of function and objects.
+
+The requests wait in the thread that asks, as all requests about jobs do. The function is that of the latest version of
+the job, and its own modules are those of this program where it has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from scaler.client.jobs.questions import ask, read_rows
+from scaler.client.link.link import Link
+from scaler.client.link.requests import JobQuestion
+from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
+from scaler.errors import JobError, ProtocolError, RerunError
+from scaler.ids import split_ids
+from scaler.pickling.serialization import Frames
+from scaler.processor.execution.place import Place
+from scaler.wire.codec.structs import TaskFailure
+from scaler.wire.messages.client import JobResponse, JobVerb
+from scaler.wire.messages.common import TaskStatus
+
+
+def read_row(link: Link, job: str, work: bytes, row: int, *, again: bool) -> FailedCall:
+    """Return the call of a failed row.
+
+    Args:
+        job: the name of the job.
+        work: the ids of the record and the work that the handle of the job reads.
+        row: the number of the row.
+        again: whether a row with the option `at_most_once` may run a second time.
+
+    Raises:
+        RerunError: if the row must not run again, or a part of its call is gone.
+        JobConflictError, JobError: if the job has other work by now, or no longer exists.
+    """
+    return _Row(link, job, work, row).read(again=again)
+
+
+class _Row:
+    """The requests about one row."""
+
+    def __init__(self, link: Link, job: str, work: bytes, row: int) -> None:
+        self._link, self._job, self._work, self._row = link, job, work, row
+
+    def read(self, *, again: bool) -> FailedCall:
+        name = f"row {self._row} of the job {self._job!r}"
+        response = self._part(JobVerb.ARGUMENTS, f"the arguments of {name}")
+        call, (payload, object_ids, *frames) = json.loads(response.body), response.frames
+        options = bytes.fromhex(call["options"])
+        check_may_repeat(name, options, again=again)
+        function = self._stored(bytes.fromhex(call["function_id"]), f"the function of {name}")
+        objects = {each: self._stored(each, f"an object among the arguments of {name}") for each in _ids(object_ids)}
+        task_id, notes = bytes.fromhex(call["task_id"]), self._notes(call)
+        return FailedCall(
+            call["name"], task_id, function, bytes(payload), frames, options, objects, self._place(), notes
+        )
+
+    def _stored(self, object_id: bytes, what: str) -> Frames:
+        return self._part(JobVerb.STORED, what, object_id).frames
+
+    def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
+        """Ask for a part of the call. Raises `RerunError` if it is damaged or gone, and `JobError` if the job is."""
+        try:
+            return self._ask(verb, body=body)
+        except JobError as error:
+            if not _is_about_part(error):
+                raise
+            raise RerunError(f"{what} cannot be read from the record of the job: {error}") from None
+
+    def _ask(self, verb: JobVerb, amount: int = 0, body: bytes = b"") -> JobResponse:
+        return ask(self._link, JobQuestion(verb, self._job, self._row, amount, body, (), self._work))
+
+    def _place(self) -> Place | None:
+        """Return where the row failed; None if that is unknown, as of a row that has run again since."""
+        for found in read_rows(self._ask(JobVerb.FAILURES, amount=1)):
+            if found.row == self._row and found.status == TaskStatus.FAILED:
+                try:
+                    return Place.decode(TaskFailure.decode(bytes(found.frames[0])).place)
+                except ProtocolError:
+                    return None
+        return None
+
+    def _notes(self, call: dict[str, Any]) -> Sequence[str]:
+        ran, latest = call["ran"], call["version"]
+        if ran in (-1, latest):
+            return ()
+        return (f"function: version {latest} of the job here; version {ran} has run the row",)
+
+
+def _ids(object_ids: Any) -> list[bytes]:
+    return [*dict.fromkeys(split_ids(bytes(object_ids)))]
+
+
+def _is_about_part(error: JobError) -> bool:
+    """Return whether the job is there, and only a part of it cannot be read."""
+    return "cannot be read: " in str(error)

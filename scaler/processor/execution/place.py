@@ -1,0 +1,113 @@
+"""Place: facts about the process in which a task failed: host, worker, Python, packages, names of variables.
+
+Written by the process that describes a failure, read by a client that runs the call of a failed task again
+(`scaler.client.rerun`). Must never: contain the value of an environment variable.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import socket
+import zlib
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from scaler.cores import THREAD_VARIABLES
+from scaler.pickling.versions import versions_used_by
+from scaler.process import hash_seed
+from scaler.texts import NAME_CHARACTERS, printable, read_json
+
+NAMES_CHARACTERS = 4096
+"""The most characters of the names of variables, in their order; further names are left out."""
+PACKAGES_MOST = 64
+JSON_BYTES = 64 * 1024
+"""The longest JSON that is read."""
+
+_OF_SHELLS = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL"})
+_SET_FOR_WORKERS = frozenset({hash_seed.VARIABLE, *THREAD_VARIABLES})
+_PREFIX = "SCALER_"
+
+
+class Place(NamedTuple):
+    """Facts about the process in which a function was called."""
+
+    host: str
+    worker: str
+    """the name of the worker; empty in an engine of another kind"""
+    python: str
+    """the version of Python"""
+    packages: dict[str, str]
+    """the versions of the packages of the modules that the function uses"""
+    variables: Sequence[str]
+    """the names of the environment variables, sorted, without those that shells and Scaler itself set"""
+    omitted: int = 0
+    """the number of names left out, which follow in the order"""
+
+    @classmethod
+    def decode(cls, data: bytes) -> Place | None:
+        """Return the facts in a `TaskFailure`; None if there are none, or they cannot be read."""
+        try:
+            found = read_json(zlib.decompressobj().decompress(data, JSON_BYTES))
+            host, worker, python = (_text(found[key]) for key in ("host", "worker", "python"))
+            packages = {_text(name): _text(version) for name, version in found["packages"].items()}
+            return cls(host, worker, python, packages, [*map(_text, found["variables"])], int(found["omitted"]))
+        except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} instead of text")
+    return printable(value, NAME_CHARACTERS)
+
+
+def place_here(function: Any, worker: str = "") -> Place:
+    """Return the facts about this process.
+
+    Args:
+        function: the function whose packages are named; None names none.
+        worker: the name of the worker.
+    """
+    packages = {} if function is None else versions_used_by(function)
+    first = dict(sorted(packages.items())[:PACKAGES_MOST])
+    names = _names(os.environ)
+    n_shown = sum(1 for total in accumulate(map(len, names)) if total <= NAMES_CHARACTERS)
+    python = platform.python_version()
+    return Place(_host(), worker, python, first, names[:n_shown], len(names) - n_shown)
+
+
+def described_place(function: Any, worker: str = "") -> bytes:
+    """Return the facts about this process for a `TaskFailure`; nothing if code of the function's module interferes."""
+    try:
+        place = place_here(function, worker)
+        return _encoded(*place[:3], tuple(place.packages.items()), tuple(place.variables), place.omitted)
+    except Exception:  # noqa: BLE001 - whatever classes of the user raise
+        return b""
+
+
+@functools.lru_cache(64)
+def _encoded(
+    host: str,
+    worker: str,
+    python: str,
+    packages: tuple[tuple[str, str], ...],
+    variables: tuple[str, ...],
+    omitted: int,
+) -> bytes:
+    place = Place(host, worker, python, dict(packages), variables, omitted)
+    return zlib.compress(json.dumps(place._asdict(), separators=(",", ":")).encode(), 6)
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    left_out = _OF_SHELLS | _SET_FOR_WORKERS
+    of_user = (name for name in names if name not in left_out and not name.startswith(_PREFIX))
+    return sorted(printable(name, NAME_CHARACTERS) for name in of_user)
+
+
+@functools.cache
+def _host() -> str:
+    return socket.gethostname()

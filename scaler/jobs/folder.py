@@ -22,8 +22,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from scaler.config import ConfigError, whole_path
+from scaler.jobs.expiry import NEVER, Expiry, Stamp
+from scaler.jobs.locks import UNKNOWN, Holder, holder_of, take_lock
 from scaler.jobs.names import check_job_name
-from scaler.jobs.record import PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
+from scaler.jobs.record import DATABASE, PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
 from scaler.jobs.tables.schema import RecordError
 from scaler.keys.private_files import check_own, check_private_folder, make_private_folder, new_private_folder
 
@@ -35,11 +37,15 @@ LOCK = "lock"
 LOCK_OF_ALL = ".lock"
 """The lock file in the folder of all jobs. Names of owners have no leading dot."""
 
-IN_USE_SECONDS = 3.0
-"""How long `open` waits for the lock of a job: a program that was just killed holds it for a moment longer."""
-
 REMOVAL_SECONDS = 0.02
-"""Limit of the time for which files of removed jobs are deleted in one go: changes of other jobs wait meanwhile."""
+"""Limit of the time for which files of removed jobs are deleted, or records looked at, in one go: changes of other jobs
+wait meanwhile."""
+
+IN_USE_SECONDS = 1.0
+"""The shortest time until an expired job is looked at again that was in use, or changed at that moment."""
+
+RUN_AGAIN_SECONDS = 3600.0
+"""The time until a job is looked at again that should run and is not open, because its opening failed."""
 
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
@@ -62,23 +68,39 @@ UNREADABLE = (
 """Exceptions that a damaged record can raise: any value in it may have been replaced by any other."""
 
 
+class JobInUseError(ConfigError):
+    """Error for a job, or a folder of jobs, that another program has open.
+
+    Attributes:
+        holder: that program.
+    """
+
+    def __init__(self, reason: str, holder: Holder) -> None:
+        super().__init__(reason)
+        self.holder = holder
+
+
 class JobFolder:
     """The jobs of one folder.
 
     Args:
         path: the folder, created if missing.
         is_shared: whether other schedulers use the folder at the same time; each job is open in one of them.
+        holder: the program of this process, for others that find a job locked.
 
     Raises:
         ConfigError: if the folder cannot be created or written, is accessible to other users, is on a network file
             system, or is locked by another scheduler.
     """
 
-    def __init__(self, path: Path, is_shared: bool = False) -> None:
+    def __init__(self, path: Path, is_shared: bool = False, holder: Holder | None = None) -> None:
         self.path = whole_path(path)
         self._is_shared = is_shared
-        self._locks: dict[Path, int] = {}
+        self._holder = holder or Holder(os.getpid(), f"process {os.getpid()}")
+        self._locks: dict[Path, int | None] = {}
+        """of the jobs that are open here; None: the lock of the folder is enough"""
         self._lock: int | None = None
+        self._expiry = Expiry()
         self._deletions: deque[Iterator[None]] = deque()
         """of removed jobs, the first one first"""
         if not is_shared:
@@ -97,7 +119,12 @@ class JobFolder:
             reason = f"jobs cannot be kept in {self.path}: {error.strerror}"
             raise ConfigError(f"{reason}; name a folder on a disk of this machine that you may write to") from None
         if self._lock is None:
-            raise ConfigError(f"another scheduler keeps its jobs in {self.path}: end it, or choose another folder")
+            holder = _running(self.path / LOCK_OF_ALL)
+            raise JobInUseError(
+                f"another scheduler keeps its jobs in {self.path}: {holder.name}. Connect to it, end it, or choose "
+                "another folder",
+                holder,
+            )
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
             if not (part.is_symlink() or part.parent.is_symlink()):
                 self._deletions.append(_deletion(part))  # left over from an interrupted `create` or `remove`
@@ -107,10 +134,10 @@ class JobFolder:
         the place of the owner `lock`.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
-        descriptor, earlier = _locked(self.path / LOCK_OF_ALL, kind), self.path / LOCK
+        descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
         if descriptor is None or not earlier.is_file():
             return descriptor
-        lock = _locked(earlier, kind)
+        lock = take_lock(earlier, kind)
         if lock is None:
             os.close(descriptor)
             return None
@@ -133,18 +160,23 @@ class JobFolder:
         """Return the folder of a job. Raises `ConfigError` for an invalid name."""
         return self.path / check_job_name(owner) / check_job_name(name)
 
-    def create(self, terms: JobTerms) -> JobRecord:
+    def create(self, terms: JobTerms, program: str = "") -> JobRecord:
         """Create a job, or open the job that another program has created meanwhile, with its own terms.
 
+        Args:
+            program: as for `open`.
+
         Raises:
-            ConfigError: if the name is invalid, or another program has the job open.
+            ConfigError: if the name is invalid.
+            JobInUseError: if another program has the job open.
             OSError: if the disk has no room for the job.
         """
         self._enter()
         place = self.place_of(terms.owner, terms.name)
         self._make_folder_of_owner(place)
         part = JobRecord.make(place, terms)
-        lock = _locked(part / LOCK, fcntl.LOCK_EX) if self._is_shared else None  # before other programs can see it
+        # It is locked before other programs can see it.
+        lock = take_lock(part / LOCK, fcntl.LOCK_EX, self._named(program)) if self._is_shared else None
         try:
             part.rename(place)
             sync_folder(place.parent)
@@ -153,11 +185,13 @@ class JobFolder:
                 os.close(lock)
             shutil.rmtree(part, ignore_errors=True)
             if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return self.open(place)
+                return self.open(place, program)
             raise
-        if lock is not None:
-            self._locks[place] = lock
+        self._locks[place] = lock
         return self.open(place)
+
+    def _named(self, program: str) -> Holder:
+        return Holder(self._holder.pid, program or self._holder.name)
 
     def other_owner(self, owner: str, name: str) -> str | None:
         """Return another owner of a job of this name in a shared folder, if this owner has no such job."""
@@ -173,35 +207,67 @@ class JobFolder:
             sync_folder(self.path)
         check_own(place.parent, is_folder=True)
 
-    def open(self, place: Path) -> JobRecord:
+    def open(self, place: Path, program: str = "") -> JobRecord:
         """Open a job.
 
+        Args:
+            program: the program for which it is opened, as others that find it locked are told.
+
         Raises:
-            ConfigError: if another scheduler has the job open.
+            JobInUseError: if another program has the job open.
             RecordError, sqlite3.Error, OSError: if the job cannot be read.
         """
         self._enter()
         check_folder(place)
-        self._take(place)
+        self._take(place, self._named(program))
         try:
             return _opened(place)
         except BaseException:  # raised again
             self._give_back(place)
             raise
 
+    def read(self, place: Path) -> JobRecord:
+        """Open a job for reading, whoever has it open. Raises as `open`, but for `JobInUseError`."""
+        record = _opened(place, writing=False)
+        record.trust()
+        return record
+
+    def who_has(self, place: Path) -> JobInUseError | None:
+        """Return the error that `open` would raise because another program has the job open, if it would."""
+        is_open = place in self._locks
+        try:
+            self._enter()
+            self._take(place)
+        except JobInUseError as error:
+            return error
+        except FileNotFoundError:
+            return None
+        if not is_open:
+            self._give_back(place)
+        return None
+
     def shut(self, record: JobRecord) -> None:
         """Close a job; a closed one is left as it is."""
+        if record.is_in_place():
+            self._expiry.note(record.folder, _due(record.summary()))
         record.close()
         self._give_back(record.folder)
 
     def remove(self, record: JobRecord) -> None:
-        """Delete a job durably; `delete_some` deletes its files. If that fails, the record stays open."""
-        part = record.folder.with_name(f"{PART}{os.urandom(8).hex()}")
-        record.folder.rename(part)
-        sync_folder(part.parent)
+        """Delete a job durably; `delete_some` deletes its files. If that fails, the record stays open.
+
+        A job whose folder is gone counts as deleted.
+        """
+        if record.is_in_place():
+            self._discard(record.folder)
         record.close()
-        self._deletions.append(_deletion(part))
         self._give_back(record.folder)
+
+    def _discard(self, place: Path) -> None:
+        part = place.with_name(f"{PART}{os.urandom(8).hex()}")
+        place.rename(part)
+        sync_folder(part.parent)
+        self._deletions.append(_deletion(part))
 
     def delete_some(self) -> bool:
         """Delete files of removed jobs for about `REMOVAL_SECONDS`, one at least. Return whether there are more."""
@@ -230,16 +296,80 @@ class JobFolder:
         for each in (place, record.folder):
             sync_folder(each.parent)
         self._give_back(record.folder)
+        self._expiry.note(place)
         return _summary_of(place)
 
-    def _take(self, place: Path) -> None:
-        if self._is_shared and place not in self._locks:
-            until = time.monotonic() + IN_USE_SECONDS
-            while (descriptor := _locked(place / LOCK, fcntl.LOCK_EX)) is None and time.monotonic() < until:
-                time.sleep(0.05)
-            if descriptor is None:
-                raise ConfigError(f"the job {unquote(place.name)!r} is in use: another program has it open")
-            self._locks[place] = descriptor
+    # Jobs that expire
+
+    def note_jobs(self) -> None:
+        """Note which jobs are there. Those that are new, or were changed by another program, are read by `look`."""
+        self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
+
+    def look(self) -> tuple[list[tuple[Path, Summary | None]], bool]:
+        """Remove jobs that have expired. Looks for about `REMOVAL_SECONDS`, and at one job at least.
+
+        A job that this or another program has open stays, and so does one that cannot be read. Jobs that a scheduler
+        finds at its start stay until the next look: programs that use one may be about to reconnect.
+
+        Returns: the places and summaries of jobs that were read, without a summary if they are gone; and whether there
+        are more.
+        """
+        found: list[tuple[Path, Summary | None]] = []
+        ends_at = time.monotonic() + REMOVAL_SECONDS
+        places = self._expiry.due()
+        for at, (place, due) in enumerate(places.items(), 1):
+            self._expiry.drop(place)
+            if place not in self._locks:  # it is noted again when it is closed
+                found += self._look_at(place, may_remove=bool(due) or self._is_shared)
+            if time.monotonic() >= ends_at:
+                return found, at < len(places)
+        return found, False
+
+    def _look_at(self, place: Path, *, may_remove: bool) -> Iterator[tuple[Path, Summary | None]]:
+        try:
+            summary = _summary_of(place) if place.is_dir() else None
+        except UNREADABLE as error:
+            if not self._is_shared and os.path.lexists(place):
+                logger.error("the job in %s cannot be read, and stays as it is: %s", place, error)  # noqa: TRY400
+            return
+        if summary is not None:
+            self._expiry.note(place, max(_due(summary), time.time() + IN_USE_SECONDS))
+        is_gone = summary is None or (may_remove and is_over_age(summary) and self._is_removed(place))
+        yield place, None if is_gone else summary
+
+    def _is_removed(self, place: Path) -> bool:
+        """Remove an expired job, unless another program has it open, or has changed it. Return whether it is gone."""
+        try:
+            self._enter()
+            self._take(place)
+        except (ConfigError, OSError):  # in use, most often
+            return False
+        try:
+            if not is_over_age(_summary_of(place)):
+                return False
+            self._discard(place)
+        except UNREADABLE as error:
+            self._expiry.note(place, NEVER)
+            logger.error("the job in %s has expired, and cannot be removed: %s", place, error)  # noqa: TRY400
+            return False
+        finally:
+            self._give_back(place)
+        self._expiry.drop(place)
+        logger.info("the job in %s is removed: it has not changed for as long as it is kept", place)
+        return True
+
+    def is_used(self, place: Path) -> bool:
+        """Return whether a program has a job open."""
+        return place in self._locks or self.who_has(place) is not None
+
+    def _take(self, place: Path, holder: Holder | None = None) -> None:
+        if place in self._locks:
+            return
+        descriptor = take_lock(place / LOCK, fcntl.LOCK_EX, holder) if self._is_shared else None
+        if self._is_shared and descriptor is None:
+            holder = holder_of(place / LOCK)
+            raise JobInUseError(f"the job {unquote(place.name)!r} is in use: {holder.name} has it open", holder)
+        self._locks[place] = descriptor
 
     def _give_back(self, place: Path) -> None:
         descriptor = self._locks.pop(place, None)
@@ -273,7 +403,8 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
         try:
             yield place, _summary_of(place)
         except UNREADABLE as error:
-            yield place, error
+            if place.is_dir():  # else it was removed meanwhile
+                yield place, error
 
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
@@ -293,23 +424,39 @@ def _summary_of(place: Path) -> Summary:
         record.close()
 
 
+def expires_at(summary: Summary) -> float:
+    """Return when a job expires, in seconds since 1970.
+
+    A job that can still run without a client never does, nor does one whose time of the last change is damaged.
+    """
+    if summary.runs_alone or summary.changed <= 0:
+        return NEVER
+    return summary.changed + summary.terms.keep_seconds
+
+
 def is_over_age(summary: Summary) -> bool:
-    """Return whether a job has expired. A job that can still run without a client never expires."""
-    return not summary.runs_alone and summary.changed + summary.terms.keep_seconds < time.time()
+    """Return whether a job has expired."""
+    return expires_at(summary) < time.time()
 
 
-def _locked(file: Path, kind: int) -> int | None:
-    """Lock a file, created if missing. Return its descriptor, or None if another process has it locked."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _due(summary: Summary) -> float:
+    """Return when a job that is not open must be looked at: when it expires, or whether it runs if it should."""
+    return time.time() + RUN_AGAIN_SECONDS if summary.runs_alone else expires_at(summary)
+
+
+def _stamp_of(place: Path) -> Stamp | None:
+    """Return the stamp of a record; None if there is none."""
     try:
-        os.fchmod(descriptor, 0o600)  # whatever the umask
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), file.stat()):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):  # locked elsewhere, or removed with its job meanwhile
-        pass
-    os.close(descriptor)
-    return None
+        found = (place / DATABASE).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _running(file: Path) -> Holder:
+    """Return the program that a lock file of several programs names, if it still runs."""
+    holder = holder_of(file)
+    return UNKNOWN if holder.has_ended else holder
 
 
 def _mounts() -> dict[str, str]:

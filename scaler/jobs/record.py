@@ -80,7 +80,7 @@ class JobRecord:
         self._files = ValueFiles(folder / VALUES)
         self._place = os.stat(folder / DATABASE)  # noqa: PTH116 - as in `commit`
         self._changes_before = self._failed_before = 0
-        self._facts = Facts(connection)
+        self._facts = Facts(connection, writing)
         self._versions = Versions(connection)
         self._damage = Damage(self._facts)
         self._ranges = Ranges(connection, self._files, self._damage)
@@ -88,6 +88,7 @@ class JobRecord:
         self._objects = Objects(connection, self._files, self._damage)
         self._reopened = Reopened(connection)
         self._read_facts()
+        self._seen = self._commits_seen()
         self._check_rows()
         self._examine(writing)
         self.first_failures = self._read_first_failures()
@@ -137,6 +138,8 @@ class JobRecord:
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
         """Open an existing record. If it is opened for writing, rows with missing or truncated files become failed.
 
+        A record that is opened for reading shows one moment, whatever a program writes meanwhile, until `renew`.
+
         Raises:
             RecordError: if the folder holds no complete record of this version, or its content cannot be a record.
             ConfigError: if a file or folder of the record is a link, or belongs to another user.
@@ -147,6 +150,8 @@ class JobRecord:
         check_folder(folder)
         connection = schema.open_writing(file) if writing else schema.open_reading(file)
         try:
+            if not writing:
+                connection.execute("BEGIN")
             record = cls(folder, connection, writing)
         except sqlite3.Error as error:
             connection.close()
@@ -157,6 +162,28 @@ class JobRecord:
         if writing:
             connection.lift_limits()
         return record
+
+    def trust(self) -> None:
+        """Lift the limits of reading, which guard against forged records."""
+        self._connection.lift_limits()
+
+    def rest(self) -> None:
+        """Let a writing program reuse its log, which this reader holds; call `renew` before the next reading."""
+        if self._connection.in_transaction:
+            self._connection.execute("COMMIT")
+
+    def renew(self) -> bool:
+        """Look at the present moment. Return whether the record is still as it was when it was opened; if it is not,
+        open it again.
+        """
+        self.rest()
+        self._connection.execute("BEGIN")
+        return self._commits_seen() == self._seen and self.is_in_place()
+
+    def _commits_seen(self) -> int:
+        """Return a number that changes with each commit of another program, of the moment that is looked at."""
+        self._connection.execute("SELECT 1 FROM job LIMIT 1").fetchall()
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
         """Close the files, and drop uncommitted changes."""
@@ -247,12 +274,16 @@ class JobRecord:
 
     def _check_place(self) -> None:
         """Raise `OSError` if the folder was removed or moved: changes written there would be lost."""
+        if not self.is_in_place():
+            raise OSError(f"the folder of the job is gone: {self.folder} was removed or moved while the job was open")
+
+    def is_in_place(self) -> bool:
+        """Return whether the folder was neither removed nor moved since the record was opened."""
         try:
             now = os.stat(f"{self.folder}/{DATABASE}")  # noqa: PTH116 - called for each group
         except FileNotFoundError:
-            now = None
-        if now is None or (now.st_ino, now.st_dev) != (self._place.st_ino, self._place.st_dev):
-            raise OSError(f"the folder of the job is gone: {self.folder} was removed or moved while the job was open")
+            return False
+        return (now.st_ino, now.st_dev) == (self._place.st_ino, self._place.st_dev)
 
     def roll_back(self) -> None:
         """Drop all changes since `begin`."""
@@ -612,7 +643,8 @@ class JobRecord:
     def summary(self) -> Summary:
         """Return a summary of the job."""
         counts = (self.rows, self.done, self.failed, self.size_bytes, self.changed)
-        return Summary(self.terms, self.state, self.reason, self.is_sealed, *counts, self.first_failures)
+        about = (self.terms, self.state, self.reason, self.is_sealed, *counts, self.first_failures)
+        return Summary(*about, record_id=self.record_id)
 
     def problems(self) -> list[str]:
         """Read all values, change nothing, and return a sentence for each problem.

@@ -15,6 +15,7 @@ from typing import Any
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
+from scaler.jobs.locks import Holder
 from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
@@ -32,7 +33,7 @@ class KeptJobs:
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
-        self._folder = JobFolder(Path(config.keep or ""), config.keep_shared)
+        self._folder = JobFolder(Path(config.keep or ""), config.keep_shared, _holder(config))
         self._clerk: Clerk | None = None
 
     def shelf(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobShelf:
@@ -52,6 +53,14 @@ class KeptJobs:
         if self._clerk is not None:
             self._clerk.end()
         self._folder.close()
+
+
+def _holder(config: SchedulerConfig) -> Holder:
+    """Return the program for which this scheduler keeps jobs: itself, or the one whose local cluster it belongs to."""
+    if not config.keep_shared:
+        return Holder(os.getpid(), f"the scheduler at {config.address}, process {os.getpid()}")
+    program = os.getpid() if config.endpoint.is_in_process else os.getppid()
+    return Holder(program, f"process {program}")
 
 
 def _user() -> str:

@@ -15,7 +15,7 @@ from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
 from scaler.jobs.record import JobTerms, Result
 from scaler.jobs.values import Row, pack_sizes
 from scaler.texts import read_json
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
 """Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these
@@ -74,6 +74,19 @@ def _rows(request: JobRequest, first: int, results: Iterable[Result]) -> JobResp
         count += n_rows
     blob = b"".join(bodies)
     return JobResponse(request.number, JobStatus.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())
+
+
+def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
+    """Return the answer to a request about an earlier job of this name, or about other work; None: it is neither."""
+    asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
+    if asked_id and asked_id != record_id:
+        reason = f"that job {request.name!r} was forgotten, and another one has its name now"
+        is_gone = request.verb == JobVerb.FORGET
+        return known(request) if is_gone else refused(request, reason, JobStatus.NOT_FOUND)
+    if work and int.from_bytes(work, "little") != terms.work:
+        program = terms.program or "another program"
+        return conflict(request, 0, f"{program} has changed the job {request.name!r}: look it up again")
+    return None
 
 
 _SIGNED_32 = (-(2**31), 2**31 - 1)

@@ -14,20 +14,19 @@ from scaler.actors.jobs.answers import (
     changed,
     conflict,
     info_of,
-    known,
+    other_job,
     refused,
     said_max_failures,
     terms_of,
     token_of,
     waits,
 )
-from scaler.actors.jobs.reading import ATTEND, NOT_READ, Reading, Steps
+from scaler.actors.jobs.reading import ATTEND, Reading, Steps
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.peers.outbox import Outbox
 from scaler.errors import ProtocolError
-from scaler.ids import PREFIX_BYTES
 from scaler.jobs.record import (
     CANCELED,
     DONE,
@@ -135,7 +134,7 @@ class Desk:
         self._read_options = read_options
         self._programs: dict[ActorRef, Program] = {}
         """by the sessions of their clients"""
-        self.reading = Reading(record, standing.rows, self._tell, self._park)
+        self.reading = Reading(record, standing, self._tell, self._park, self._info)
         self._refused_calls: set[bytes] = set()
         """tokens of calls whose rows were refused as different; used by the clerk alone"""
         self._deferred: list[JobAsked] = []
@@ -149,13 +148,8 @@ class Desk:
             JobVerb.OBJECT: self._take_object,
             JobVerb.SEAL: self._seal,
             JobVerb.TRUNCATE: self._truncate,
+            **self.reading.verbs,
             JobVerb.READ: self._read,
-            JobVerb.READ_NEW: lambda asked: self.reading.read_new(asked, is_open=standing.is_open),
-            JobVerb.SHOW: self._show,
-            JobVerb.FAILURES: self.reading.read_failures,
-            JobVerb.DIGESTS: self.reading.read_digests,
-            JobVerb.ARGUMENTS: self.reading.read_arguments,
-            JobVerb.STORED: self.reading.read_stored,
             JobVerb.RETRY: self._retry,
             JobVerb.CANCEL: self._cancel,
             JobVerb.FORGET: self._forget,
@@ -169,6 +163,12 @@ class Desk:
         """Whether the job may run: it needs a program while it is attended, or not all of its rows are here."""
         needs_program = self._standing.terms.is_attended or not self._standing.is_sealed
         return not needs_program or any(each.needs_run for each in self._programs.values())
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the job is open, and runs without a program or has a program."""
+        standing = self._standing
+        return standing.is_open and (bool(self._programs) or (standing.is_sealed and not standing.terms.is_attended))
 
     def why_idle(self) -> str:
         """Return why an open job does not run, as a sentence; empty if it does."""
@@ -184,19 +184,11 @@ class Desk:
         if self.is_closing:
             self._deferred.append(asked)
             return
-        request = asked.request
-        record_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
-        if record_id and record_id != self._record.record_id:
-            is_gone = request.verb == JobVerb.FORGET
-            reason = f"that job {request.name!r} was forgotten, and another one has its name now"
-            self._tell(asked, known(request) if is_gone else refused(request, reason, JobStatus.NOT_FOUND))
+        other = other_job(asked.request, self._record.record_id, self._standing.terms)
+        if other is not None:
+            self._tell(asked, other)
             return
-        terms = self._standing.terms
-        if work and int.from_bytes(work, "little") != terms.work:
-            reason = f"{terms.program or 'another program'} has changed the job {request.name!r}: look it up again"
-            self._tell(asked, conflict(request, 0, reason))
-            return
-        steps = self._verbs[request.verb](asked)
+        steps = self._verbs[asked.request.verb](asked)
         if steps is not None:
             self._go_on(asked, steps)
 
@@ -336,13 +328,7 @@ class Desk:
             self._park(asked)
 
     def _info(self) -> dict[str, Any]:
-        reading = self.reading
-        programs = [each.label for each in self._programs.values()]
-        return {
-            **self._standing.info(), "reason": self._standing.reason or self.why_idle(), "log": reading.log_id,
-            "logged": reading.n_noted, "readers": len(programs), "programs": programs, "lost": self._record.lost,
-            "record": self._record.record_id.hex(), "version": self._standing.terms.version,
-        }  # fmt: skip
+        return self.reading.info(self.why_idle(), (each.label for each in self._programs.values()))
 
     def _tell_kept(self, asked: JobAsked) -> None:
         self._tell(asked, info_of(asked.request, self._info()))
@@ -513,21 +499,7 @@ class Desk:
     def _read(self, asked: JobAsked) -> Steps:
         if asked.request.body == ATTEND:
             self._note_program(asked, needs_run=True)
-        # No row beyond these ends in the present state.
-        standing = self._standing
-        end = 0 if not standing.is_open else standing.rows.rows if standing.is_sealed else None
-        return self.reading.read(asked, end)
-
-    def _show(self, asked: JobAsked) -> Steps:
-        if asked.request.amount and self._standing.is_open:
-            self._park(asked)
-            return
-        info, record = self._info(), self._record
-        if len(record.versions) > 1:
-            ended = yield record.counts_by_version, NOT_READ
-            info["versions"] = [[each.version, ended.get(each.version, 0), each.program, each.created]
-                                for each in record.versions]  # fmt: skip
-        self._tell(asked, info_of(asked.request, info))
+        return self.reading.read(asked)
 
     # Changes of its state
 

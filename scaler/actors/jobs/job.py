@@ -67,8 +67,8 @@ PROGRAM_SECONDS = 10.0
 
 WRITE_ANEW = "Run its program again with the same rows, which writes them anew"
 
-REST_SECONDS = 60.0
-"""How long a job that is not open stays in memory, with its file, when nobody asks for it."""
+REST_SECONDS = 20.0
+"""How long a job that cannot run stays in memory, with its file, without a request; twice that at the most."""
 
 
 class JobActor(Actor):
@@ -223,8 +223,8 @@ class JobActor(Actor):
         due.then()
 
     def _rest(self) -> None:
-        """Leave memory if it has ended and nobody asks for it any more."""
-        is_needed = self._asked_until_now or self._desk.reading.parked or self._standing.is_open
+        """Leave memory if the job cannot run, and there were no requests."""
+        is_needed = self._asked_until_now or self._desk.reading.parked or self._desk.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
             self.schedule(REST_SECONDS, Due(self._rest))

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from scaler.actors.jobs.answers import known, refused, terms_of
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.reader import JobReader
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
@@ -26,15 +27,18 @@ from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
 from scaler.errors import ProtocolError
-from scaler.jobs.folder import UNREADABLE, is_over_age, read_jobs
+from scaler.jobs.folder import JobInUseError, is_over_age, read_jobs
 from scaler.jobs.record import JobRecord, JobTerms, Summary
-from scaler.kit import Actor, ActorRef, ChildFailed, charged_to, handles
+from scaler.kit import Actor, ActorRef, ChildFailed, Timer, charged_to, handles
 from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
 
 logger = logging.getLogger(__name__)
 
-AGES_SECONDS = 3600.0
-"""How often jobs that have not changed for long are looked for."""
+LOOK_SECONDS = 20.0
+"""How often expired jobs are looked for."""
+
+FIRST_LOOK_SECONDS = 1.0
+"""The time from the first request about jobs of a shared folder to the first look."""
 
 REQUESTS_MOST = 4096
 """Limit of the requests of a session that have no answer yet; further ones are refused, and as many end the session."""
@@ -42,6 +46,8 @@ LISTS_MOST = 16
 """The same for lists of jobs, each of which takes as long as all jobs together."""
 
 Opened: TypeAlias = "tuple[JobRecord, Standing]"
+Looked: TypeAlias = "tuple[list[tuple[Path, Summary | None]], bool]"
+"""What `JobFolder.look` returns."""
 
 
 class JobKeeper(Actor):
@@ -61,16 +67,23 @@ class JobKeeper(Actor):
         """owners whose jobs are being listed, and the requests for the next list; None: all owners"""
         self._excess: Counter[ActorRef] = Counter()
         """number of requests of each session that were too many"""
+        self._next_look: Timer | None = None
+        """when expired jobs are looked for; None: before the first request about jobs of a shared folder"""
 
     def on_start(self) -> None:
         if not self._shelf.is_shared:
-            self._look_at_ages(LookAtAges())
+            self._look_for_expired(LookAtAges())
 
     @handles(LookAtAges)
-    def _look_at_ages(self, _look: LookAtAges) -> None:
-        """Forget jobs that are over age, and see which are to go on."""
-        self._order(partial(_look_at_all, self._shelf, frozenset(self._jobs)), self._found)
-        self.schedule(AGES_SECONDS, LookAtAges())
+    def _look_for_expired(self, _look: LookAtAges) -> None:
+        """Remove expired jobs. The first look also finds the jobs that are to go on."""
+        if self._next_look is None or self._shelf.is_shared:
+            self._order(self._shelf.folder.note_jobs, _nothing)
+        self._look()
+        self._next_look = self.schedule(LOOK_SECONDS, LookAtAges())
+
+    def _look(self) -> None:
+        self._order(self._shelf.folder.look, self._looked)
 
     def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
         self._shelf.order(self.actor_ref, None, order, then)
@@ -79,15 +92,28 @@ class JobKeeper(Actor):
     def _obeyed(self, news: Obeyed) -> None:
         news.then(news.value, news.error)
 
-    def _found(self, places: list[Path] | None, error: BaseException | None) -> None:
-        """Jobs that are to go on, whoever asks."""
-        if places is None:
+    def _looked(self, looked: Looked | None, error: BaseException | None) -> None:
+        if looked is None:
             logger.error("the jobs in %s cannot be read: %s", self._shelf.folder.path, error)
-        self._open_all(places or ())
+            return
+        found, has_more = looked
+        if has_more:  # after what others have ordered meanwhile
+            self._look()
+        if self._shelf.is_shared:
+            return
+        for place, summary in found:
+            if summary is None:
+                self._shelf.seen.pop(place, None)
+            elif place not in self._jobs:
+                self._shelf.seen[place] = self._shelf.shown(summary)
+        self._open_all(place for place, summary in found if summary is not None and summary.runs_alone)
 
     def _open_all(self, places: Iterable[Path]) -> None:
         for place in places:
-            self._open(place, partial(_open, self._shelf, self._services.read_options, place), is_new=False)
+            self._open(place, self._opening_of(place), is_new=False)
+
+    def _opening_of(self, place: Path, program: str = "") -> Callable[[], Opened]:
+        return partial(_open, self._shelf, self._services.read_options, place, _named(program))
 
     def _open(self, place: Path, order: Callable[[], Opened], *, is_new: bool) -> None:
         if place not in self._jobs and place not in self._opening:
@@ -96,20 +122,29 @@ class JobKeeper(Actor):
 
     def _opened(self, place: Path, is_new: bool, opened: Opened | None, error: BaseException | None) -> None:
         waiting = self._opening.pop(place)
+        if opened is None and not is_new and not place.is_dir():  # it has expired meanwhile
+            for asked in waiting:
+                self._handle(asked)
+            return
+        if isinstance(error, JobInUseError) and place.is_dir():
+            self._begin(place, JobReader(place, self._shelf, self._services.outbox, self.actor_ref), waiting)
+            return
         if opened is None:
             reason = self._why_closed(place, is_new, error)
             logger.warning("the job in %s: %s", place, reason)
             for asked in waiting:
                 self._tell(asked, refused(asked.request, reason))
             return
-        job = JobActor(*opened, self._shelf, self._services, self.actor_ref)
+        self._begin(place, JobActor(*opened, self._shelf, self._services, self.actor_ref), waiting)
+
+    def _begin(self, place: Path, job: JobActor | JobReader, waiting: list[JobAsked]) -> None:
         self._jobs[place] = ref = self.spawn(job)
         for asked in waiting:
             self._hand_on(ref, asked)
 
     def _why_closed(self, place: Path, is_new: bool, error: BaseException | None) -> str:
         if isinstance(error, ConfigError):
-            return f"the job cannot be opened: {error}"
+            return str(error) if isinstance(error, JobInUseError) else f"the job cannot be opened: {error}"
         folder = self._shelf.folder.path
         if is_new:
             return f"the job cannot be kept in {folder}: {error}; see that there is room, and that it may be written"
@@ -133,6 +168,8 @@ class JobKeeper(Actor):
     @handles(JobAsked)
     @charged_to("session")
     def _asked(self, asked: JobAsked) -> None:
+        if self._next_look is None:
+            self._next_look = self.schedule(FIRST_LOOK_SECONDS, LookAtAges())
         self._shelf.n_unanswered[asked.session] += 1
         if self._shelf.n_unanswered[asked.session] > REQUESTS_MOST:
             self._refuse(asked, f"this client has {REQUESTS_MOST:,} requests about jobs without an answer")
@@ -165,15 +202,23 @@ class JobKeeper(Actor):
         elif place in self._opening:
             self._opening[place].append(asked)
         elif place.is_dir():
-            self._open(place, partial(_open, self._shelf, self._services.read_options, place), is_new=False)
+            self._open(place, self._opening_of(place, asked.program), is_new=False)
             self._opening[place].append(asked)
         elif request.verb == JobVerb.OPEN and request.body:
             self._make(place, asked)
         elif request.verb == JobVerb.FORGET and request.record:  # it was forgotten before, if the answer was lost
             self._tell(asked, known(request))
         else:
-            sentence = f"there is no job {request.name!r} of {asked.owner} here: it was forgotten, or has another name"
-            self._tell(asked, refused(request, sentence, JobStatus.NOT_FOUND))
+            self._tell(asked, refused(request, self._why_missing(asked), JobStatus.NOT_FOUND))
+
+    def _why_missing(self, asked: JobAsked) -> str:
+        name, folder = asked.request.name, self._shelf.folder
+        if asked.request.record:
+            return f"the job {name!r} is gone: it was forgotten, or has expired (keep_for)"
+        other = folder.other_owner(asked.owner, name) if self._shelf.is_shared else None
+        if other:
+            return _of_another(folder.path, other, asked)
+        return f"there is no job {name!r} of {asked.owner} here: it was forgotten, has expired, or has another name"
 
     def _place_of(self, asked: JobAsked) -> Path:
         """Return where a job is that is asked of. An admin may name somebody else's as OWNER/NAME."""
@@ -200,7 +245,7 @@ class JobKeeper(Actor):
         if why:
             self._tell(asked, refused(asked.request, why))
             return
-        self._open(place, partial(_create, self._shelf, terms), is_new=True)
+        self._open(place, partial(_create, self._shelf, terms, _named(asked.program)), is_new=True)
         self._opening[place].append(asked)
 
     def _list_jobs(self, asked: JobAsked, owner: str | None) -> None:
@@ -234,7 +279,7 @@ class JobKeeper(Actor):
     @handles(OwnersChanged)
     def _owners_changed(self, news: OwnersChanged) -> None:
         seen = self._shelf.seen
-        for place, summary in list(seen.items()):  # the clerk adds jobs meanwhile
+        for place, summary in list(seen.items()):
             if place not in self._jobs:
                 seen[place] = self._shelf.shown(summary)
         for job in self._jobs.values():
@@ -290,11 +335,20 @@ def _of_another(folder: Path, other: str, asked: JobAsked) -> str:
     )
 
 
+def _named(program: str) -> str:
+    """Return the name of a program without its user and host, which are those of its folder."""
+    return program.rpartition(", ")[0] or program
+
+
+def _nothing(_value: None, _error: BaseException | None) -> None:
+    """Go on."""
+
+
 # In the clerk's thread
 
 
-def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path) -> Opened:
-    record = shelf.folder.open(place)
+def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path, program: str) -> Opened:
+    record = shelf.folder.open(place, program)
     try:
         read_options(record.terms.options)
     except ProtocolError:
@@ -302,47 +356,19 @@ def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path)
         raise
     is_new_version = place in shelf.fresh
     shelf.fresh.discard(place)
-    return record, Standing(record, rows_of_record(record), False, is_new_version)
+    return record, Standing(record, OpenRows.of(record), False, is_new_version)
 
 
-def rows_of_record(record: JobRecord) -> OpenRows:
-    """Return which rows of a record have ended."""
-    in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
-    return OpenRows(
-        record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part}
-    )
-
-
-def _create(shelf: JobShelf, terms: JobTerms) -> Opened:
-    record = shelf.folder.create(terms)
+def _create(shelf: JobShelf, terms: JobTerms, program: str) -> Opened:
+    record = shelf.folder.create(terms, program)
     is_new = record.record_id == terms.prefix  # else another program has made it in the meantime
-    return record, Standing(record, rows_of_record(record), is_new)
-
-
-def _look_at_all(shelf: JobShelf, are_open: frozenset[Path]) -> list[Path]:
-    """Remove the jobs that are over age, but for those that are open. Return those that are to go on."""
-    go_on = []
-    for place, found in list(read_jobs(shelf.folder.path)):
-        if place in are_open:
-            continue
-        if not isinstance(found, Summary):
-            logger.error("the job in %s cannot be read, and stays as it is: %s", place, found)
-        elif is_over_age(found):
-            logger.info("the job %s is forgotten: it has not changed for long", found.terms.name)
-            try:
-                shelf.folder.remove(shelf.folder.open(place))
-                shelf.seen.pop(place, None)
-            except UNREADABLE as error:
-                logger.error("the job in %s cannot be forgotten: %s", place, error)  # noqa: TRY400 - the reason is enough
-        else:
-            shelf.seen[place] = shelf.shown(found)
-            if found.runs_alone:
-                go_on.append(place)
-    return go_on
+    return record, Standing(record, OpenRows.of(record), is_new)
 
 
 def _list(shelf: JobShelf, owner: str | None) -> list[dict[str, Any]]:
-    if not shelf.folder.path.exists():
+    folder = shelf.folder
+    if not folder.path.exists():
         return []
-    found = [shelf.shown(each) for _, each in read_jobs(shelf.folder.path) if isinstance(each, Summary)]
-    return [each.info() for each in found if owner in (None, each.terms.owner)]
+    read = [(place, each) for place, each in read_jobs(folder.path) if isinstance(each, Summary)]
+    kept = [each for place, each in read if not is_over_age(each) or folder.is_used(place)]
+    return [shelf.shown(each).info() for each in kept if owner in (None, each.terms.owner)]

@@ -7,10 +7,11 @@ Must never: forget that a row has ended, or have one said twice at a time.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
-from scaler.jobs.record import Range
+from scaler.jobs.record import JobRecord, Range
 from scaler.jobs.values import Arguments
 from scaler.wire.messages.rows import RANGE_BYTES
 
@@ -54,6 +55,28 @@ class OpenRows:
         """the range to be said next"""
         self._loaded: tuple[int, Arguments, int] | None = None
         """the range that is said now: its first row, the arguments of all, how many were passed by"""
+
+    @classmethod
+    def of(cls, record: JobRecord) -> OpenRows:
+        """Return which rows of a record have ended. Called by the clerk."""
+        in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
+        return cls(record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part})
+
+    def ended_since(self, before: OpenRows) -> Iterator[int]:
+        """Yield the rows that have ended here, and had not in earlier tables of the same job."""
+        known = {first: at for at, first in enumerate(before._firsts)}
+        for at, first in enumerate(self._firsts):
+            now, then = self._ended_at(at), before._ended_at(known[first]) if first in known else b""
+            if now != then:
+                rows = enumerate(zip_longest(now[: self._counts[at]], then, fillvalue=0), first)
+                yield from (row for row, (is_over, was_over) in rows if is_over and not was_over)
+
+    def _ended_at(self, at: int) -> bytes:
+        """Return a byte for each row of a range: whether it has ended."""
+        states = self._states.get(self._firsts[at])
+        if states is None:
+            return (_OPEN if self._open[at] else _ENDED) * self._counts[at]
+        return bytes(states).replace(_SAID, _OPEN)
 
     @property
     def n_open(self) -> int:

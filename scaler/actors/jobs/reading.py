@@ -1,6 +1,7 @@
 """Reading: answers to clients that read a job; requests that cannot be answered yet wait here.
 
-Used by the job. Results are read from the record, so only what is on disk is announced.
+Used by the job, and by the view of a job that another program has open. Results are read from the record, so only what
+is on disk is announced.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from array import array
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
-from scaler.actors.jobs.answers import failures_of, known, refused, results_of
-from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.answers import failures_of, info_of, known, refused, results_of
+from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.ids import random_id
 from scaler.jobs.record import JobRecord, Result, n_bytes
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import JobResponse
+from scaler.wire.messages.client import JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 """The most results in one answer, but for a single large one."""
@@ -37,19 +38,23 @@ class Reading:
     """What clients read of one job.
 
     Args:
-        rows: which of them have ended.
+        record: of the job.
+        standing: what is known of it.
         tell: answers a request.
         park: keeps a request until more is known, or refuses it.
+        info: returns the state of the job, for clients.
     """
 
     def __init__(
         self,
         record: JobRecord,
-        rows: OpenRows,
+        standing: Standing,
         tell: Callable[[JobAsked, JobResponse], None],
         park: Callable[[JobAsked], None],
+        info: Callable[[], dict[str, Any]],
     ) -> None:
-        self._record, self._rows, self._tell, self._park = record, rows, tell, park
+        self._tell, self._park, self._info = tell, park, info
+        self.renew(record, standing)
         self.parked: list[JobAsked] = []
         """requests that are answered when more is known"""
         self.to_run_again: set[int] = set()
@@ -57,6 +62,20 @@ class Reading:
         self._log = array("Q")
         """rows in the order in which their results reached the disk"""
         self.log_id = random_id().hex()
+        self.verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
+            JobVerb.READ: self.read,
+            JobVerb.READ_NEW: self.read_new,
+            JobVerb.SHOW: self.show,
+            JobVerb.FAILURES: self.read_failures,
+            JobVerb.DIGESTS: self.read_digests,
+            JobVerb.ARGUMENTS: self.read_arguments,
+            JobVerb.STORED: self.read_stored,
+        }
+        """requests that change nothing: they are answered also while another program has the job open"""
+
+    def renew(self, record: JobRecord, standing: Standing) -> None:
+        """Read from now on what another program has written."""
+        self._record, self._standing = record, standing
 
     def note(self, rows: Iterable[int]) -> None:
         """Note that results of these rows are on disk."""
@@ -82,19 +101,15 @@ class Reading:
         """Drop the requests of a client that is gone."""
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
-    def read(self, asked: JobAsked, end: int | None) -> Steps:
-        """Answer with the next rows, when the first of them has ended.
-
-        Args:
-            end: no row from this one on will end in the present state; None: all may.
-        """
-        request = asked.request
+    def read(self, asked: JobAsked) -> Steps:
+        """Answer with the next rows, when the first of them has ended."""
+        request, rows = asked.request, self._standing.rows
         first, is_scan = request.first, request.body == SCAN
         if is_scan:
-            count = max(0, min(READ_ROWS, self._rows.rows - first))
+            count = max(0, min(READ_ROWS, rows.rows - first))
         else:
-            count = self._rows.ended_from(first, min(request.amount, READ_ROWS))
-            if not count and (end is None or first < end):
+            count = rows.ended_from(first, min(request.amount, READ_ROWS))
+            if not count and self._may_end(first):
                 self._park(asked)
                 return
 
@@ -110,24 +125,55 @@ class Reading:
                 return
         self._tell(asked, results_of(request, results, last if is_scan else first))
 
+    def _may_end(self, row: int) -> bool:
+        """Return whether this row, or one after it, may end in the present state of the job."""
+        standing = self._standing
+        return standing.is_open and (not standing.is_sealed or row < standing.rows.rows)
+
     def _valid(self, results: list[Result]) -> list[Result]:
         """Return results without those of rows that run again because what is on disk is damaged."""
         again = self.to_run_again
         return [each for each in results if each.row not in again] if again else results
 
-    def read_new(self, asked: JobAsked, *, is_open: bool) -> Steps:
+    def read_new(self, asked: JobAsked) -> Steps:
         """Answer with rows in the order in which they came to be on disk."""
         request = asked.request
         if request.body.hex() != self.log_id:
             self._tell(asked, refused(request, "log"))
             return
         rows = self._log[request.first : request.first + min(request.amount, READ_ROWS)]
-        if not rows and is_open:
+        if not rows and self._standing.is_open:
             self._park(asked)
             return
 
         results, n_rows = yield lambda: self._record.results_of(rows, READ_BYTES), NOT_READ
         self._tell(asked, results_of(request, self._valid(results), request.first + n_rows))
+
+    def show(self, asked: JobAsked) -> Steps:
+        """Answer with the state of the job: now, or when it has ended."""
+        if asked.request.amount and self._standing.is_open:
+            self._park(asked)
+            return
+        info, record = self._info(), self._record
+        if len(record.versions) > 1:
+            ended = yield record.counts_by_version, NOT_READ
+            info["versions"] = [[each.version, ended.get(each.version, 0), each.program, each.created]
+                                for each in record.versions]  # fmt: skip
+        self._tell(asked, info_of(asked.request, info))
+
+    def info(self, reason: str, programs: Iterable[str]) -> dict[str, Any]:
+        """Return what is known of the job, for clients.
+
+        Args:
+            reason: why it is idle, if its record has no reason.
+            programs: those at work on it.
+        """
+        standing, labels = self._standing, list(programs)
+        return {
+            **standing.info(), "reason": standing.reason or reason, "log": self.log_id, "logged": self.n_noted,
+            "readers": len(labels), "programs": labels, "lost": self._record.lost,
+            "record": self._record.record_id.hex(), "version": standing.terms.version,
+        }  # fmt: skip
 
     def read_failures(self, asked: JobAsked) -> Steps:
         """Answer with rows that have failed, and their arguments."""

@@ -20,7 +20,7 @@ from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 
 SeenJobs: TypeAlias = dict[Path, Summary]
-"""How far each job is, by its place: written by the job keeper and the jobs, read by the monitor."""
+"""How far each job is, by its place: changed by actors alone, the job keeper and the jobs; read by the monitor."""
 
 
 def no_lockout(_owner: str) -> Lockout | None:
@@ -69,6 +69,10 @@ class JobShelf:
         self.unanswered.pop((asked.session, asked.request.number), None)
         if asked.session in self.n_unanswered:  # else it has left
             self.n_unanswered[asked.session] -= 1
+
+    def is_unanswered(self, asked: JobAsked) -> bool:
+        """Return whether the client of a request still waits for its answer."""
+        return (asked.session, asked.request.number) in self.unanswered
 
     def order(
         self,

@@ -18,15 +18,19 @@ _KINDS: dict[str, tuple[type, ...]] = {
 class Facts:
     """The facts of one job, including uncommitted changes. A fact of another type is damaged.
 
-    Outside of a transaction they change in memory only, so that read-only records work.
+    Outside of a transaction, and in a read-only record, they change in memory only.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, is_writing: bool = True) -> None:
+        self._connection, self._is_writing = connection, is_writing
         self._values: dict[str, Any] = {}
         self.damaged: list[str] = []
         """the keys of facts with a wrong checksum"""
         self.read()
+
+    @property
+    def _is_changing(self) -> bool:
+        return self._is_writing and self._connection.in_transaction
 
     def read(self) -> None:
         """Read all facts from disk."""
@@ -44,13 +48,13 @@ class Facts:
     def set(self, key: str, value: Any) -> None:
         """Change a fact."""
         self._values[key] = value
-        if self._connection.in_transaction:
+        if self._is_changing:
             row = (key, value, _sum_of(key, value))
             self._connection.execute("INSERT OR REPLACE INTO job VALUES (?, ?, ?)", row)
 
     def mend(self, **values: Any) -> None:
         """Delete damaged facts, and set the given ones."""
-        for key in self.damaged if self._connection.in_transaction else ():
+        for key in self.damaged if self._is_changing else ():
             self._connection.execute("DELETE FROM job WHERE key = ?", (key,))
         for key, value in values.items():
             self.set(key, value)

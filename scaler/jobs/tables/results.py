@@ -272,10 +272,10 @@ class Results:
     def fail_without_files(self) -> bool:
         """Fail rows whose files are missing or have the wrong size. Return whether there are such rows.
 
-        Outside of a transaction nothing is changed.
+        Outside of a transaction, and in a read-only record, nothing is changed.
         """
         failures = {row: _failure(row, why, file_of(row)) for row, why in self._bad_files()}
-        if failures and self._connection.in_transaction:
+        if failures and self._is_writing and self._connection.in_transaction:
             self.fail(failures)
         return bool(failures)
 

@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,8 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.jobs import folder
-from scaler.jobs.folder import JobFolder, is_over_age, job_places, read_jobs
+from scaler.jobs.folder import LOCK, JobFolder, JobInUseError, is_over_age, job_places, read_jobs
+from scaler.jobs.locks import UNKNOWN, Holder, holder_of
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobTerms, Summary
 
@@ -76,31 +76,47 @@ def test_a_scheduler_of_an_earlier_version_that_has_the_folder_is_noticed(tmp_pa
     assert not (tmp_path / "keep" / "lock").exists()
 
 
-def test_a_shared_folder_has_a_lock_for_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "IN_USE_SECONDS", 0.0)
-    first, second = JobFolder(tmp_path / "keep", is_shared=True), JobFolder(tmp_path / "keep", is_shared=True)
-    record = first.create(TERMS)
+def test_a_shared_folder_has_a_lock_for_each_job_that_names_its_program(tmp_path: Path) -> None:
+    first, second = (JobFolder(tmp_path / "keep", True, Holder(os.getpid(), name)) for name in ("one", "two"))
+    record = first.create(TERMS, "prices.py 4711")
+    place = second.place_of("alice", "prices")
     second.create(replace(TERMS, name="other")).close()
-    with pytest.raises(ConfigError, match="the job 'prices' is in use: another program has it open"):
-        second.open(second.place_of("alice", "prices"))
-    first.remove(record)
+    with pytest.raises(JobInUseError, match=r"^the job 'prices' is in use: prices.py 4711 has it open$") as refused:
+        second.open(place)
+    assert refused.value.holder == Holder(os.getpid(), "prices.py 4711")
+    assert not refused.value.holder.has_ended
+    assert second.is_used(place)
+    assert first.is_used(place)
+    assert first.who_has(place) is None
+    assert second.read(place).terms == record.terms
+    assert "keep: one. Connect to it, end it" not in str(second.who_has(place))
+    with pytest.raises(JobInUseError, match=r"another scheduler keeps its jobs in .*/keep: two. Connect to it, end it"):
+        JobFolder(tmp_path / "keep")
+    first.shut(record)
+    assert second.who_has(place) is None, "and it is not taken by that"
+    first.remove(first.open(place))
+    assert second.who_has(place) is None
     assert [path.name for path in job_places(second.path)] == ["other"]
     second.create(TERMS).close()
     first.close()
     second.close()
 
 
-def test_a_job_is_waited_for_whose_program_is_about_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "IN_USE_SECONDS", 60.0)
-    first, second = JobFolder(tmp_path / "keep", is_shared=True), JobFolder(tmp_path / "keep", is_shared=True)
-    first.shut(first.create(TERMS))
-    place = first.place_of("alice", "prices")
-    record, ending = first.open(place), threading.Timer(0.2, first.close)
-    ending.start()
-    second.open(place).close()
-    record.close()
-    second.close()
-    ending.join()
+def test_a_lock_file_that_names_no_running_program_is_of_one_that_has_ended(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert Holder(ended.pid, "a zombie").has_ended
+    ended.wait()
+    assert Holder(ended.pid, "a process that is gone").has_ended
+    assert not Holder(1, "a process of another user").has_ended
+    for text in ("", "4711", "x y", "\0\xff\n", "-1 no process", "9" * 500):
+        (tmp_path / LOCK).write_text(text)
+        assert holder_of(tmp_path / LOCK) == UNKNOWN, text
+    (tmp_path / LOCK).write_text(f"{10**40} huge\n")
+    assert holder_of(tmp_path / LOCK).has_ended
+    (tmp_path / LOCK).unlink()
+    assert holder_of(tmp_path / LOCK) == UNKNOWN
+    assert UNKNOWN.has_ended
 
 
 def test_a_network_file_system_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +191,10 @@ def test_a_job_whose_record_nests_too_deeply_is_said_and_the_others_are_read(tmp
 
 
 def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
-    record = JobRecord.create(tmp_path / "job", TERMS)
+    record = JobRecord.create(tmp_path / "job", replace(TERMS, created=1.0))
     old = replace(record.summary(), is_sealed=True)
     assert not is_over_age(old)  # it runs
+    assert not is_over_age(replace(old, state="done", changed=0.0)), "the time of its last change is damaged"
     assert is_over_age(replace(old, is_sealed=False))  # its program has died: it never goes on by itself
     assert is_over_age(replace(old, state="done"))
     assert is_over_age(replace(old, terms=replace(TERMS, is_attended=True)))
@@ -232,12 +249,15 @@ def test_many_processes_make_one_job_at_once(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from scaler.jobs.folder import JobFolder
+from scaler.jobs.folder import JobFolder, JobInUseError
 from scaler.jobs.record import JobTerms
 
 sys.stdin.readline()
 folder = JobFolder(Path(sys.argv[1]), is_shared=True)
-record = folder.create(JobTerms("prices", "alice", sys.argv[2].encode(), b"f" * 16, "f"))
+try:
+    record = folder.create(JobTerms("prices", "alice", sys.argv[2].encode(), b"f" * 16, "f"))
+except JobInUseError:
+    record = folder.read(folder.place_of("alice", "prices"))
 print(record.record_id.decode())
 folder.close()
 """
@@ -310,7 +330,6 @@ def test_folders_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> N
 
 
 def test_a_lock_of_a_job_that_is_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "IN_USE_SECONDS", 0.0)
     keep = JobFolder(tmp_path / "keep", is_shared=True)
     keep.shut(keep.create(TERMS))
     place, flock = keep.place_of("alice", "prices"), fcntl.flock
@@ -321,7 +340,7 @@ def test_a_lock_of_a_job_that_is_removed_meanwhile_is_none(tmp_path: Path, monke
         flock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", flock_too_late)
-    with pytest.raises(ConfigError, match="another program has it open"):
+    with pytest.raises(JobInUseError, match="has it open"):
         keep.open(place)
     keep.close()
 

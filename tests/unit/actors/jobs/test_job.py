@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.jobs.job import TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
-from scaler.actors.jobs.job_keeper import rows_of_record
+from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
@@ -90,7 +90,7 @@ class Scene:
         self.record, self.services = record, parts
         self.answers: list[JobResponse] = []
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
-        standing = Standing(record, rows_of_record(record), is_new)
+        standing = Standing(record, OpenRows.of(record), is_new)
         self.actor = JobActor(record, standing, shelf, parts, nobody[1])
         self.job = self.bench.dispatcher.spawn(self.actor)
 

@@ -218,7 +218,7 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
     )
     shutil.rmtree(place)
 
-    def fail(_terms: object) -> None:
+    def fail(_terms: object, _program: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(scene.folder, "create", fail)

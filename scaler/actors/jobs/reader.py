@@ -1,0 +1,237 @@
+"""JobReader: answers requests about a job that another program has open, from the record that this program writes.
+
+In the place of the job's own actor, for as long as another program has the lock. Written to by the job keeper and the
+clerk; sends to these and, through the outbox, to clients. Requests that would change the job are refused with the name
+of the other program. When the lock is free or the job is gone, this actor ends, and the job keeper takes the requests
+without an answer to the next one. Must never: write to the record.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scaler.actors.jobs.answers import known, other_job, refused, waits
+from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.reading import ATTEND, Reading, Steps
+from scaler.actors.jobs.shelf import JobShelf
+from scaler.actors.jobs.standing import Standing
+from scaler.actors.messages.jobs import Due, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
+from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.peers.outbox import Outbox
+from scaler.jobs.folder import UNREADABLE, JobFolder, JobInUseError
+from scaler.jobs.record import JobRecord
+from scaler.kit import Actor, ActorRef, handles
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+
+LOOK_SECONDS = 0.5
+"""How often the record is read again while a request waits."""
+
+IDLE_SECONDS = 30.0
+"""How long the record stays open without a request; twice that at the most."""
+
+ENDING_SECONDS = 3.0
+"""How long a request to change the job waits after the end of the other program: its scheduler, a process of its own,
+has the lock for a moment longer.
+"""
+
+ADVICE = "its progress and results can be read meanwhile. To change or run it, end that program, or take another name"
+
+
+class JobFreeError(Exception):
+    """No other program has the job open, or it is gone."""
+
+
+class JobView:
+    """A job that another program has open, as its record shows it. Used by the clerk alone.
+
+    Args:
+        place: the folder of the job.
+    """
+
+    def __init__(self, folder: JobFolder, place: Path) -> None:
+        self._folder, self._place = folder, place
+        self._record: JobRecord | None = None
+        self._program = ""
+        """the program that has the job open"""
+        self._ended_at: float | None = None
+        """when that program was first found to have ended while the job was still locked"""
+
+    _standing: Standing
+    _reading: Reading
+    """both from the first opening of the record"""
+    _answer: JobResponse
+    """to the latest request"""
+
+    def answer(self, asked: JobAsked, now: float) -> JobResponse:
+        """Return the answer to a request, or that it waits.
+
+        Args:
+            now: the seconds of the clock of actors.
+
+        Raises:
+            JobFreeError: if no other program has the job open.
+            Exception: one of `UNREADABLE`, if the job cannot be read.
+        """
+        request, used = asked.request, self._folder.who_has(self._place)
+        if used is None or not self._place.is_dir():
+            raise JobFreeError
+        self._program = used.holder.name
+        if request.verb == JobVerb.LEAVE:
+            return known(request)
+        record, reading = self._renewed()
+        try:
+            verb = None if request.verb == JobVerb.READ and request.body == ATTEND else reading.verbs.get(request.verb)
+            if verb is None:
+                return self._refusal(request, used, now)
+            self._answer = waits(request, "")
+            other = other_job(request, record.record_id, record.terms)
+            if other is None:
+                self._run(request, verb(asked))
+            return other or self._answer
+        finally:
+            record.rest()
+
+    def _refusal(self, request: JobRequest, used: JobInUseError, now: float) -> JobResponse:
+        if not used.holder.has_ended:
+            self._ended_at = None
+            return refused(request, f"{used}; {ADVICE}")
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        is_over = now - self._ended_at > ENDING_SECONDS
+        return refused(request, f"{used}; {ADVICE}") if is_over else waits(request, f"{self._program} is ending")
+
+    def _renewed(self) -> tuple[JobRecord, Reading]:
+        """Return the record as it is at this moment, until it rests."""
+        former = self._record
+        if former is not None and former.renew():
+            return former, self._reading
+        self.close()
+        record = self._record = self._folder.read(self._place)
+        standing = Standing(record, OpenRows.of(record), is_new=False)
+        if former is not None and former.record_id == record.record_id:
+            self._reading.note(standing.rows.ended_since(self._standing.rows))
+            self._reading.renew(record, standing)
+        else:
+            self._reading = Reading(record, standing, self._take, _stay, self._info)
+        self._standing = standing
+        return record, self._reading
+
+    def _run(self, request: JobRequest, steps: Steps | None) -> None:
+        """Carry out the steps of an answer, whose orders are obeyed here."""
+        value: Any = None
+        while steps is not None:
+            try:
+                order, failing = steps.send(value)
+            except StopIteration:
+                return
+            try:
+                value = order()
+            except UNREADABLE as error:
+                steps.close()
+                self._answer = refused(request, f"{failing}: {error}")
+
+    def _take(self, _asked: JobAsked, response: JobResponse) -> None:
+        self._answer = response
+
+    def _info(self) -> dict[str, Any]:
+        return self._reading.info("", (self._program,))
+
+    def close(self) -> None:
+        """Close the record; repeated calls have no effect."""
+        if self._record is not None:
+            self._record.close()
+            self._record = None
+
+
+def _stay(_asked: JobAsked) -> None:
+    """Leave a request without an answer: the job reader asks again."""
+
+
+class JobReader(Actor):
+    """The reader of one job that another program has open.
+
+    Args:
+        place: the folder of the job.
+        keeper: the job keeper.
+    """
+
+    def __init__(self, place: Path, shelf: JobShelf, outbox: Outbox, keeper: ActorRef) -> None:
+        self._shelf, self._outbox, self._keeper = shelf, outbox, keeper
+        self._view = JobView(shelf.folder, place)
+        self._waiting: list[JobAsked] = []
+        """requests that are answered when more is on disk"""
+        self._asked_until_now = 0
+        """the number of requests since the last check whether there are any"""
+
+    def on_start(self) -> None:
+        self.schedule(LOOK_SECONDS, Due(self._look))
+        self.schedule(IDLE_SECONDS, Due(self._rest))
+
+    @handles(JobAsked)
+    def _asked(self, asked: JobAsked) -> None:
+        self._asked_until_now += 1
+        self._ask(asked, is_new=True)
+
+    def _ask(self, asked: JobAsked, *, is_new: bool = False) -> None:
+        then = partial(self._answered, asked, is_new)
+        self._shelf.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
+
+    def _answered(
+        self, asked: JobAsked, is_new: bool, response: JobResponse | None, error: BaseException | None
+    ) -> None:
+        if isinstance(error, JobFreeError):
+            self.stop_now()
+            return
+        answer = response or refused(asked.request, f"the job cannot be read: {error}")
+        if answer.status != JobStatus.WAITS:
+            self._shelf.answered(asked)
+            self._outbox.put(asked.peer, answer)
+        elif self._shelf.is_unanswered(asked):
+            self._waiting.append(asked)
+            if is_new and answer.reason:
+                self._outbox.put(asked.peer, answer)
+
+    def _look(self) -> None:
+        """Answer the requests that wait, if more is on disk."""
+        waiting, self._waiting = self._waiting, []
+        for asked in waiting:
+            self._ask(asked)
+        self.schedule(LOOK_SECONDS, Due(self._look))
+
+    def _rest(self) -> None:
+        """Close the record if there were no requests."""
+        if not (self._asked_until_now or self._waiting):
+            self.stop_now()
+        self._asked_until_now = 0
+        self.schedule(IDLE_SECONDS, Due(self._rest))
+
+    @handles(Obeyed)
+    def _obeyed(self, news: Obeyed) -> None:
+        news.then(news.value, news.error)
+
+    @handles(Due)
+    def _due(self, due: Due) -> None:
+        due.then()
+
+    @handles(ReaderLeft)
+    def _reader_left(self, left: ReaderLeft) -> None:
+        self._waiting = [asked for asked in self._waiting if asked.session is not left.session]
+
+    @handles(OwnersChanged)
+    def _owners_changed(self, _news: OwnersChanged) -> None:
+        """Ignored: the other program runs the job."""
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
+        """Ignored: no row is submitted here."""
+
+    def on_stop(self) -> None:
+        self._leave()
+
+    def on_failure(self, _type: object, _error: BaseException | None, _traceback: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._shelf.order(self._keeper, None, self._view.close, lambda _nothing, _error: None)
+        self._keeper.send(JobEnded(self.actor_ref))

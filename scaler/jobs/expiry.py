@@ -1,0 +1,47 @@
+"""Expiry: when the jobs of a folder expire, in memory, so that no record is read before its job is due.
+
+Used by the folder of jobs, in the clerk's thread. Times are those of the wall clock, as in records: they hold over a
+restart and while the machine sleeps. Before a job is removed, its record is read again.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TypeAlias
+
+Stamp: TypeAlias = tuple[int, int]
+"""What changes with a record that another program has written: the number and the time of its file."""
+
+NEVER = float("inf")
+
+
+class Expiry:
+    """The times at which jobs expire."""
+
+    def __init__(self) -> None:
+        self._due: dict[Path, float] = {}
+        """in seconds since 1970; 0: unknown, so the record is read at the next look"""
+        self._stamps: dict[Path, Stamp] = {}
+
+    def note(self, place: Path, due: float = 0.0) -> None:
+        """Note when a job expires; 0: to be read from its record."""
+        self._due[place] = due
+
+    def drop(self, place: Path) -> None:
+        """Forget a job until its record changes: it is gone, or cannot be removed."""
+        self._due.pop(place, None)
+
+    def note_stamps(self, stamps: dict[Path, Stamp]) -> None:
+        """Note the records that are there now. Those that are new or were changed are read at the next look."""
+        for place, stamp in stamps.items():
+            if self._stamps.get(place) != stamp:
+                self._due[place] = 0.0
+        for place in self._due.keys() - stamps.keys():
+            del self._due[place]
+        self._stamps = stamps
+
+    def due(self) -> dict[Path, float]:
+        """Return the jobs that have expired, with their times, and those whose time is unknown, with 0."""
+        now = time.time()
+        return {place: due for place, due in self._due.items() if due <= now}

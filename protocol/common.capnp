@@ -94,12 +94,12 @@ struct RunOptions {
 }
 
 struct TaskFailure {
-  # Not a batch: how a task failed. The payload of a result with the status "failed" is one message with this root.
+  # Not a batch: how a task failed. The payload of a result with the status "failed" is one message with this root, and
+  # facts about the process that has raised it, see README.md.
   typeName @0 :Text;     # the exception's class, with its module
   text @1 :Text;         # the exception's own text
   traceback @2 :Text;    # where it was raised, as text
   exception @3 :Data;    # the exception object, pickled; empty if it cannot be
   bases @4 :List(Text);  # the classes that the exception's class is derived from, with their modules
   taskId @5 :Data;       # the task that raised it; another one than that of the result, if that one needs it. Empty = not said
-  place @6 :Data;        # facts about the process in which it was raised: compressed JSON, see README.md. Empty = unknown
 }

@@ -1,4 +1,4 @@
-"""ScalerFuture: the future result of one task; Arrival: a large result on its way to one.
+"""ScalerFuture: the future result of one task.
 
 Made by the client, ended once by the link's thread, read by any thread of the user. The thread that asks unpickles the
 result, so that the link's thread never runs user code.
@@ -21,12 +21,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import Fetcher, MakeError
+from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
 from scaler.client.insight import markup, task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
+from scaler.client.large_values import Arrival
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
 from scaler.client.link.requests import OnOutput
 from scaler.client.link.thread import LinkThread
@@ -37,7 +38,6 @@ from scaler.client.outcome import (
     headline,
     headline_of,
     how_it_failed,
-    missing_result,
     read_error,
     read_profile,
     read_value,
@@ -101,41 +101,6 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
             for waiter in self._waiters:
                 waiter.release()
             self._waiters.clear()
-
-
-class Arrival(Future[Frames]):
-    """A large result on its way. If it was lost, its task runs again, and may end in another way.
-
-    Attributes:
-        refusal: the result of that run if it has no value.
-    """
-
-    def __init__(self, link: Fetcher) -> None:
-        super().__init__()
-        self.refusal: TaskResult | None = None
-        self._link = link
-
-    def deliver(self, result: TaskResult) -> None:
-        self.set_result([result.payload])
-
-    def refuse(self, result: TaskResult) -> None:
-        self.refusal = result
-        self.set_result(())
-
-    def store(self, result: TaskResult) -> None:
-        self._link.fetch(ObjectId(result.task_id), self)
-
-    def notify(self) -> None:
-        """The threads that wait were woken one by one."""
-
-    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
-        if frames is None:
-            self.set_exception(missing_result())
-        else:
-            self.set_result(frames)
-
-    def fail(self, make_error: MakeError) -> None:
-        self.set_exception(make_error())
 
 
 class _Waiters(list[Any]):

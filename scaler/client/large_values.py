@@ -1,4 +1,5 @@
 """LargeValues: which large results of a map are fetched now, and which wait at the scheduler until others were read.
+Arrival: one large result on its way.
 
 Used by the streams of both clients: one that is read slowly would else hold all of its window in the memory of the
 program. Any thread may call. Must never: wait, or fetch anything itself.
@@ -8,7 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from concurrent.futures import Future
 from typing import Generic, TypeVar
+
+from scaler.client.calls.entry import Fetcher, MakeError
+from scaler.client.outcome import missing_result
+from scaler.ids import ObjectId
+from scaler.pickling.serialization import Frames
+from scaler.wire.messages.client import TaskResult
 
 K = TypeVar("K")
 
@@ -56,3 +64,38 @@ class LargeValues(Generic[K]):
             self._bytes += size
             due.append(key)
         return due
+
+
+class Arrival(Future[Frames]):
+    """A large result on its way. If it was lost, its task runs again, and may end in another way.
+
+    Attributes:
+        refusal: the result of that run if it has no value.
+    """
+
+    def __init__(self, link: Fetcher) -> None:
+        super().__init__()
+        self.refusal: TaskResult | None = None
+        self._link = link
+
+    def deliver(self, result: TaskResult) -> None:
+        self.set_result([result.payload])
+
+    def refuse(self, result: TaskResult) -> None:
+        self.refusal = result
+        self.set_result(())
+
+    def store(self, result: TaskResult) -> None:
+        self._link.fetch(ObjectId(result.task_id), self)
+
+    def notify(self) -> None:
+        """The threads that wait were woken one by one."""
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
+        if frames is None:
+            self.set_exception(missing_result())
+        else:
+            self.set_result(frames)
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())

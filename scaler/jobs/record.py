@@ -24,6 +24,7 @@ from scaler.jobs.tables import schema, versions
 from scaler.jobs.tables.checksums import Damage, DamagedError
 from scaler.jobs.tables.facts import Facts
 from scaler.jobs.tables.objects import FUNCTION, Objects
+from scaler.jobs.tables.places import Places
 from scaler.jobs.tables.ranges import DIGEST_BYTES, NOT_COMPARED, NewRange, Ranges, RowsDiffer
 from scaler.jobs.tables.reopened import Reopened
 from scaler.jobs.tables.results import FAILURES_SHOWN, Results
@@ -84,7 +85,7 @@ class JobRecord:
         self._versions = Versions(connection)
         self._damage = Damage(self._facts)
         self._ranges = Ranges(connection, self._files, self._damage)
-        self._results = Results(connection, self._files, self._ranges, writing)
+        self._results = Results(connection, self._files, self._ranges, Places(self._facts), writing)
         self._objects = Objects(connection, self._files, self._damage)
         self._reopened = Reopened(connection)
         self._read_facts()

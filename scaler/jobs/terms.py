@@ -23,8 +23,8 @@ BY_KEY, BY_FILE = "key", "ipc"
 ENDED_WELL, FAILED = 1, 2
 """Values of `ended_rows` for a row; 0: the row has not ended."""
 
-NO_WORKER, DAMAGED = 5, 7
-"""Two of `TaskStatus`: the row never reached a worker; its result is lost."""
+RAISED, NO_WORKER, DAMAGED = 1, 5, 7
+"""Some of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import Any
 
 from scaler.client.client import Client
 from scaler.client.core import Core
-from scaler.client.future import Arrival, ScalerFuture
+from scaler.client.future import ScalerFuture
+from scaler.client.large_values import Arrival
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import zlib
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -205,6 +206,13 @@ def refused() -> Json:
     }
 
 
+PLACE = zlib.compress(
+    b'{"host":"rome07","worker":"rome07-3","python":"3.12.1","packages":{"numpy":"2.0.0"},"variables":["HOME","PATH"],'
+    b'"omitted":0}'
+)
+"""facts about the process in which a task failed"""
+
+
 def parts() -> Json:
     """What lies inside payloads."""
     failure = TaskFailure(
@@ -214,6 +222,7 @@ def parts() -> Json:
         b"\x80\x05pickle",
         (),
         sample_id(9),
+        PLACE,
     )
     arguments: list[Json] = [
         {"kind": VALUE, "name": "", "data": b"\x80\x05K\x03."},
@@ -244,7 +253,10 @@ def parts() -> Json:
     return {
         "taskFailure": {
             "payload": failure.encode().hex(),
-            "meaning": {**failure._asdict(), "exception": failure.exception.hex(), "task_id": failure.task_id.hex()},
+            "meaning": {
+                **failure._asdict(),
+                **{key: getattr(failure, key).hex() for key in ("exception", "task_id", "place")},
+            },
         },
         "runOptions": {"payload": options.encode().hex(), "meaning": options._asdict()},
         "seeds": [{**each._asdict(), "state": each.state(8)} for each in seeds],

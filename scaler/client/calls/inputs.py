@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.wire.messages.client import GraphInput, Known, TaskResult
-
-if TYPE_CHECKING:
-    from scaler.client.calls.entry import FailedWork
 
 
 class FutureArgumentError(TypeError):
@@ -102,8 +99,8 @@ class ResultArgument:
     """which argument of its task is the result of which other one"""
     keys: Keys = ()
     """the keys of its graph, by the indexes in the ids of its nodes"""
-    failed: FailedWork | None = None
-    """how its task failed, and its call; None unless the scheduler has reported a failure"""
+    failed: Any = None
+    """how its task failed, and its call, as a `FailedWork`; None unless the scheduler has reported a failure"""
     _input: Input | None = None
     """its result as an argument of other tasks"""
     as_argument: Callable[[object], tuple[Input | None, Any]]

@@ -18,11 +18,11 @@ NAMES_MOST = 12
 """The most names of variables in one line."""
 
 
-def report_differences(name: str, there: Place | None, function: Any, notes: Sequence[str] = ()) -> None:
+def report_differences(label: str, there: Place | None, function: Any, notes: Sequence[str] = ()) -> None:
     """Print the differences between this process and the one in which a task failed.
 
     Args:
-        name: the name of the task.
+        label: what to call the task.
         there: facts about the other process; None if they are unknown.
         function: the function; None if it cannot be read here.
         notes: further differences, as sentences.
@@ -30,7 +30,7 @@ def report_differences(name: str, there: Place | None, function: Any, notes: Seq
     lines = [*differences(there, place_here(function)), *notes]
     if lines and sys.stderr is not None:
         where = "" if there is None or not there.worker else f", which failed on worker {there.worker}"
-        head = f"rerun of task {printable(name, NAME_CHARACTERS)}{where}: what differs here"
+        head = f"rerun of {printable(label, NAME_CHARACTERS)}{where}: what differs here"
         sys.stderr.write("\n  ".join((head, *lines)) + "\n")
         sys.stderr.flush()
 
@@ -38,9 +38,7 @@ def report_differences(name: str, there: Place | None, function: Any, notes: Seq
 def differences(there: Place | None, here: Place) -> list[str]:
     """Return the differences as lines; empty if there are none."""
     if there is None:
-        return [
-            "unknown: the failure does not name the host, the Python version, packages and variables of its process"
-        ]
+        return ["unknown: the failure does not describe its process (host, Python, packages, environment variables)"]
     lines = []
     if there.host != here.host:
         lines.append(f"host: {here.host} here, {there.host} there")

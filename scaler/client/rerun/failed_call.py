@@ -50,7 +50,8 @@ class FailedCall:
     """The call of a task that failed.
 
     Args:
-        name: the name of the task.
+        label: what to call it, such as `task f`.
+        name: the name of the task; empty: the name of its function.
         task_id: the id of the task.
         function: the frames of the function object.
         payload: the block of arguments, with the results of other tasks as objects or values.
@@ -61,6 +62,7 @@ class FailedCall:
         notes: further differences, as sentences.
     """
 
+    label: str
     name: str
     task_id: bytes
     function: Frames
@@ -80,7 +82,7 @@ class FailedCall:
         """
         if self.function[0] == NAMED:
             raise RerunError(
-                f"task {self.name} calls the function {bytes(self.function[1]).decode('utf-8', 'replace')!r} by its "
+                f"{self.label} calls the function {bytes(self.function[1]).decode('utf-8', 'replace')!r} by its "
                 "name: only the workers have it"
             )
         serializer, function = self._read_function()
@@ -100,7 +102,7 @@ class FailedCall:
                 notes.append(f"this program has other source code of {', '.join(others)}, and uses its own")
             function = from_frames(serializer, self.function[1:])
         finally:  # also if it cannot be read: then the differences may be the reason
-            report_differences(self.name, self.place, function, notes)
+            report_differences(self.label, self.place, function, notes)
         return serializer, function
 
     def _stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool) -> Any:
@@ -111,11 +113,11 @@ class FailedCall:
         return from_frames(serializer, [frames[0], *(memoryview(frame).toreadonly() for frame in frames[1:])])
 
 
-def check_may_repeat(name: str, options: bytes, *, again: bool) -> None:
+def check_may_repeat(label: str, options: bytes, *, again: bool) -> None:
     """Raise `RerunError` if a task must not run a second time, unless `again` is true."""
     if RunOptions.decode(options).at_most_once and not again:
         raise RerunError(
-            f"task {name} has the option at_most_once, and may have done its work before it failed: call "
+            f"{label} has the option at_most_once, and may have done its work before it failed: call "
             "rerun(again=True) if it may run a second time, here"
         )
 

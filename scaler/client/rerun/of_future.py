@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from scaler import task_context
 from scaler.client.calls.entry import FailedWork, Fetcher, GraphEntry
 from scaler.client.calls.inputs import Input, Keys, ResultArgument
-from scaler.client.future import Arrival
+from scaler.client.large_values import Arrival
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import headline_of, read_error
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
@@ -92,7 +92,7 @@ class Prepared:
             error = read_error(arrival.refusal, what)
         if error is not None:
             raise RerunError(
-                f"{what}, an argument of task {self.call.name}, is not here any more: {error}; submit both tasks again"
+                f"{what}, an argument of {self.call.label}, is not here any more: {error}; submit both tasks again"
             ) from error
         self.objects[object_id] = arrival.result()
 
@@ -137,24 +137,25 @@ def prepare(future: Future, link: Link, *, again: bool) -> Prepared:
             f"task {future.name} has not failed in its function, and its arguments are not kept "
             f"({headline_of(error)}): submit it again"
         )
-    return _prepare(failed, future.name, future.keys, link, again=again)
+    return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 
 
-def _prepare(failed: FailedWork, name: str, keys: Keys, link: Link, *, again: bool) -> Prepared:
+def _prepare(failed: FailedWork, label: str, keys: Keys, link: Link, *, again: bool) -> Prepared:
     result, call = failed
     failure = _failure_of(result)
     place = Place.decode(failure.place) if failure is not None else None
     if isinstance(call, tuple):
         task, function, objects, references = call
-        check_may_repeat(name, task.options, again=again)
-        kept = _objects_of(task, objects, references, name)
-        return Prepared(_called(task, name, function, task.payload, task.options, kept, place), kept)
+        check_may_repeat(label, task.options, again=again)
+        kept = _objects_of(task, objects, references, label)
+        return Prepared(_called(task, label, task.name, function, task.payload, task.options, kept, place), kept)
     culprit = (failure.task_id if failure is not None else without_needed(result.payload)[0]) or result.task_id
     position = next((at for at, node in enumerate(call.nodes) if node.task_id == culprit), None)
     if position is None:
-        return _prepare_input(call, name, link, again=again)
-    check_may_repeat(name, call.spec.options, again=again)
-    return _GraphCall(call, position, _key_of(culprit, keys) or name, link).prepared(place)
+        return _prepare_input(call, label, link, again=again)
+    check_may_repeat(label, call.spec.options, again=again)
+    key = _key_of(culprit, keys)
+    return _GraphCall(call, position, f"task {key}" if key else label, link).prepared(place)
 
 
 def _failure_of(result: TaskResult) -> TaskFailure | None:
@@ -172,19 +173,20 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
         return ""
 
 
-def _prepare_input(graph: GraphEntry, name: str, link: Link, *, again: bool) -> Prepared:
+def _prepare_input(graph: GraphEntry, label: str, link: Link, *, again: bool) -> Prepared:
     """Return the call of the task that failed before the one that needs its result."""
     for future in graph.keepers:
         if isinstance(future, ResultArgument) and future.failed is not None:
-            return _prepare(future.failed, future.name, future.keys, link, again=again)
+            return _prepare(future.failed, f"task {future.name}", future.keys, link, again=again)
     raise RerunError(
-        f"task {name} was not called, because a task whose result it needs has no value: call rerun() of the future of "
+        f"{label} was not called, because a task whose result it needs has no value: call rerun() of the future of "
         "that task"
     )
 
 
 def _called(
     node: Task | GraphNode,
+    label: str,
     name: str,
     function: ObjectInstruction,
     payload: bytes,
@@ -192,11 +194,11 @@ def _called(
     objects: dict[bytes, Frames],
     place: Place | None,
 ) -> FailedCall:
-    return FailedCall(name, node.task_id, function.frames, payload, node.frames, options, objects, place)
+    return FailedCall(label, name, node.task_id, function.frames, payload, node.frames, options, objects, place)
 
 
 def _objects_of(
-    node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], name: str
+    node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
     """Return the frames of the objects among the arguments of a call: those made for it, and those of references.
 
@@ -207,7 +209,7 @@ def _objects_of(
     read = _ids_in(node)
     for reference in references:
         if reference.object_id in read and reference.object_id not in found:
-            found[reference.object_id] = _frames_of(reference, name)
+            found[reference.object_id] = _frames_of(reference, label)
     return found
 
 
@@ -218,7 +220,7 @@ def _ids_in(node: Task | GraphNode) -> set[bytes]:
     return found
 
 
-def _frames_of(reference: ObjectReference, name: str) -> Frames:
+def _frames_of(reference: ObjectReference, label: str) -> Frames:
     stored: Any = reference._stored  # noqa: SLF001 - as `check_stored`
     instruction = stored.get(reference.object_id) if stored is not None else None
     if instruction is not None:
@@ -226,7 +228,7 @@ def _frames_of(reference: ObjectReference, name: str) -> Frames:
         return frames
     why = "its client has called clear() or disconnect()" if stored is not None else "another client has sent it"
     raise RerunError(
-        f"the object {reference.name!r}, an argument of task {name}, is not in this program: {why}; send it again with "
+        f"the object {reference.name!r}, an argument of {label}, is not in this program: {why}; send it again with "
         "send_object, and submit the task with the new reference"
     )
 
@@ -234,20 +236,20 @@ def _frames_of(reference: ObjectReference, name: str) -> Frames:
 class _GraphCall:
     """The call of a node of a graph; or of a task with futures as arguments, which is a graph of one node."""
 
-    def __init__(self, graph: GraphEntry, index: int, name: str, link: Link) -> None:
-        self._graph, self._index, self._name, self._link = graph, index, name, link
+    def __init__(self, graph: GraphEntry, index: int, label: str, link: Link) -> None:
+        self._graph, self._index, self._label, self._link = graph, index, label, link
         self._node = graph.nodes[index]
         self._arrivals: dict[ObjectId, tuple[str, Arrival]] = {}
         self._made_again: dict[int, TaskId] = {}
 
     def prepared(self, place: Place | None) -> Prepared:
         graph, node = self._graph, self._node
-        kept = _objects_of(node, graph.objects, graph.references, self._name)
+        kept = _objects_of(node, graph.objects, graph.references, self._label)
         function = next(each for each in graph.functions if each.object_id == node.function_id)
         if not graph.inputs and node.dependencies:
             self._make_again()
         payload, _ = put_results(node.payload, self._result)
-        call = _called(node, self._name, function, payload, graph.spec.options, kept, place)
+        call = _called(node, self._label, graph.spec.name, function, payload, graph.spec.options, kept, place)
         return Prepared(call, kept, self._arrivals)
 
     def _make_again(self) -> None:
@@ -269,9 +271,7 @@ class _GraphCall:
         needed = self._graph.inputs[position]
         result = needed.result
         if result is None or result.status:
-            raise RerunError(
-                f"{_what(needed)}, an argument of task {self._name}, is not here any more: submit it again"
-            )
+            raise RerunError(f"{_what(needed)}, an argument of {self._label}, is not here any more: submit it again")
         if not result.size:
             return VALUE, result.payload
         object_id = ObjectId(needed.task_id)

@@ -46,16 +46,16 @@ class _Row:
         self._link, self._job, self._work, self._row = link, job, work, row
 
     def read(self, *, again: bool) -> FailedCall:
-        name = f"row {self._row} of the job {self._job!r}"
-        response = self._part(JobVerb.ARGUMENTS, f"the arguments of {name}")
+        label = f"row {self._row} of the job {self._job!r}"
+        response = self._part(JobVerb.ARGUMENTS, f"the arguments of {label}")
         call, (payload, object_ids, *frames) = json.loads(response.body), response.frames
         options = bytes.fromhex(call["options"])
-        check_may_repeat(name, options, again=again)
-        function = self._stored(bytes.fromhex(call["function_id"]), f"the function of {name}")
-        objects = {each: self._stored(each, f"an object among the arguments of {name}") for each in _ids(object_ids)}
+        check_may_repeat(label, options, again=again)
+        function = self._stored(bytes.fromhex(call["function_id"]), f"the function of {label}")
+        objects = {each: self._stored(each, f"an object among the arguments of {label}") for each in _ids(object_ids)}
         task_id, notes = bytes.fromhex(call["task_id"]), self._notes(call)
         return FailedCall(
-            call["name"], task_id, function, bytes(payload), frames, options, objects, self._place(), notes
+            label, call["name"], task_id, function, bytes(payload), frames, options, objects, self._place(), notes
         )
 
     def _stored(self, object_id: bytes, what: str) -> Frames:

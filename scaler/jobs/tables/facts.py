@@ -14,6 +14,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "changed": (int, float), "is_sealed": (int,), "commits": (int,), "revision": (int,), "compared": (int,),
 }  # fmt: skip
 
+PLACE = "place-"
+"""Prefix of facts about processes in which rows failed. Damage to such a fact is no damage to the job."""
+
 
 class Facts:
     """The facts of one job, including uncommitted changes. A fact of another type is damaged.
@@ -38,12 +41,16 @@ class Facts:
         for key, value, checksum in self._connection.execute("SELECT key, value, sum FROM job"):
             if checksum == _sum_of(str(key), value) and type(value) in _KINDS.get(key, (type(value),)):
                 self._values[key] = value
-            else:
+            elif not str(key).startswith(PLACE):
                 self.damaged.append(key)
 
     def get(self, key: str, otherwise: Any) -> Any:
         """Return a fact, or `otherwise` if it is missing."""
         return self._values.get(key, otherwise)
+
+    def count(self, prefix: str) -> int:
+        """Return the number of facts whose keys have a prefix."""
+        return sum(key.startswith(prefix) for key in self._values)
 
     def set(self, key: str, value: Any) -> None:
         """Change a fact."""

@@ -15,9 +15,10 @@ from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from scaler.jobs.tables.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
+from scaler.jobs.tables.places import Places
 from scaler.jobs.tables.ranges import Ranges
 from scaler.jobs.tables.schema import DAMAGED_TABLE, RESULTS
-from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, Result, n_bytes
+from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, RAISED, Result, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
 from scaler.jobs.values import Packed, pack
 
@@ -69,11 +70,15 @@ class Results:
 
     Args:
         ranges: the ranges, which count ended rows.
+        places: keep the facts about the processes in which rows failed.
         is_writing: whether damaged results also become failures on disk, within a transaction.
     """
 
-    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, ranges: Ranges, is_writing: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, files: ValueFiles, ranges: Ranges, places: Places, is_writing: bool
+    ) -> None:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
+        self._places = places
         self.became_failed: list[Result] = []
         """failures of rows that were done and were found damaged or missing, until the record takes them"""
 
@@ -87,6 +92,8 @@ class Results:
         first, end, counts = 0, 0, [0, 0, 0]
         for result in results:
             row, status, frames, n_rows, duration_us = result
+            if status == RAISED:
+                frames = self._places.cut(frames)
             if not first <= row < end:
                 first, end = self._ranges.bounds_of(row)
                 counts = added.setdefault(first, [0, 0, 0])
@@ -97,7 +104,7 @@ class Results:
                 checksum = zlib.crc32(frames[0], row + how * HOW_SEED) - SIGN
                 lines.append((row, 1, how, None, checksum, frames[0]))
             else:
-                lines += self._lines_of_rare(result, above)
+                lines += self._lines_of_rare(result._replace(frames=frames), above)
         self._insert(lines)
         n_added = self._connection.total_changes - before
         for first, counts in added.items():
@@ -318,7 +325,11 @@ class Results:
     def failures(self, first: int, end: int, most: int) -> list[Result]:
         """Return the first `most` failed rows from `first` to `end`."""
         query = f"SELECT {COLUMNS} FROM results WHERE {STATUS} != 0 AND row >= ? AND row < ? ORDER BY row LIMIT ?"  # noqa: S608
-        return self._read(self._connection.execute(query, (first, end, most)), 2**62, None, end)
+        found = self._read(self._connection.execute(query, (first, end, most)), 2**62, None, end)
+        return [self._restored(each) if each.status == RAISED else each for each in found]
+
+    def _restored(self, failure: Result) -> Result:
+        return failure._replace(frames=self._places.restored(failure.frames))
 
     def _read(self, found: Iterable[tuple[Any, ...]], most_bytes: int, first: int | None, end: int) -> list[Result]:
         """Return the results of lines. Damaged and missing ones are failures.

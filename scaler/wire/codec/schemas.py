@@ -29,7 +29,7 @@ def read(schema: Any, data: bytes) -> Any:
     """Open a message. No part of it may be read more than twice, because a malicious message could demand endless
     reads.
     """
-    return schema.from_segments(_segments(data), traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
+    return schema.from_segments(_segments(data)[0], traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
 
 
 def first_line(error: Exception) -> str:
@@ -42,11 +42,18 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _segments(data: bytes) -> list[bytes]:
-    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves."""
+def behind(data: bytes) -> bytes:
+    """Return the bytes that follow a message in the standard framing."""
+    return data[_segments(data)[1] :]
+
+
+def _segments(data: bytes) -> tuple[list[bytes], int]:
+    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves; and
+    where it ends.
+    """
     more, size = _SEGMENT_TABLE.unpack_from(data)
     if more == 0:
-        return [data[8 : 8 + 8 * size]]
+        return [data[8 : 8 + 8 * size]], 8 + 8 * size
     if more >= len(data) // 4:
         raise ProtocolError(f"a message of {len(data)} bytes with {more + 1} segments")
     sizes = struct.unpack_from(f"<{more + 1}I", data, 4)
@@ -55,7 +62,7 @@ def _segments(data: bytes) -> list[bytes]:
     for words in sizes:
         segments.append(data[start : start + 8 * words])
         start += 8 * words
-    return segments
+    return segments, start
 
 
 def check_working_directory() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scaler.errors import ProtocolError
 from scaler.ids import index_of
-from scaler.wire.codec.schemas import SCHEMAS, first_line, read, utf8
+from scaler.wire.codec.schemas import SCHEMAS, behind, first_line, read, utf8
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 _KEPT = 512
@@ -33,7 +33,7 @@ class TaskFailure(NamedTuple):
     task_id: bytes = b""
     """the task that raised it: not always that of the result, which may only need it; empty: not said"""
     place: bytes = b""
-    """facts about the process in which it was raised, see protocol/README.md; empty: unknown"""
+    """facts about the process in which it was raised, which follow the message; empty: unknown"""
 
     @property
     def short(self) -> str:
@@ -50,10 +50,9 @@ class TaskFailure(NamedTuple):
                 exception=self.exception,
                 bases=[utf8(name) for name in self.bases],
                 taskId=self.task_id,
-                place=self.place,
             )
             .to_bytes()
-        )
+        ) + bytes(self.place)
 
     @classmethod
     def decode(cls, payload: bytes) -> TaskFailure:
@@ -61,7 +60,7 @@ class TaskFailure(NamedTuple):
             failure = read(SCHEMAS["common"].TaskFailure, payload)
             exception, bases, task_id = bytes(failure.exception), tuple(failure.bases), bytes(failure.taskId)
             texts = failure.typeName, failure.text, failure.traceback
-            return cls(*texts, exception, bases, task_id, bytes(failure.place))
+            return cls(*texts, exception, bases, task_id, behind(payload))
         except Exception as error:  # whatever the reader raises: a peer can send anything
             raise ProtocolError(f"not a task failure: {first_line(error)}") from error
 

@@ -236,7 +236,7 @@ def test_a_future_shows_what_is_for_users(client: Client) -> None:
         *("add_done_callback", "cancel", "cancelled", "done", "exception", "result", "running"),
         *("set_exception", "set_result", "set_running_or_notify_cancel"),
     }
-    ours = {"explain", "logs", "name", "profiling_info", "progress", "story", "task_id"}
+    ours = {"explain", "logs", "name", "profiling_info", "progress", "rerun", "story", "task_id"}
     assert shown == of_the_standard_library | ours
 
 
@@ -296,7 +296,7 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
     }
     assert {name for name in of_client if not name.startswith("_")} == {*both, "connect"}
     of_asyncio = {name for name in dir(asyncio.Future) if not name.startswith("_")}
-    ours = {"explain", "logs", "name", "profiling_info", "progress", "story", "task_id"}
+    ours = {"explain", "logs", "name", "profiling_info", "progress", "rerun", "story", "task_id"}
     assert {name for name in of_future if not name.startswith("_")} == of_asyncio | ours
     with Client(scheduler.address) as client:
         mine = {name for name in dir(client) if not name.startswith("_")}

@@ -77,7 +77,7 @@ def test_bad_vector_is_refused(vector: Any) -> None:
 def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
     parts = load("parts")
     failure = TaskFailure.decode(bytes.fromhex(parts["taskFailure"]["payload"]))
-    meaning = {**failure._asdict(), "exception": failure.exception.hex(), "task_id": failure.task_id.hex()}
+    meaning = {**failure._asdict(), **{key: getattr(failure, key).hex() for key in ("exception", "task_id", "place")}}
     assert json.loads(json.dumps(meaning)) == parts["taskFailure"]["meaning"]
     options = RunOptions.decode(bytes.fromhex(parts["runOptions"]["payload"]))
     assert json.loads(json.dumps(options._asdict())) == parts["runOptions"]["meaning"]

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scaler.cores import THREAD_VARIABLES
 from scaler.executors.processes.messages import AddProcessor, InterruptProcessor, KillProcessor
 from scaler.executors.processes.pool import fork_server_proxy
-from scaler.cores import THREAD_VARIABLES
 from scaler.executors.processes.pool.fork_server_proxy import thread_limits
 from scaler.process import interpreter, strays
 from scaler.processor.lifecycle.fork_server import OUT_OF_MEMORY_SCORE

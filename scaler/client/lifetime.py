@@ -89,8 +89,19 @@ def check_client(
 
 
 def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> LocalSettings:
-    """Return settings of a local cluster with the folder of its jobs, if one is said."""
-    return options if keep is None else {**options, "keep": path_of("keep", keep)}
+    """Return settings of a local cluster with the folder of its jobs, if one is given.
+
+    Raises:
+        ConfigError: if `keep` is not the path of a folder.
+    """
+    if keep is None:
+        return options
+    path = path_of("keep", keep)
+    place = whole_path(path)
+    found = next(each for each in (place, *place.parents) if os.path.lexists(each))
+    if not found.is_dir():
+        raise ConfigError(f'keep must be the path of a folder, such as keep="jobs", and {found} is not a folder')
+    return {**options, "keep": path}
 
 
 def path_of(argument: str, path: Any) -> str:

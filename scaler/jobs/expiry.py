@@ -33,12 +33,8 @@ class Expiry:
         self._due.pop(place, None)
 
     def note_stamps(self, stamps: dict[Path, Stamp]) -> None:
-        """Note the records that are there now. Those that are new or were changed are read at the next look."""
-        for place, stamp in stamps.items():
-            if self._stamps.get(place) != stamp:
-                self._due[place] = 0.0
-        for place in self._due.keys() - stamps.keys():
-            del self._due[place]
+        """Note the records that are there now. Those that are new, changed or gone are read at the next look."""
+        self._due.update((place, 0.0) for place, _ in stamps.items() ^ self._stamps.items())
         self._stamps = stamps
 
     def due(self) -> dict[Path, float]:

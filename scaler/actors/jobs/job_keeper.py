@@ -99,14 +99,13 @@ class JobKeeper(Actor):
         found, has_more = looked
         if has_more:  # after what others have ordered meanwhile
             self._look()
-        if self._shelf.is_shared:
-            return
         for place, summary in found:
             if summary is None:
                 self._shelf.seen.pop(place, None)
-            elif place not in self._jobs:
+            elif place not in self._jobs and not self._shelf.is_shared:
                 self._shelf.seen[place] = self._shelf.shown(summary)
-        self._open_all(place for place, summary in found if summary is not None and summary.runs_alone)
+        if not self._shelf.is_shared:
+            self._open_all(place for place, summary in found if summary is not None and summary.runs_alone)
 
     def _open_all(self, places: Iterable[Path]) -> None:
         for place in places:
@@ -214,7 +213,7 @@ class JobKeeper(Actor):
     def _why_missing(self, asked: JobAsked) -> str:
         name, folder = asked.request.name, self._shelf.folder
         if asked.request.record:
-            return f"the job {name!r} is gone: it was forgotten, or has expired (keep_for)"
+            return f"there is no job {name!r} any longer: it was forgotten, or has expired (keep_for)"
         other = folder.other_owner(asked.owner, name) if self._shelf.is_shared else None
         if other:
             return _of_another(folder.path, other, asked)

@@ -68,7 +68,7 @@ class OpenRows:
         for at, first in enumerate(self._firsts):
             now, then = self._ended_at(at), before._ended_at(known[first]) if first in known else b""
             if now != then:
-                rows = enumerate(zip_longest(now[: self._counts[at]], then, fillvalue=0), first)
+                rows = enumerate(zip_longest(now, then, fillvalue=0), first)
                 yield from (row for row, (is_over, was_over) in rows if is_over and not was_over)
 
     def _ended_at(self, at: int) -> bytes:

@@ -206,3 +206,18 @@ def test_without_a_working_directory_it_says_so(
     gone.rmdir()
     with pytest.raises(FileNotFoundError, match="working directory of this process was deleted: change to one"):
         Client(address)
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_keep_must_be_a_folder_which_is_checked_before_anything_starts(
+    client: type[Client | AsyncClient], cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for keep in (True, 3, "", b"jobs", ["jobs"]):
+        with pytest.raises(ConfigError, match=r'^keep must be the path of a folder, such as keep="jobs", not '):
+            client(keep=keep)  # type: ignore[arg-type]
+    for place in ("file", "file/jobs", "dangling"):
+        with pytest.raises(ConfigError, match=f"^keep must be .*, and {tmp_path}/(file|dangling) is not a folder"):
+            client(keep=tmp_path / place)
+    assert cluster.settings == {}

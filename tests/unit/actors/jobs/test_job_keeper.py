@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,61 +15,18 @@ import pytest
 
 from scaler.actors.jobs import job_keeper
 from scaler.actors.jobs.job import REST_SECONDS
-from scaler.actors.jobs.job_keeper import JobKeeper
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.messages.jobs import JobAsked, Obeyed, ReaderLeft
+from scaler.actors.jobs.job_keeper import FIRST_LOOK_SECONDS, LOOK_SECONDS
+from scaler.actors.messages.jobs import JobAsked, LookAtAges, Obeyed, ReaderLeft
 from scaler.actors.messages.peers import GiveUp, ReportStatistics
-from scaler.jobs.clerk import Clerk
-from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DATABASE
+from scaler.client.jobs.ages import AGE_SECONDS_MOST
+from scaler.jobs import folder
+from scaler.jobs.folder import JobFolder, job_places
+from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Summary
 from scaler.process.report import Report
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobRequest, JobStatus, JobVerb
 from tests.support.bench import Bench
+from tests.support.job_scene import STARTED, TERMS, Scene
 from tests.support.processes import open_memory
-from tests.support.services import services
-
-TERMS = {
-    "function_id": "66" * 16,
-    "function": "price",
-    "program": "p.py",
-    "python": "3.11",
-    "fingerprint": {},
-    "options": "",
-    "priority": 0,
-    "task_name": "",
-    "attended": False,
-    "max_failures": None,
-    "keep_seconds": 60.0,
-    "created": 1.0,
-    "token": "",
-}
-
-
-class Scene:
-    def __init__(self, bench: Bench, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bench, self.clerk, self.folder = bench, Clerk(has_thread=False), JobFolder(place)
-        self.answers: list[JobResponse] = []
-        self.shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), "tester", 2**40)
-        nobody = [bench.recorder()[1] for _ in range(2)]
-        recorder, self.session = bench.recorder()
-        self.told = recorder.messages
-        parts = services(nobody[0], nobody[1])
-        monkeypatch.setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))
-        self.keeper = JobKeeper(self.shelf, parts)
-        self.ref = bench.dispatcher.spawn(self.keeper)
-
-    def ask(self, number: int, verb: JobVerb, amount: int = 0, body: bytes = b"") -> list[tuple[int, JobStatus]]:
-        """Ask, and return what is said by then."""
-        self.answers.clear()
-        request = JobRequest(number, verb, "orders", 0, amount, body)
-        self.bench.tell(self.ref, JobAsked(self.session, cast("Any", None), request, "tester"))
-        self.go_on()
-        return [(each.number, each.status) for each in self.answers]
-
-    def go_on(self) -> None:
-        for _ in range(5):
-            self.bench.run()
-            self.clerk.work()
 
 
 @pytest.fixture
@@ -224,3 +183,180 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
     monkeypatch.setattr(scene.folder, "create", fail)
     assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(4, JobStatus.REFUSED)]
     assert "No space left on device; see that there is room" in scene.answers[0].reason
+
+
+# Jobs that expire
+
+LONG_AGO = json.dumps({**TERMS, "keep_seconds": 3600.0}).encode()
+"""of a job that has expired, since it has not changed since 1970"""
+
+
+def leave(scene: Scene) -> None:
+    """Let the program of the job go."""
+    scene.bench.tell(scene.ref, ReaderLeft(scene.session))
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "shared"])
+def expired(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[Scene]:
+    """A job that has expired, and that a program uses."""
+    scene = Scene(bench, tmp_path / "jobs", monkeypatch, request.param)
+    assert scene.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobStatus.KNOWN)]
+    yield scene
+    scene.folder.close()
+
+
+def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: Scene) -> None:
+    expired.pass_time(300)
+    assert expired.names() == ["orders"], "a program uses it"
+    leave(expired)
+    expired.pass_time(REST_SECONDS - 5)
+    assert expired.ask(2, JobVerb.SHOW) == [(2, JobStatus.KNOWN)], "as does a request"
+    record = bytes.fromhex(json.loads(expired.answers[0].body)["record"])
+    expired.pass_time(2 * REST_SECONDS + LOOK_SECONDS)
+    assert job_places(expired.folder.path) == []
+    assert expired.names() == []
+    assert expired.shelf.seen == {}
+    request = JobRequest(3, JobVerb.READ, "orders", 0, 10, b"", record)
+    expired.answers.clear()
+    expired.bench.tell(expired.ref, JobAsked(expired.session, cast("Any", None), request, "tester"))
+    assert expired.answers[0].reason == (
+        "there is no job 'orders' any longer: it was forgotten, or has expired (keep_for)"
+    )
+
+
+def test_a_job_that_was_changed_has_a_later_time(expired: Scene) -> None:
+    leave(expired)
+    assert expired.ask(2, JobVerb.CANCEL) == [(2, JobStatus.KNOWN)]
+    expired.pass_time(2 * REST_SECONDS + LOOK_SECONDS)
+    assert expired.names() == ["orders"]
+    assert expired.keeper._jobs == {}
+    reads: list[Path] = []
+    read = folder._summary_of
+
+    def read_noted(place: Path) -> Summary:
+        reads.append(place)
+        return read(place)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder, "_summary_of", read_noted)
+        expired.pass_time(10 * LOOK_SECONDS)
+        assert reads == [], "no record is read before its job is due"
+        patch.setattr(time, "time", lambda: STARTED + 86_400)  # the machine slept
+        expired.pass_time(LOOK_SECONDS)
+    assert expired.names() == []
+
+
+def test_a_job_that_another_program_has_open_or_changes_stays(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True, name=name) for name in ("one", "two"))
+    assert one.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobStatus.KNOWN)]
+    assert two.names() == ["orders"]
+    place = one.folder.place_of("tester", "orders")
+    for _ in range(200):
+        two.pass_time(1)
+        assert place.is_dir(), "the first program uses it"
+    leave(one)
+    one.clerk.work()
+    read = folder._summary_of
+    with monkeypatch.context() as patch:
+
+        def read_before_a_change(place: Path) -> Any:
+            summary = read(place)
+            if not one.folder._locks and not changed:
+                changed.append(place)
+                one.change()
+            return summary
+
+        changed: list[Path] = []
+        patch.setattr(folder, "_summary_of", read_before_a_change)
+        for _ in range(200):
+            one.go_on()
+            two.pass_time(1)
+        assert changed == [place], "it was changed after it was found expired"
+    assert two.names() == ["orders"]
+    for each in (one, two):
+        each.folder.close()
+
+
+def test_a_job_of_a_program_that_has_ended_is_removed_by_the_next_one_soon_and_never_if_it_has_no_end(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = JobFolder(tmp_path / "jobs", is_shared=True)
+    terms = JobTerms("orders", "tester", b"12345678", b"f" * 16, "price", keep_seconds=60.0, created=1.0)
+    for name, seconds in (("orders", 60.0), ("kept", AGE_SECONDS_MOST)):
+        keep.shut(keep.create(replace(terms, name=name, keep_seconds=seconds)))
+    (damaged := keep.create(replace(terms, name="damaged"))).close()
+    (damaged.folder / DATABASE).write_bytes(bytes(5000))
+    keep.close()
+    scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
+    scene.pass_time(10 * LOOK_SECONDS)
+    assert len(job_places(scene.folder.path)) == 3, "a program without jobs does not look"
+    assert scene.names() == ["kept"], "it is not listed before it is removed"
+    scene.pass_time(FIRST_LOOK_SECONDS)
+    assert [place.name for place in job_places(scene.folder.path)] == ["damaged", "kept"]
+    scene.folder.close()
+
+
+def test_jobs_that_a_scheduler_finds_at_its_start_stay_until_the_second_look(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = JobFolder(tmp_path / "jobs")
+    for number in range(20):
+        name = f"{number:03}"
+        terms = JobTerms(name, "tester", b"12345678", b"f" * 16, "price", keep_seconds=60.0, created=1.0)
+        before.shut(before.create(terms))
+    (before.path / "tester" / "010" / DATABASE).write_bytes(bytes(5000))
+    before.close()
+    monkeypatch.setattr(folder, "REMOVAL_SECONDS", 0.0)  # one in each order
+    scene = Scene(bench, tmp_path / "jobs", monkeypatch)
+    for _ in range(10):
+        scene.go_on()
+    assert len(scene.shelf.seen) == 19
+    assert scene.ask(2, JobVerb.SHOW) == [(2, JobStatus.NOT_FOUND)]
+    assert len(job_places(scene.folder.path)) == 20
+    scene.pass_time(2 * LOOK_SECONDS)
+    assert scene.shelf.seen == {}
+    assert [place.name for place in job_places(scene.folder.path)] == ["010"]
+    scene.pass_time(10 * LOOK_SECONDS)
+    assert caplog.text.count("cannot be read, and stays as it is") == 1
+    scene.folder.close()
+
+
+def test_a_job_that_cannot_be_removed_is_logged_once(
+    expired: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_self: object, _place: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(JobFolder, "_discard", fail)
+    leave(expired)
+    expired.pass_time(20 * LOOK_SECONDS)
+    assert caplog.text.count("has expired, and cannot be removed: [Errno 30] Read-only file system") == 1
+    assert len(job_places(expired.folder.path)) == 1
+
+
+def test_a_request_that_comes_while_a_job_is_removed_hears_that_it_is_gone(expired: Scene) -> None:
+    leave(expired)
+    expired.pass_time(2 * REST_SECONDS)
+    assert expired.keeper._jobs == {}
+    expired.ref.send(LookAtAges())
+    expired.bench.run()  # the removal is ordered, and not carried out
+    assert expired.ask(2, JobVerb.SHOW) == [(2, JobStatus.NOT_FOUND)]
+    assert expired.ask(3, JobVerb.OPEN, body=LONG_AGO) == [(3, JobStatus.KNOWN)]
+
+
+def test_a_job_whose_folder_is_gone_can_be_forgotten(scene: Scene) -> None:
+    shutil.rmtree(scene.folder.path / "tester" / "orders")
+    assert scene.ask(2, JobVerb.FORGET) == [(2, JobStatus.KNOWN)]
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.NOT_FOUND)]
+    assert scene.ask(4, JobVerb.OPEN, body=LONG_AGO) == [(4, JobStatus.KNOWN)]
+
+
+def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_other_one(scene: Scene, tmp_path: Path) -> None:
+    place = scene.folder.path / "tester" / "orders"
+    place.rename(tmp_path / "elsewhere")
+    JobRecord.create(place, JobTerms("orders", "tester", b"87654321", b"f" * 16, "other", created=1.0)).close()
+    assert scene.ask(2, JobVerb.FORGET) == [(2, JobStatus.KNOWN)]
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.KNOWN)]
+    assert json.loads(scene.answers[0].body)["function"] == "other"

@@ -106,3 +106,19 @@ def test_neighbours_of_which_some_have_ended_before_end_once() -> None:
     assert list(rows.end(3, 2, is_failure=False)) == [3, 4]
     assert list(rows.end(0, 8, is_failure=False)) == [0, 1, 2, 5, 6, 7]
     assert (rows.done, rows.n_said) == (8, 0)
+
+
+@given(COUNTS, st.integers(0, 5), st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
+def test_what_has_ended_since_earlier_tables_is_what_had_not_ended_there(
+    counts: list[int], n_known: int, before: set[int], now: set[int]
+) -> None:
+    tables = []
+    for ranges, ended in ((counts[:n_known], before), (counts, now)):
+        rows = made(ranges)
+        take_all(rows)
+        for row in ended.intersection(range(rows.rows)):
+            rows.end(row, 1, is_failure=False)
+        tables.append(rows)
+    earlier, later = tables
+    expected = now.intersection(range(later.rows)) - before.intersection(range(earlier.rows))
+    assert sorted(later.ended_since(earlier)) == sorted(expected)

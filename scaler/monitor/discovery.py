@@ -6,11 +6,13 @@ a user who is not trusted is refused here, and the connection itself is checked 
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 from scaler.config import ConfigError, check_reachable
 from scaler.endpoint import TCP, Endpoint, ipc_address
+from scaler.transport.binding import name_of_user
 from scaler.transport.trust import why_not_trusted
 
 FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; who listens there is checked
@@ -25,8 +27,7 @@ def find(endpoint: Endpoint) -> Endpoint:
     """
     check_reachable(endpoint)
     for candidate in (endpoint.monitor, endpoint):
-        file = None if candidate is None else candidate.file
-        if candidate is not None and file is not None and file.exists():
+        if candidate is not None and _is_there(candidate):
             is_heard = _is_heard(candidate)
             if is_heard or endpoint.file is not None:
                 return candidate
@@ -61,6 +62,28 @@ def _is_here(host: str) -> bool:
     return True
 
 
+def _is_there(place: Endpoint) -> bool:
+    """Return whether the place is a file that exists. Raises `ConfigError` if this user may not enter its folder."""
+    try:
+        return place.file is not None and place.file.exists()
+    except PermissionError:
+        raise _not_allowed(place) from None
+
+
+def _not_allowed(place: Endpoint) -> ConfigError:
+    """Return the error about a socket that belongs to another user, or is in a folder of one."""
+    assert place.file is not None
+    closed = next((each for each in reversed(place.file.parents) if not os.access(each, os.X_OK)), place.file)
+    try:
+        owner = name_of_user(closed.stat().st_uid)
+    except OSError:  # it has just gone
+        owner = "its owner"
+    return ConfigError(
+        f"this user may not connect to {place}: {closed} belongs to {owner}. Ask {owner} to start the scheduler with "
+        "--monitor-address tcp://HOST:PORT, and for a key of the role monitor (scaler_keys allow NAME --role monitor)"
+    )
+
+
 def _is_heard(place: Endpoint) -> bool:
     """Return whether anyone listens at a socket. A scheduler that is killed leaves its file behind, and the next one
     with that port may have its stream elsewhere.
@@ -75,10 +98,7 @@ def _is_heard(place: Endpoint) -> bool:
         except ConnectionRefusedError:
             return False
         except PermissionError:
-            raise ConfigError(
-                f"this user may not connect to {place}, which another user has made; ask whoever runs the scheduler "
-                "for its monitor address"
-            ) from None
+            raise _not_allowed(place) from None
         except OSError:
             return True  # more connections wait there than fit
         reason = why_not_trusted(place, probe)

@@ -130,9 +130,34 @@ def test_users_who_are_named_may_listen(of_nobody: str, name: str, tmp_path: Pat
         assert "task_manager" in run_command("top", of_nobody, "--once", "--trust-users", name)
 
 
-def test_a_viewer_who_may_not_connect_hears_of_it_at_once(of_nobody: str, shared: Path) -> None:
-    done = run(PEERS["top"], shared, ORDINARY)
-    assert f"this user may not connect to {of_nobody}_monitor, which another user has made" in done.stderr
+@pytest.mark.parametrize("viewer", ["top", "trace", "ui"])
+def test_a_viewer_who_may_not_connect_hears_whose_socket_it_is(viewer: str, of_nobody: str, shared: Path) -> None:
+    done = run(PEERS[viewer], shared, ORDINARY)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.endswith(f": {not_allowed(of_nobody, shared / 's_monitor', 'nobody')}\n")
+
+
+def not_allowed(address: str, closed: Path, owner: str) -> str:
+    return (
+        f"this user may not connect to {address}_monitor: {closed} belongs to {owner}. Ask {owner} to start the "
+        "scheduler with --monitor-address tcp://HOST:PORT, and for a key of the role monitor (scaler_keys allow NAME "
+        "--role monitor)"
+    )
+
+
+def test_a_viewer_who_may_not_enter_the_folder_hears_whose_folder_it_is(shared: Path) -> None:
+    closed = shared / "closed"
+    closed.mkdir(0o700)
+    program = f"""
+import os
+from scaler.endpoint import Endpoint
+from scaler.monitor.discovery import find
+os.setuid({ORDINARY})
+find(Endpoint.parse("ipc://{closed}/s"))
+"""
+    done = run_script(program)
+    assert done.stderr.splitlines()[-1].endswith(not_allowed(f"ipc://{closed}/s", closed, "root"))
 
 
 def run_command(module: str, *arguments: str) -> str:

@@ -56,7 +56,7 @@ def section(module: str, names: list[str]) -> str:
     parser = importlib.import_module(module).make_parser()
     parser.formatter_class = Formatter
     parts = parts_of(parser)
-    parser.usage = "%(prog)s COMMAND [options]" if parts else "%(prog)s [options] [ADDRESS]"
+    parser.usage = parser.usage or ("%(prog)s COMMAND [options]" if parts else "%(prog)s [options] [ADDRESS]")
     aliases = [f"`{name}`" for name in names if name != parser.prog]
     also = f"Also called {', '.join(aliases)}.\n\n" if aliases else ""
     texts = [parser.format_help().strip(), *(part.format_help().strip() for part in parts)]

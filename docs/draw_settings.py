@@ -50,7 +50,10 @@ from the level `WARNING`. In code, a scheduler listens only where an argument sa
 the file is for clients and commands; and `logging_paths` is `/dev/stderr`, since standard output has what the program
 prints.
 
-Durations are in seconds, sizes in bytes, names of levels in any case.
+Durations are in seconds, names of levels in any case. Sizes are in bytes, as a number or as a text with a unit:
+`500G`, `500GB` and `500GiB` are 500 * 2**30 bytes, and `1.5T` is 1.5 * 2**40. K, M, G and T are powers of 1024, in
+code, in variables and in files (`keep_bytes = "500G"`). Amounts of capabilities, the option `memory` and the quotas of owners
+are read in the same way.
 
 ## Scheduler
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from scaler.config import ConfigError, plain_number
-from scaler.sizes import WITH_UNIT, read_size, size_text
+from scaler.config import WITH_UNIT, ConfigError, plain_number, read_size, size_text
 from scaler.texts import NAME_CHARACTERS, printable, shown
 
 AMOUNT_MOST = 2**63 - 1
@@ -64,15 +63,15 @@ def _is_name(name: object, most_characters: int) -> bool:
 
 
 def amount_of(name: str, amount: object, least: int) -> int:
-    """Return an amount: a whole number, or a size such as `64G` (`scaler.sizes`).
+    """Return an amount: a whole number, or a size such as `64G` (`read_size`).
 
     Raises:
         ConfigError: if it is neither, or out of range.
     """
     number = plain_number(amount)
     if isinstance(amount, str):
-        with contextlib.suppress(ValueError):
-            number = read_size(amount)
+        with contextlib.suppress(ConfigError):
+            number = read_size(name, amount)
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= AMOUNT_MOST:
         raise ConfigError(
             f"the amount of the capability {name} must be a whole number from {least}, or {WITH_UNIT}, not "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import numbers
 import os
+import re
 import string
 import sys
 from collections.abc import Callable, Mapping
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from scaler.endpoint import ANYWHERE, IPC, Endpoint
-from scaler.sizes import WITH_UNIT, read_size, size_text
 from scaler.texts import shown
 
 WORKERS_MOST = 65_535
@@ -31,6 +31,10 @@ _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
 BYTES = "bytes"
 """The unit of settings that are sizes."""
+WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
+"""The sizes that are more than a number, for errors."""
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))? ?(?:([KMGT])(?:i?B)?|B?)", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -127,6 +131,27 @@ def check_reachable(endpoint: Endpoint) -> None:
         )
 
 
+def read_size(name: str, text: str) -> int:
+    """Return the number that a text such as `4096`, `500G`, `500 GiB` or `1.5T` stands for, rounded down.
+
+    Raises:
+        ConfigError: if the text is anything else; the message names the setting `name`.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    whole, fraction, letter = ("", "", "") if found is None else found.groups("")
+    if not whole or (fraction and not letter):
+        raise ConfigError(f"{name} must be a whole number, or {WITH_UNIT}, not {shown(text)}")
+    scale = int(10 ** len(fraction))
+    return int(whole + fraction) * _UNITS[letter.upper()] // scale
+
+
+def size_text(size: int) -> str:
+    """Return a number as `read_size` reads it: with the largest unit that divides it."""
+    units = [(each, letter) for letter, each in _UNITS.items() if size and size % each == 0]
+    unit, letter = max(units, default=(1, ""))
+    return f"{size // unit}{letter}"
+
+
 def plain_number(value: Any) -> Any:
     """Return a number, such as an integer of NumPy, as an `int` or a `float`; any other value unchanged."""
     if type(value) in (int, float, bool):
@@ -189,7 +214,7 @@ def entry(
     Args:
         text: its description, without a full stop: for `-h`, the docstrings and the page of all settings.
         flags: of the command; "address" is a positional argument.
-        unit: of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`scaler.sizes`).
+        unit: of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
         least: the smallest good number.
         most: the largest good number.
         choices: the only good values, in any case.
@@ -276,10 +301,7 @@ class Setting:
 
     def _check_number(self, value: Any) -> float:
         if self.unit == BYTES and isinstance(value, str):
-            try:
-                value = read_size(value)
-            except ValueError:
-                raise ConfigError(f"{self.name} must be a whole number, or {WITH_UNIT}, not {shown(value)}") from None
+            value = read_size(self.name, value)
         number = check_number(self.name, value, self._about["least"], self._about["most"], self.unit)
         if self.kind == "int" and not isinstance(number, int):
             raise ConfigError(f"{self.name} must be a whole number, not {value!r}")

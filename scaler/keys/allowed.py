@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, read_size, size_text
 from scaler.keys.key_file import ROLES, check_name, is_key
-from scaler.sizes import read_size, size_text
 from scaler.texts import shown
 
 HEAD = """\
@@ -44,15 +43,12 @@ def share_of(text: str) -> int:
 
 
 def amount_of(text: str) -> int:
-    """Return a number of tasks or bytes, which may be written as a size such as `20G` (`scaler.sizes`).
+    """Return a number of tasks or bytes, which may be written as a size such as `20G` (`read_size`).
 
     Raises:
         ConfigError: if it is no such number, or out of range.
     """
-    try:
-        amount = read_size(text)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    amount = read_size("it", text)
     if not 1 <= amount <= AMOUNT_MOST:
         raise ConfigError(f"{shown(text)} is not between 1 and {size_text(AMOUNT_MOST)}")
     return amount

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import socket
 from collections.abc import Iterable, Sequence
 
@@ -63,17 +64,16 @@ class OwnKeys:
             self.folder.know(addresses)
 
     def say(self) -> Iterable[str]:
-        """Return what people must know of them, as lines without a secret."""
+        """Return lines for the log: where the keys are, and how to make one for others. They contain no secret."""
         if self.folder is None:
             return
         path = self.folder.path
         if self.are_new and not self._goes_with_scheduler:
-            yield f"made keys in {path}, where this user's clients, clusters and viewers find them"
-            yield (
-                f"other users and machines need a file: {path / 'client.json'} for clients, worker.json there for "
-                "clusters, monitor.json for viewers; scaler_keys allow makes one that can be taken back alone"
-            )
-        yield f"who has a key can connect; the keys and their list are in {path}"
+            yield f"made keys in {path}; this user's clients, clusters and viewers find them there"
+        yield (
+            "who has a key can connect; make one for another user or machine: scaler_keys allow NAME --role client "
+            f"--folder {shlex.quote(str(path))} (a cluster: --role worker)"
+        )
 
     def forget(self, *, has_failed: bool = False) -> None:
         """The scheduler ends, or could not start: remove keys that nobody can have use for."""

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.config import BYTES, ConfigError, Setting
+from scaler.config import BYTES, ConfigError, Setting, read_size, size_text
 from scaler.settings import PROCESSES, Settings
 from scaler.settings.sources import gather
-from scaler.sizes import read_size, size_text
 
 READ = {
     "0": 0, "4096": 4096, "12 B": 12, "1k": 2**10, "500G": 500 * 2**30, "500GB": 500 * 2**30, "500 GiB": 500 * 2**30,
@@ -21,16 +20,16 @@ NAMES = [f"{kind.TABLE}-{row.name}" for kind, row in SIZES]
 
 @pytest.mark.parametrize(("text", "size"), READ.items())
 def test_a_size_is_a_number_with_a_unit_of_1024(text: str, size: int) -> None:
-    assert read_size(text) == size
-    assert read_size(size_text(size)) == size
+    assert read_size("it", text) == size
+    assert read_size("it", size_text(size)) == size
 
 
 @pytest.mark.parametrize(
     "text", ["", "G", "1.5", "-1", "1e9", "1,000", "²", "5X", "5 i", "5KG", "9" * 20, "1_000", "nan"]
 )
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"a size is a whole number, or a number with K, M, G or T .*such as 64G"):
-        read_size(text)
+    with pytest.raises(ConfigError, match=r"^it must be a whole number, or a number with K, M, G or T .*such as 64G"):
+        read_size("it", text)
 
 
 def test_there_are_settings_in_bytes() -> None:

@@ -51,9 +51,9 @@ the file is for clients and commands; and `logging_paths` is `/dev/stderr`, sinc
 prints.
 
 Durations are in seconds, names of levels in any case. Sizes are in bytes, as a number or as a text with a unit:
-`500G`, `500GB` and `500GiB` are 500 * 2**30 bytes, and `1.5T` is 1.5 * 2**40. K, M, G and T are powers of 1024, in
-code, in variables and in files (`keep_bytes = "500G"`). Amounts of capabilities, the option `memory` and the quotas of owners
-are read in the same way.
+`500G`, `500GB` and `500GiB` are 500 * 2**30 bytes, `1.5T` is 1.5 * 2**40. K, M, G and T are powers of 1024, in code, in
+variables and in files (`keep_bytes = "500G"`). Capabilities, the option `memory` and the quotas of owners take such
+sizes, too.
 
 ## Scheduler
 

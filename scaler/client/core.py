@@ -14,7 +14,7 @@ from scaler import task_context
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
-from scaler.client.calls.graph import explained_lists, pack_graph
+from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.repeated import Repeated
 from scaler.client.future import ScalerFuture
@@ -143,7 +143,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
             if not block:
                 return futures
             are_done = lambda: all(future.done() for future in futures.values())  # noqa: E731
-            with explained_lists(graph), task_context.current.wait(self.link, are_done):
+            with task_context.current.wait(self.link, are_done):
                 return {key: future.result() for key, future in futures.items()}
         except (KeyboardInterrupt, SystemExit):  # the futures are lost, so their results are too
             for future in futures.values():

@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from scaler.client.calls.inputs import Keys
+from scaler.client.calls.inputs import Keys, KeysWithHints
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,
@@ -232,15 +232,31 @@ def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
             if type(exception) in (DeserializeObjectError, SerializeObjectError):
                 exception = type(exception)(f"task {name}: {exception}")
             if isinstance(exception, BaseException):
-                # Not by assignment, which an exception may refuse, as frozen data classes do.
-                text = f"task {name}:\n{failure.traceback}"
-                BaseException.__setattr__(exception, "__cause__", RemoteTraceback(text))
+                hint = _hint_of(failure.task_id or result.task_id, keys)
+                _explain(exception, f"task {name}:\n{failure.traceback}", hint)
                 return exception
             reason = f"its pickle holds a {type(exception).__name__}"
     return TaskFailedError(
         f"task {name} raised {failure.type_name}: {failure.text}\n"
         f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}"
     )
+
+
+def _hint_of(task_id: bytes, keys: Keys) -> str:
+    """Return the hint for the error of a node; empty if it has no hint."""
+    return keys.hints.get(keys.get(index_of(task_id), ""), "") if isinstance(keys, KeysWithHints) else ""
+
+
+def _explain(exception: BaseException, text: str, hint: str) -> None:
+    """Add the traceback of its task to an exception, and a hint as a note, or below the traceback with Python 3.10."""
+    cause = RemoteTraceback(text)
+    # Not by assignment, which an exception may refuse, as frozen data classes do.
+    BaseException.__setattr__(exception, "__cause__", cause)
+    if hint:
+        try:
+            BaseException.add_note(exception, hint)  # type: ignore[attr-defined]  # since 3.11
+        except (AttributeError, TypeError):  # Python 3.10, or a class that refuses attributes
+            cause.text += hint
 
 
 # The source of what only this program has.

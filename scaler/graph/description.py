@@ -8,7 +8,7 @@ All mistakes in a graph are found here, before anything is sent. Must never call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ class Description(NamedTuple):
         counts: for each call, how many of its arguments are results of other calls.
         dependencies: the numbers of those calls, call after call; with repetitions.
         asked: the wanted keys, in their order.
+        in_lists: the key of each call with a list argument that holds a key of the graph, which is not replaced by its
+            value there -> the position of the first such argument, from 1, and that key.
     """
 
     calls: list[Call]
@@ -34,19 +36,12 @@ class Description(NamedTuple):
     counts: list[int]
     dependencies: list[int]
     asked: list[str]
+    in_lists: dict[str, tuple[int, str]]
 
 
 def is_call(value: Any) -> bool:
     """Return whether a value of a graph is a call: a tuple that begins with a callable."""
     return type(value) is tuple and len(value) > 0 and callable(value[0])
-
-
-def keys_in_lists(graph: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key of each call with a list among its arguments that holds a key, and that one: it is only a text."""
-    for key, call in graph.items():
-        for argument in call[1:] if is_call(call) else ():
-            if type(argument) is list:
-                yield from ((key, item) for item in argument if isinstance(item, str) and item in graph)
 
 
 def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
@@ -70,17 +65,20 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
             calls.append(value)
     counts: list[int] = []
     dependencies: list[int] = []
+    in_lists: dict[str, tuple[int, str]] = {}
     for key, call in zip(numbers, calls, strict=True):
         before = len(dependencies)
-        _read_arguments(key, call, graph, numbers, dependencies)
+        if _read_arguments(key, call, graph, numbers, dependencies) and (found := _key_in_list(call, graph)):
+            in_lists[key] = found
         counts.append(len(dependencies) - before)
-    return Description(calls, numbers, counts, dependencies, asked)
+    return Description(calls, numbers, counts, dependencies, asked, in_lists)
 
 
 def _read_arguments(
     key: str, call: Call, graph: Mapping[str, Any], numbers: Mapping[str, int], dependencies: list[int]
-) -> None:
-    """Add the calls whose results are arguments of this one."""
+) -> bool:
+    """Add the calls whose results are arguments of this one. Return whether there is a list among its arguments."""
+    has_list = False
     for argument in islice(call, 1, None):
         if isinstance(argument, str):
             number = numbers.get(argument)
@@ -94,12 +92,23 @@ def _read_arguments(
         elif is_call(argument):
             raise TypeError(f"the node {key!r} has a call among its arguments: give {argument!r} a key of its own")
         elif type(argument) in _CONTAINERS:
+            has_list |= type(argument) is list
             _refuse_calls_inside(key, argument)
+    return has_list
+
+
+def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Return the first key of the graph in a list argument of a call, with the position of the argument."""
+    for position, argument in enumerate(call):
+        for value in argument if type(argument) is list else ():
+            if type(value) is str and value in graph:
+                return position, value
+    return None
 
 
 def _refuse_calls_inside(key: str, container: Any) -> None:
     for value in container.values() if type(container) is dict else container:
-        if is_call(value):
+        if type(value) is tuple and is_call(value):
             raise TypeError(
                 f"the node {key!r} has a call inside of a {type(container).__name__}, which would not be called: give "
                 f"{value!r} a key of its own, and let the function of the node take its result as an argument"

@@ -18,7 +18,7 @@ from scaler.client.aio.link import AsyncLink
 from scaler.client.aio.rows import Rows
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.functions import NAME, Terms
-from scaler.client.calls.graph import explained_lists, pack_graph
+from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.maker import CallMaker
 from scaler.client.object_reference import ObjectReference
@@ -84,8 +84,7 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
         try:
             if entry.sinks:
                 link.submit_graph(entry)
-            with explained_lists(graph):
-                return {key: await future for key, future in futures.items()}
+            return {key: await future for key, future in futures.items()}
         finally:
             for future in futures.values():
                 future.cancel()

@@ -6,18 +6,18 @@ value is an object that all nodes share. Must never send.
 
 from __future__ import annotations
 
-import contextlib
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
 from scaler.client.calls.entry import GraphEntry, node_id
 from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, RUN_OPTIONS, Function, Functions, Terms
+from scaler.client.calls.inputs import Keys, KeysWithHints
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import ObjectTooLargeError, RemoteTraceback, SerializeObjectError
-from scaler.graph.description import Call, keys_in_lists, read
+from scaler.errors import ObjectTooLargeError, SerializeObjectError
+from scaler.graph.description import Call, Description, read
 from scaler.graph.gathering import identity
 from scaler.graph.order import order
 from scaler.ids import ID_BYTES, GraphId, TaskId, random_id
@@ -62,22 +62,7 @@ def pack_graph(
     calls = [numbered[number] for number in order(description)]
     # The value of a stored object is not here: a call fetches it. This comes last, since calls take it for data.
     calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
-    return _GraphPacker(graph, functions, packer, terms).pack(calls, description.asked)
-
-
-@contextlib.contextmanager
-def explained_lists(graph: Mapping[str, Any]) -> Iterator[None]:
-    """Say in the traceback of a task that a list of its graph holds a key, where Dask would have put its value."""
-    try:
-        yield
-    except Exception as error:  # whatever the task has raised
-        cause, found = error.__cause__, next(keys_in_lists(graph), None)
-        if isinstance(cause, RemoteTraceback) and found is not None:
-            cause.text += (
-                f"\nThe node {found[0]!r} has the key {found[1]!r} in a list, which is not replaced by its value: make "
-                "it an argument of the node, or use scaler.integrations.dask.get(client), which takes what Dask does."
-            )
-        raise
+    return _GraphPacker(graph, functions, packer, terms).pack(calls, description)
 
 
 class _GraphPacker:
@@ -98,10 +83,10 @@ class _GraphPacker:
         self._references: list[ObjectReference] = []
 
     def pack(
-        self, calls: Iterable[tuple[str, Call]], keys: Iterable[str]
+        self, calls: Iterable[tuple[str, Call]], description: Description
     ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
         graph_id, positions = GraphId(random_id()), self._positions
-        asked: dict[str, TaskId | None] = dict.fromkeys(keys)
+        asked: dict[str, TaskId | None] = dict.fromkeys(description.asked)
         nodes = []
         for position, (key, call) in enumerate(calls):
             try:
@@ -124,9 +109,10 @@ class _GraphPacker:
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted, frames))
         functions = [function.instruction for function in self._functions.values()]
         spec = GraphTask(graph_id, len(nodes), *self._terms)
-        return GraphEntry(
-            spec, nodes, functions, self._objects, self._references, keys=self._seeded or tuple(positions)
-        ), asked
+        keys: Keys = self._seeded or tuple(positions)
+        if description.in_lists:
+            keys = KeysWithHints(self._seeded or enumerate(positions), _hints(description.in_lists))
+        return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), asked
 
     def _index(self, key: str, position: int) -> int:
         """Return the index in the id of a node: its position, or with a seed the spawn key that its key gives it."""
@@ -215,6 +201,16 @@ class _GraphPacker:
         if isinstance(argument, str):
             self._data[argument] = packed
         return packed
+
+
+def _hints(in_lists: Mapping[str, tuple[int, str]]) -> dict[str, str]:
+    """Return what to add to the error of each node with a list that holds a key of its graph."""
+    return {
+        key: f"Argument {position} of the node {key!r} is a list that contains {found!r}, the key of a node. A list is "
+        f"passed as it is: make {found!r} an argument of its own, or use scaler.integrations.dask.get(client), which "
+        "replaces keys in lists as Dask does."
+        for key, (position, found) in in_lists.items()
+    }
 
 
 def _each_once(positions: bytes) -> bytes:

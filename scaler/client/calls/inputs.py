@@ -6,7 +6,7 @@ the thread that submits; the link's thread notes how the task ends. Must never: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -77,6 +77,19 @@ class Input:
         if result.size:
             return GraphInput(*where, Known.STORED)
         return GraphInput(*where, Known.HERE, result.payload, result.status)
+
+
+class KeysWithHints(dict[int, str]):
+    """The keys of a graph in which some nodes have a hint for their errors.
+
+    Args:
+        keys: by the indexes in the ids of the nodes.
+        hints: by the keys of the nodes.
+    """
+
+    def __init__(self, keys: Mapping[int, str] | Iterable[tuple[int, str]], hints: Mapping[str, str]) -> None:
+        super().__init__(keys)
+        self.hints = hints
 
 
 Keys: TypeAlias = Sequence[str] | Mapping[int, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +47,28 @@ def test_pytest_leaves_our_frames_out_of_the_error_of_a_task(tmp_path: Path) -> 
 
 
 def test_the_error_of_a_graph_says_that_a_list_holds_a_key() -> None:
-    lists: dict[str, Any] = {"a": 1, "b": (sum, ["a", "a"])}
-    texts: dict[str, Any] = {"a": 1, "b": (sum, ["c"])}
+    lists: dict[str, Any] = {"a": 1, "b": (sum, ["a", "a"]), "c": (abs, "b"), "d": (len, ["a"]), "e": (abs, ["x"])}
+    hint = "Argument 1 of the node 'b' is a list that contains 'a', the key of a node. A list is passed as it is: make"
 
     async def of_asyncio(address: str) -> None:
         async with AsyncClient(address) as other:
             await other.get(lists, ["b"])
 
+    def all_of(error: BaseException | None) -> str:
+        assert type(error) is TypeError
+        return "".join(traceback.format_exception(error))
+
     with Client(n_workers=1) as client:
-        for get in (lambda: client.get(lists, ["b"]), lambda: asyncio.run(of_asyncio(client._core.link.address))):
+        for get in (
+            lambda: client.get(lists, ["b"]),
+            lambda: client.get(lists, ["c"]),
+            lambda: client.options(seed=1).get(lists, ["b"]),
+            lambda: client.get(lists, ["c", "b"], block=False)["b"].result(60),
+            lambda: client.get(lists, ["c"], block=False)["c"].result(60),
+            lambda: asyncio.run(of_asyncio(client._core.link.address)),
+        ):
             with pytest.raises(TypeError, match="unsupported operand") as caught:
                 get()
-            said = "The node 'b' has the key 'a' in a list, which is not replaced by its value: make it an argument"
-            assert said in str(caught.value.__cause__)
-        with pytest.raises(TypeError) as caught:
-            client.get(texts, ["b"])
-        assert "in a list" not in str(caught.value.__cause__)
-        assert client.get({"a": 1, "b": (len, ["a", "a"])}, ["b"]) == {"b": 2}
+            assert all_of(caught.value).count(hint) == 1
+        assert client.get(lists, ["d"]) == {"d": 1}
+        assert "a list that contains" not in all_of(client.get(lists, ["e", "d"], block=False)["e"].exception(60))

@@ -28,6 +28,13 @@ def test_calls_are_told_from_data() -> None:
     assert [key for key, value in graph.items() if is_call(value)] == ["b", "c", "d"]
 
 
+def test_keys_in_lists_are_found_and_are_no_arguments() -> None:
+    graph = {"a": 1, "b": (sum, 3, ["x", "a", "b"], ["a"]), "c": (sum, ["x", 1], ("a",)), "d": ["a"]}
+    description = read(graph, ["b"])
+    assert description.in_lists == {"b": (2, "a")}
+    assert description.dependencies == []
+
+
 def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:
     description = read(OrderedDict(b=(abs, "a"), a=(int,)), iter(["a"]))
     assert description.numbers == {"b": 0, "a": 1}

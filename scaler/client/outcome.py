@@ -220,7 +220,7 @@ def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
     failure = failure._replace(traceback=with_sources(failure.traceback))
     if failure.task_id not in (b"", result.task_id):
         name = _name_of_needed(failure.task_id, name, keys)
-    reason = "it cannot be pickled"
+    reason, hint = "it cannot be pickled", _hint_of(failure.task_id or result.task_id, keys)
     if failure.exception:
         try:
             exception = from_frames(DEFAULT_SERIALIZER, [failure.exception])
@@ -232,13 +232,12 @@ def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
             if type(exception) in (DeserializeObjectError, SerializeObjectError):
                 exception = type(exception)(f"task {name}: {exception}")
             if isinstance(exception, BaseException):
-                hint = _hint_of(failure.task_id or result.task_id, keys)
                 _explain(exception, f"task {name}:\n{failure.traceback}", hint)
                 return exception
             reason = f"its pickle holds a {type(exception).__name__}"
     return TaskFailedError(
         f"task {name} raised {failure.type_name}: {failure.text}\n"
-        f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}"
+        f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}{hint}"
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bdb
 import faulthandler
 import logging
 import multiprocessing
 import os
+import pdb  # noqa: T100 - what users import
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -89,11 +92,41 @@ def test_values_that_would_end_the_process_that_reads_them_fail_alone(client: Cl
     assert client.run_on_all(os.getpid) == processes
 
 
-@pytest.mark.parametrize("function", [breakpoint, input])
-def test_what_reads_from_a_terminal_is_told_that_there_is_none(client: Client, function: Callable[..., Any]) -> None:
-    error = client.submit(function).exception(60)
-    assert error is not None
-    assert "Worker processes have no terminal. With Client(processes=False), breakpoint()" in str(error.__cause__)
+def break_into_pdb() -> int:
+    pdb.set_trace()  # noqa: T100 - what users do
+    return 1
+
+
+def read_input() -> str:
+    return sys.stdin.read()
+
+
+def break_by(variable: str) -> str:
+    """Call `breakpoint()` with PYTHONBREAKPOINT, and return what came of it."""
+    os.environ["PYTHONBREAKPOINT"] = variable
+    try:
+        return str(breakpoint())  # noqa: T100 - what users do
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        del os.environ["PYTHONBREAKPOINT"]
+
+
+def test_what_needs_a_terminal_is_told_that_there_is_none(client: Client) -> None:
+    wrong: tuple[tuple[Callable[..., Any], type[Exception], str], ...] = (
+        (breakpoint, RuntimeError, "breakpoint"),
+        (break_into_pdb, bdb.BdbQuit, "pdb"),
+        (input, EOFError, "EOF when reading a line: input"),
+    )
+    for function, kind, what in wrong:
+        error = client.submit(function).exception(60)
+        assert type(error) is kind
+        assert re.match(
+            rf"{what}(\(\))? needs a terminal, and this task runs in a worker process: use Client\(", str(error)
+        )
+    assert client.submit(read_input).result(60) == ""
+    found = client.map(break_by, [("0",), ("",), ("pdb.set_trace",), ("os.getcwd",)])
+    assert [each.partition(" ")[0] for each in found] == ["None", "breakpoint()", "breakpoint()", str(Path.cwd())]
 
 
 def use_the_streams() -> tuple[str, int]:

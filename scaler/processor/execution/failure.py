@@ -23,6 +23,7 @@ from scaler.errors import DeserializeObjectError, SerializeObjectError, class_na
 from scaler.pickling import pickled_classes
 from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
 from scaler.pickling.versions import differences
+from scaler.processor.execution import terminal
 from scaler.processor.execution.values import Values
 from scaler.wire.codec.structs import TaskFailure
 
@@ -67,13 +68,15 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
         error = _about_value(error, error.__cause__, worker)
     elif type(error) is SerializeObjectError and _is_of_result(error):
         error = _about_result(error)
+    if worker:
+        _try(terminal.explain, error, None)
     name = _try(_type_name, error, "an exception whose type has no name")
     described = TaskFailure(
         name,
         _clean(_try(str, error, "<its text cannot be shown>")),
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n")
         + _try(_hint, error, "")
-        + (_try(_terminal_hint, error, "") + f"(on worker {worker})\n" if worker else ""),
+        + (f"(on worker {worker})\n" if worker else ""),
         _try(_pickled, error, b""),
         _try(_bases, error, ()),
     )
@@ -100,14 +103,6 @@ def _hint(error: BaseException) -> str:
             "(Values of send_object and of graphs are shared by the tasks of a worker process, so their arrays and "
             "buffers are read-only: change a copy.)\n"
         )
-    return ""
-
-
-def _terminal_hint(error: BaseException) -> str:
-    """Return the same for an error of what reads from a terminal, in a worker process."""
-    is_end_of_input = type(error) is EOFError and str(error) == "EOF when reading a line"
-    if is_end_of_input or class_name(type(error)) == "bdb.BdbQuit":
-        return "(Worker processes have no terminal. With Client(processes=False), breakpoint() stops in yours.)\n"
     return ""
 
 

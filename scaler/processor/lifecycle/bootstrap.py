@@ -31,6 +31,7 @@ from scaler.processor.execution.outputs import OutputHandler, TaskOutputs
 from scaler.processor.execution.process_state import ProcessState
 from scaler.processor.execution.streams import TaskStreams
 from scaler.processor.execution.task_context import ProcessorSpec
+from scaler.processor.execution.terminal import refuse_breakpoints
 from scaler.processor.lifecycle import signals
 from scaler.processor.lifecycle.ending import LEAVE_SECONDS, leave
 from scaler.processor.lifecycle.preparation import initialize
@@ -58,6 +59,7 @@ class Bootstrap:
         with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
             faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
         streams.enter()
+        refuse_breakpoints()
         connection = _out_of_reach(connection)
 
         if sys.platform != "linux":  # there the kernel sees to it

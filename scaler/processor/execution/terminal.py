@@ -1,0 +1,42 @@
+"""Terminal: the errors of tasks that need a terminal, which worker processes do not have.
+
+Used by the processor. A program with `processes=False` runs its tasks in its own process, and needs nothing from here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from scaler.errors import class_name
+
+_HERE = "needs a terminal, and this task runs in a worker process: use Client(processes=False)"
+BREAKPOINT = f"breakpoint() {_HERE}, or future.rerun() in your program"
+PDB = f"pdb {_HERE}, or future.rerun() in your program"
+INPUT = f"EOF when reading a line: input() {_HERE}, or pass what it would read as an argument"
+
+_PDB = ("", "pdb.set_trace")
+"""Values of PYTHONBREAKPOINT that mean the debugger of the terminal."""
+
+
+def refuse_breakpoints() -> None:
+    """Make `breakpoint()` raise an error from now on, unless PYTHONBREAKPOINT names another debugger, or a module has
+    installed one.
+    """
+    if sys.breakpointhook is sys.__breakpointhook__:
+        sys.breakpointhook = _break
+
+
+def explain(error: BaseException) -> None:
+    """Complete the text of an error that a task has raised because its process has no terminal."""
+    if type(error) is EOFError and error.args == ("EOF when reading a line",):
+        error.args = (INPUT,)
+    elif class_name(type(error)) == "bdb.BdbQuit" and not error.args:
+        error.args = (PDB,)
+
+
+def _break(*args: Any, **kwargs: Any) -> Any:
+    if os.environ.get("PYTHONBREAKPOINT", "") in _PDB:
+        raise RuntimeError(BREAKPOINT)
+    return sys.__breakpointhook__(*args, **kwargs)  # noqa: T100 - another debugger

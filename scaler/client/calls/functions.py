@@ -474,6 +474,8 @@ class Functions:
         with in_a_task_for(self._address):
             made = Function(function, state, self._serializer, self._packer, self._shipped.packed())
         instruction = made.instruction
+        if state is None:
+            hints.look_at_pickle(function, instruction.frames, instruction.object_id)
         self._packer.limit.check(f"the function {instruction.name} with the values that it holds", instruction.frames)
         if self._watch is not None:
             own = self._stale_modules.note(function, instruction.frames)

@@ -7,10 +7,12 @@ value alive, or cost a call anything that does neither.
 from __future__ import annotations
 
 import logging
+import sys
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
-from scaler.pickling.generators import find_generator
+from scaler.pickling.generators import Part, find_generator, parts_of
 from scaler.pickling.serialization import Buffer, name_of, size_of
 
 logger = logging.getLogger("scaler.client")
@@ -31,6 +33,9 @@ class Hints:
         self._sent: dict[int, tuple[int, int, int]] | None = {}
         """identity of a large argument -> its bytes, their checksum, how often it was sent; None: it was said"""
         self._changes = 0
+        self._pickled: dict[bytes, int] | None = {}
+        """the hash of the pickle of a large function -> how often it was made; None: it was logged that one was made
+        again"""
         self._generators: dict[int, int] | None = {}
         """the identity of a random generator that was sent as an argument -> the checksum of its state; None: it was
         logged that one was sent again"""
@@ -51,6 +56,31 @@ class Hints:
                 "function, from an argument",
                 name_of(function),
                 generator,
+            )
+
+    def look_at_pickle(self, function: Any, frames: Sequence[Buffer], content: bytes) -> None:
+        """Log a warning if a function was pickled several times with the same large values.
+
+        Args:
+            content: the hash of the pickle.
+        """
+        pickled, size_bytes = self._pickled, size_of(frames)
+        if pickled is None or size_bytes < WORTH_A_HINT_BYTES:
+            return
+        times = pickled.get(content, 0) + 1
+        if len(pickled) >= _MOST:
+            pickled.clear()
+        pickled[content] = times
+        if times >= TIMES:
+            self._pickled = None
+            logger.warning(
+                "the function %s brings %.1f MiB along (%s) and was pickled with it %d times, once for each call: "
+                "reference = client.send_object(value) sends a value once; give the function the reference as an "
+                "argument",
+                name_of(function),
+                size_bytes / 2**20,
+                max(parts_of(function), key=_size_bytes).name,
+                times,
             )
 
     def look_at_generator(self, generator: object, frames: list[Buffer]) -> None:
@@ -98,6 +128,15 @@ class Hints:
 
 
 hints = Hints()
+
+
+def _size_bytes(part: Part) -> int:
+    """Return the size of a value without the values inside it."""
+    try:
+        n_bytes = getattr(part.value, "nbytes", None)
+        return n_bytes if type(n_bytes) is int else sys.getsizeof(part.value, 0)
+    except Exception:  # noqa: BLE001 - whatever the code of its class raises
+        return 0
 
 
 def _checksum(frames: list[Buffer]) -> int:

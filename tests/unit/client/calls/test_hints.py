@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,54 @@ def test_a_buffer_that_is_filled_anew_for_each_task_is_not(
         packer.pack((value,), {})
     assert caplog.messages == []
     assert fresh._sent is None  # no further checksums
+
+
+TABLE = np.ones(WORTH_A_HINT_BYTES // 8)
+
+
+class Rude:
+    """A value whose attributes and size cannot be read."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __sizeof__(self) -> int:
+        raise RuntimeError
+
+
+def holding(*values: Any) -> Callable[[int], int]:
+    return lambda number: len(values) + number
+
+
+def test_a_function_that_is_pickled_again_and_again_with_large_values_is_logged_once(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    look_up = in_main(lambda number: TABLE[number], "look_up")
+    for number in range(TIMES + 3):
+        assert len(caplog.messages) == (number >= TIMES)
+        client.submit(look_up, number)
+        client.submit(holding(TABLE[:10]), number)
+    (said,) = caplog.messages
+    assert said.startswith("the function look_up brings 1.0 MiB along (the global TABLE of __main__)")
+    assert f"{TIMES} times" in said
+    assert SENT.replace("it", "a value") in said
+
+
+def test_what_makes_a_function_large_is_named_whatever_its_values_do(
+    fresh: Hints, caplog: pytest.LogCaptureFixture
+) -> None:
+    frames = [bytes(WORTH_A_HINT_BYTES)]
+    for function in (holding(Rude(), TABLE), holding(1)):
+        fresh.look_at_pickle(function, frames, b"first")
+    assert caplog.messages == []
+    for content in (b"second", b"third", b"second", b"second"):  # other values each time are no reason
+        fresh.look_at_pickle(partial(max, TABLE), frames, content)
+    (said,) = caplog.messages
+    assert "(an argument of the partial of max) and was pickled" in said
+    fresh._pickled = {}
+    for _ in range(TIMES):
+        fresh.look_at_pickle(holding(Rude(), TABLE), frames, b"third")
+    assert "(a member of values, which <lambda>() encloses)" in caplog.messages[-1]
 
 
 AGAIN = "is called again with seed="

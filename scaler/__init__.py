@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from scaler.client.calls.options import TaskOptions
     from scaler.client.client import Client
     from scaler.client.future import ScalerFuture
+    from scaler.client.insight.explanation import Story
     from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
-    from scaler.client.jobs.job import Job
+    from scaler.client.insight.task_log import TaskProgress
+    from scaler.client.jobs.job import FailedRow, Job, JobProgress
     from scaler.client.object_reference import ObjectReference
     from scaler.client.progress.futures import progress
     from scaler.cluster.child_process import StartError
@@ -73,9 +75,11 @@ __all__ = [
     "DefaultSerializer",
     "DeserializeObjectError",
     "DisconnectedError",
+    "FailedRow",
     "Job",
     "JobConflictError",
     "JobError",
+    "JobProgress",
     "MissingObjects",
     "NoWorkerError",
     "NotAllowedError",
@@ -92,9 +96,11 @@ __all__ = [
     "SerializeObjectError",
     "Serializer",
     "StartError",
+    "Story",
     "TaskFailedError",
     "TaskNotFoundError",
     "TaskOptions",
+    "TaskProgress",
     "TooManyFailuresError",
     "WorkerDiedError",
     "WorkerInfo",
@@ -118,9 +124,11 @@ _PLACES = {
     "DefaultSerializer": "scaler.pickling.serialization",
     "DeserializeObjectError": "scaler.errors",
     "DisconnectedError": "scaler.errors",
+    "FailedRow": "scaler.client.jobs.job",
     "Job": "scaler.client.jobs.job",
     "JobConflictError": "scaler.errors",
     "JobError": "scaler.errors",
+    "JobProgress": "scaler.client.jobs.job",
     "MissingObjects": "scaler.errors",
     "NoWorkerError": "scaler.errors",
     "NotAllowedError": "scaler.errors",
@@ -137,9 +145,11 @@ _PLACES = {
     "SerializeObjectError": "scaler.errors",
     "Serializer": "scaler.pickling.serialization",
     "StartError": "scaler.cluster.child_process",
+    "Story": "scaler.client.insight.explanation",
     "TaskFailedError": "scaler.errors",
     "TaskNotFoundError": "scaler.errors",
     "TaskOptions": "scaler.client.calls.options",
+    "TaskProgress": "scaler.client.insight.task_log",
     "TooManyFailuresError": "scaler.errors",
     "WorkerDiedError": "scaler.errors",
     "WorkerInfo": "scaler.client.insight.presence",

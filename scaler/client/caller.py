@@ -205,6 +205,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return_exceptions: Literal[False] = ...,
         job: str | None = ...,
         on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> list[T]: ...
 
     @overload
@@ -218,6 +219,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return_exceptions: bool,
         job: str | None = ...,
         on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> list[T | BaseException]: ...
 
     def map(
@@ -230,6 +232,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return_exceptions: bool = False,
         job: str | None = None,
         on_change: OnChange | None = None,
+        keep_for: float | str | None = None,
         **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
@@ -249,6 +252,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
                 default, raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the
                 results of unchanged rows and runs all others. Only with `job`.
+            keep_for: the time since its last change after which the job is removed: seconds, a text such as "12h",
+                "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job. Only with `job`.
 
         Raises:
             JobConflictError: if the job of this name has other work.
@@ -265,15 +270,15 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map(Caller.map, unknown)
-        on_change = job_of_map(job, on_change)
+        on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            bar = making.progress_bar(iterable) if progress else None
-            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
-            return making.results(kept, options.max_failures, return_exceptions, bar)
+            wish = making.Wish(fn, iterable, options, job, on_change, keep_for)
+            kept = making.attend(core, wish, return_exceptions, timeout)
+            return making.results(kept, options.max_failures, return_exceptions, progress)
         most = options.max_failures
         return core.map(fn, iterable, core.terms(options, spawns=True), progress, timeout, return_exceptions, most)
 
@@ -287,7 +292,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         name: str | None = None,
         *,
         job: str | None = None,
-        keep_for: float | str = "30d",
+        keep_for: float | str | None = None,
         on_change: OnChange = "raise",
         **unknown: Any,
     ) -> Job:
@@ -300,8 +305,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             iterable: the arguments of each row: tuples or lists.
             name: the name of the job.
             job: another spelling of `name`, as for `map`: give one of the two.
-            keep_for: the time since its last change after which the job is removed: seconds, or a text such as "12h"
-                or "30d".
+            keep_for: the time since its last change after which the job is removed: seconds, a text such as "12h",
+                "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job.
             on_change: the treatment of an existing job of this name with another function or other rows. "raise"
                 raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the results of
                 unchanged rows and runs all others.
@@ -320,7 +325,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
         _, core, options = self._caller
-        return making.start(core, making.Wish(fn, iterable, options, found, on_change), keep_for)
+        return making.start(core, making.Wish(fn, iterable, options, found, on_change, keep_for))
 
     def job(self, name: str) -> Job:
         """Return a handle of the job of this name, started by any client of the same owner.
@@ -360,6 +365,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         window: int = ...,
         job: str | None = ...,
         on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> Iterator[T]: ...
 
     @overload
@@ -373,6 +379,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         window: int = ...,
         job: str | None = ...,
         on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> Iterator[T | BaseException]: ...
 
     def map_unordered(
@@ -385,6 +392,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         window: int = WINDOW,
         job: str | None = None,
         on_change: OnChange | None = None,
+        keep_for: float | str | None = None,
         **unknown: Any,
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come.
@@ -402,6 +410,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             job: the name of a job, as for `map`: results that the scheduler has are yielded first. Then all items are
                 read at once, so `window` is refused.
             on_change: as for `map`.
+            keep_for: as for `map`.
 
         Raises:
             ConfigError: if `timeout` or `window` is not a number in range; it is a `ValueError`.
@@ -410,13 +419,14 @@ class Caller(TakesOptions["ClientWithOptions"]):
         if unknown:
             raise not_of_map(Caller.map_unordered, unknown)
         window_of_map(job, window)
-        on_change = job_of_map(job, on_change)
+        on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
             from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            kept = making.attend(core, making.Wish(fn, iterable, options, job, on_change), return_exceptions, timeout)
+            wish = making.Wish(fn, iterable, options, job, on_change, keep_for)
+            kept = making.attend(core, wish, return_exceptions, timeout)
             return making.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures
         return core.map_unordered(

@@ -60,11 +60,35 @@ _OF_BOTH_FUTURES = {
 }
 OF_FUTURES = {**_OF_BOTH_FUTURES, "get": "result()", "wait": "result(timeout), or concurrent.futures.wait([future])"}
 OF_ASYNC_FUTURES = {**_OF_BOTH_FUTURES, "get": "await future", "wait": "await asyncio.wait([future], timeout=seconds)"}
+_OF_BOTH_JOBS = {
+    **dict.fromkeys(("abort", "kill", "stop", "terminate"), "cancel()"),
+    **dict.fromkeys(("delete", "purge", "remove"), "forget()"),
+    **dict.fromkeys(("compute", "gather", "get", "join", "result"), "results(), or wait() for its end"),
+    **dict.fromkeys(("error", "errors", "exception"), "failures()"),
+    **dict.fromkeys(("id", "job_id", "key"), "name"),
+    **dict.fromkeys(("rerun", "restart", "resubmit", "resume"), "retry(), or retry(fn) with a corrected function"),
+    "failed": "progress(), whose failed is the number of failed rows, or failures()",
+    "successful": "progress(), whose is_complete is True and failed is 0 then",
+}
+OF_JOBS = {
+    **_OF_BOTH_JOBS,
+    **dict.fromkeys(("done", "ready", "running"), "state, which is 'open' or 'paused' until the job ends"),
+    "cancelled": "state == 'canceled'",
+    "status": "state, or progress() with the numbers of rows",
+    "total": "rows",
+}
+OF_ASYNC_JOBS = {
+    **_OF_BOTH_JOBS,
+    **dict.fromkeys(("done", "ready", "running"), "await state(), which is 'open' or 'paused' until the job ends"),
+    "cancelled": "await state() == 'canceled'",
+    "status": "await state(), or await progress() with the numbers of rows",
+    "total": "await rows()",
+}
 
 _KEYWORDS = {
     **dict.fromkeys(("batch_size", "chunksize"), "leave it out, since small tasks travel together by themselves"),
     **dict.fromkeys(("job", "job_name", "jobs"), "write job=, an argument of map, map_unordered and start"),
-    "keep_for": "it is an argument of start; the job of a map is kept for 30 days after its last change",
+    "keep_for": "it is an argument of map, map_unordered and start, together with job=",
     "on_change": "it is an argument of map, map_unordered and start, together with job=",
     **dict.fromkeys(("gpu", "gpus", "num_gpus", "resources"), 'write client.options(capabilities={"gpu": 1})'),
     **dict.fromkeys(("keep", "modules", "n_workers"), "it is an argument of Client"),

@@ -5,6 +5,8 @@ Used by the maps of both clients and by the scheduler, so that all three decide 
 
 from __future__ import annotations
 
+MAX_FAILURES_IS = " failed; max_failures is "
+
 LEAST_ENDED = 100
 """Finished rows or tasks from which a fraction is judged; at the end it is always judged."""
 
@@ -27,4 +29,9 @@ def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = 
 def too_many(max_failures: float, failed: int, ended: int, what: str) -> str:
     """Return the error text for too many failures. `what`: `rows` or `tasks`."""
     most = f"{max_failures:g}" if 0 < max_failures < 1 else f"{int(max_failures):,}"
-    return f"{failed:,} of {ended:,} finished {what} failed; max_failures is {most}"
+    return f"{failed:,} of {ended:,} finished {what}{MAX_FAILURES_IS}{most}"
+
+
+def is_too_many(reason: str) -> bool:
+    """Return whether a text is one of `too_many`."""
+    return MAX_FAILURES_IS in reason

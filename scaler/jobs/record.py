@@ -341,6 +341,11 @@ class JobRecord:
         self._versions.add(terms)
         self._note_change(is_other_work=True)
 
+    def keep_for(self, seconds: float) -> None:
+        """Change how long the job is kept after its last change."""
+        if seconds != self.terms.keep_seconds:
+            self._versions.set_keep_seconds(seconds)
+
     def add_range(self, first: int, count: int, digest: bytes, row_digests: bytes, block: Any) -> int:
         """Store the arguments of the next rows. Return how many of the rows are new.
 

@@ -23,6 +23,9 @@ BY_KEY, BY_FILE = "key", "ipc"
 ENDED_WELL, FAILED = 1, 2
 """Values of `ended_rows` for a row; 0: the row has not ended."""
 
+KEEP_SECONDS = 30 * 86400.0
+"""How long a job is kept after its last change if its program does not specify it."""
+
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
 """Some of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
 

@@ -17,7 +17,7 @@ import pytest
 
 from scaler import Client
 from scaler.cli.jobs import main
-from scaler.errors import JobConflictError, JobError, MissingObjects
+from scaler.errors import JobConflictError, JobError, MissingObjects, TooManyFailuresError
 from tests.support.processes import called, free_address, wait_until
 
 ROWS = 40
@@ -31,6 +31,13 @@ def noted(folder: str, x: int, n_bytes: int) -> bytes:
 def slowly(folder: str, x: int, seconds: float) -> int:
     (Path(folder) / f"{x}-{time.monotonic_ns()}").touch()
     time.sleep(seconds)
+    return x
+
+
+def fails_below_0(folder: str, x: int, seconds: float) -> int:
+    slowly(folder, x, seconds)
+    if x < 0:
+        raise ValueError(x)
     return x
 
 
@@ -100,6 +107,18 @@ def empty_log(folder: Path) -> None:
     connection.close()
 
 
+def spoil(folder: Path, table: str) -> None:
+    """Change one bit of the only value in a table of a record."""
+    empty_log(folder)
+    connection = sqlite3.connect(folder / "job.sqlite")
+    [(value,)] = connection.execute(f"SELECT value FROM {table}").fetchall()
+    broken = bytearray(value)
+    broken[len(broken) // 2] ^= 1
+    connection.execute(f"UPDATE {table} SET value = ?", (bytes(broken),))
+    connection.commit()
+    connection.close()
+
+
 def flip(file: Path, at: int) -> None:
     data = bytearray(file.read_bytes())
     data[at] ^= 4
@@ -165,27 +184,37 @@ def test_damaged_arguments_are_written_anew_by_the_same_program(site: Site, clie
     job = client.start(slowly, items, name="arguments")
     wait_until(lambda: job.progress().done > 4, "rows have ended")
     site.kill()
-    folder = site.folder("arguments")
-    empty_log(folder)
-    connection = sqlite3.connect(folder / "job.sqlite")
-    [(value,)] = connection.execute("SELECT value FROM ranges").fetchall()
-    broken = bytearray(value)
-    broken[len(broken) // 2] ^= 1
-    connection.execute("UPDATE ranges SET value = ?", (bytes(broken),))
-    connection.commit()
-    connection.close()
+    spoil(site.folder("arguments"), "ranges")
     site.start()
     stopped = wait_until(
         lambda: client.job("arguments").progress().state == "stopped" and client.job("arguments").progress(), "it stops"
     )
     assert "Run its program again with the same rows" in stopped.reason
-    with pytest.raises(JobError, match="rows-0 on disk is damaged: run its program again with the same rows"):
-        client.job("arguments").retry()
+    for fn in (None, noted):
+        with pytest.raises(JobError, match="rows-0 on disk is damaged: run its program again with the same rows"):
+            client.job("arguments").retry(fn)
     with pytest.raises(JobConflictError, match="row 5 was called with"):  # damage excuses no other work
         client.start(slowly, [*items[:5], (str(site.runs), 5, 0.06), *items[6:]], name="arguments")
     again = client.start(slowly, items, name="arguments")
     assert again.wait(60).done == ROWS
     assert list(again.results()) == list(range(ROWS))
+
+
+def test_a_job_that_stops_for_another_reason_than_its_failed_rows_reports_that_reason(
+    site: Site, client: Client
+) -> None:
+    items = [(str(site.runs), 0 if x % 3 else -1, 0.05) for x in range(ROWS)]
+    job = client.start(fails_below_0, items, name="stops")
+    wait_until(lambda: job.progress().failed > 2, "rows have failed")
+    site.kill()
+    spoil(site.folder("stops"), "objects")
+    site.start()
+    for read in (job.results, job.as_completed):
+        with pytest.raises(JobError, match="the job 'stops' has stopped: its functions cannot be read") as caught:
+            list(read(return_exceptions=True))
+        assert not isinstance(caught.value, TooManyFailuresError)
+    assert "stopped, " in repr(job)
+    assert " failed>" in repr(job)
 
 
 @pytest.mark.parametrize("at_most_once", [False, True])

@@ -18,7 +18,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.cli.jobs import main
-from scaler.errors import JobConflictError, JobError
+from scaler.errors import JobConflictError, JobError, SerializeObjectError
 from tests.support.processes import called, wait_until
 
 
@@ -42,6 +42,10 @@ def waits(gate: str, x: int) -> int:
 
 def shifted(x: int, shift: int) -> int:
     return x + shift
+
+
+def double(x: int) -> int:
+    return 2 * x
 
 
 def lines(values: Any) -> int:
@@ -90,6 +94,110 @@ def test_a_mended_function_keeps_the_rows_that_are_done_and_runs_the_others(clie
     assert client.map(mended, numbers(folder, 1, 2, 4, 0), job="mended") == [1.0, 0.5, 0.25, 0.0]
 
 
+@pytest.mark.parametrize("is_detached", [False, True])
+def test_a_mended_function_runs_the_failed_rows_of_a_job_whose_rows_the_program_does_not_have(
+    combo: SchedulerClusterCombo, client: Client, folder: Path, is_detached: bool
+) -> None:
+    name, items, calls = f"mended {is_detached}", numbers(folder, 1, 2, 4, 0), client.options(retries=1, priority=-2)
+
+    def again(fn: Callable[..., float]) -> list[float]:
+        job = calls.start(fn, items, name, keep_for="2d") if is_detached else None
+        return list(job.results()) if job else calls.map(fn, items, job=name)
+
+    with pytest.raises(ZeroDivisionError):
+        again(inverse)
+    with Client(combo.get_address()) as other:
+        stale = other.job(name)
+        assert stale.state in ("done", "stopped")
+        job = client.job(name)
+        job.retry(fn=mended)
+        done = job.wait(60)
+        assert (done.state, done.done, done.failed) == ("done", 4, 0)
+        assert list(job) == [1.0, 0.5, 0.25, 0.0]
+        assert repr(job) == f"<Job '{name}' of inverse: done, 4 of 4 rows done>"
+        with pytest.raises(JobConflictError, match=r"has changed the job 'mended .*look it up again"):
+            list(stale.results())
+        with pytest.raises(JobError, match="look it up again" if is_detached else "works on it at the moment"):
+            stale.retry(inverse)
+        assert list(other.job(name)) == [1.0, 0.5, 0.25, 0.0]
+        assert again(mended) == [1.0, 0.5, 0.25, 0.0]  # the same work now
+        with pytest.raises(JobConflictError):
+            again(inverse)
+    assert [runs_of(folder, x) for x in (1, 2, 4, 0)] == [1, 1, 1, 3]  # the first function was tried twice
+    assert [ended for _, ended, *_ in job.versions()] == [3, 1]
+    job.retry(mended)  # the same function again
+    assert len(job.versions()) == 2
+
+
+def test_a_job_that_runs_goes_on_with_the_function_that_it_gets(client: Client, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = client.start(waits, [(str(gate if x > 5 else tmp_path), x) for x in range(300)], name="new while running")
+    wait_until(lambda: job.progress().done == 6, "rows run")
+    begun = job.results()
+    assert next(begun) == 0
+
+    def negative(_gate: str, x: int) -> int:
+        return -x
+
+    job.retry(negative)
+    gate.touch()
+    assert job.wait(120).done == 300
+    assert list(job) == [*range(6), *range(-6, -300, -1)]
+    assert [value for _, value in sorted(job.as_completed())] == list(job)
+    with pytest.raises(JobConflictError, match="look it up again"):  # its next rows are of other work
+        list(begun)
+    assert client.start(negative, [(str(gate if x > 5 else tmp_path), x) for x in range(300)], "new while running").rows
+
+
+def test_a_function_that_a_job_cannot_get_changes_nothing(
+    combo: SchedulerClusterCombo, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, lock = folder / "gate", threading.Lock()
+
+    def locked(_folder: str, _x: int) -> object:
+        return lock
+
+    async def coroutine(_folder: str, _x: int) -> float:
+        return 1.0
+
+    with pytest.raises(ZeroDivisionError):
+        client.map(inverse, numbers(folder, 1, 0), job="unchanged")
+    job = client.job("unchanged")
+    for wrong, error, text in (
+        (3, TypeError, "the first argument must be callable, not 3"),
+        (coroutine, TypeError, "is a coroutine function"),
+        (locked, SerializeObjectError, "cannot be serialised"),
+    ):
+        with pytest.raises(error, match=text):
+            job.retry(wrong)  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr("scaler.client.jobs.new_function.PYTHON", "3.0")
+        with pytest.raises(JobConflictError, match=r"'unchanged' cannot get another function: it was made by Python 3"):
+            job.retry(mended)
+    with Client(combo.get_address(), name="a colleague") as other, ThreadPoolExecutor(1) as thread:
+        for caller in (other, client):
+            name = f"in use by {id(caller)}"
+            running = thread.submit(caller.map, waits, [(str(gate), 1)], job=name)
+            wait_until(lambda name=name: name in [each.name for each in client.jobs()], "it is there")
+            used = client.job(name)
+            wait_until(lambda used=used: used.progress().all_rows_known, "it runs")
+            why = "a colleague.* works on it at the moment" if caller is other else "another call of this program uses"
+            with pytest.raises(JobError, match=f"cannot get another function now: {why}"):
+                used.retry(mended)
+            gate.touch()
+            assert running.result(60) == [1]
+            gate.unlink()
+    once = client.options(at_most_once=True)
+    once.map(inverse, numbers(folder, 1, 0, 2), job="once unchanged", return_exceptions=True)
+    begun = client.job("once unchanged")
+    with pytest.raises(JobError, match="the 1 rows that have failed are not run again: they may have begun"):
+        begun.retry(mended)
+    assert str(begun.failures()[0].error) == "division by zero"
+    assert runs_of(folder, 0) == 2, "once for each job"
+    assert [str(each.error) for each in job.failures()] == ["division by zero"]
+    assert job.versions() == []
+
+
 def test_changed_added_and_missing_rows_cost_only_themselves(client: Client, folder: Path) -> None:
     assert client.map(inverse, numbers(folder, 1, 2, 4), job="rows") == [1.0, 0.5, 0.25]
     with pytest.raises(JobConflictError, match=r"row 1 was called with \(.*, 2\), and is called with \(.*, 5\)"):
@@ -121,7 +229,7 @@ def test_with_keep_a_job_of_start_changes_while_it_runs_and_no_run_of_the_old_ve
     assert new.wait(120).done == 300
     assert list(new.results()) == [-x for x in range(300)] == list(client.job("running").results())
     for read in (job.results, job.as_completed, job.failures):  # it would return results of other work
-        with pytest.raises(JobConflictError, match="has changed the job 'running': look it up again"):
+        with pytest.raises(JobConflictError, match=r"has changed the job 'running': look it up again"):
             list(read())
 
 
@@ -360,6 +468,8 @@ def test_readers_of_a_job_whose_program_died_while_it_submitted_rows_are_told(
     assert program.stdout is not None
     program.stdout.readline()
     job = client.job("cut short")
+    with pytest.raises(JobError, match=r"cannot get another function now: .* works on it at the moment"):
+        job.retry(double)
     with ThreadPoolExecutor(2) as threads:
         waiter, reader = threads.submit(job.wait), threads.submit(list, job.results())
         program.kill()
@@ -368,6 +478,8 @@ def test_readers_of_a_job_whose_program_died_while_it_submitted_rows_are_told(
             with pytest.raises(JobError, match="its program ended before it had submitted all rows"):
                 each.result(120)
     assert "its program ended before it had submitted all rows" in job.progress().reason
+    with pytest.raises(JobError, match="cannot get another function now: its program ended before it had submitted"):
+        job.retry(double)
     assert client.start(abs, ((x,) for x in range(5000)), name="cut short").wait(120).done == 5000
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import date
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,26 @@ import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.cli.jobs import main
+from scaler.client.foreign_words import OF_ASYNC_JOBS, OF_JOBS
 from scaler.client.link.requests import JobQuestion
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, TaskNotFoundError, TooManyFailuresError
+from scaler.jobs.folder import read_jobs
+from scaler.jobs.terms import Summary
 from scaler.wire.messages.client import JobVerb
+from tests.support import terminals
 from tests.support.processes import called, command, free_address, wait_until
+from tests.support.terminal import CTRL_C, terminal
+from tests.unit.client.test_foreign_words import check as check_foreign_words
 
 
 def double(x: int) -> int:
     return 2 * x
+
+
+def waits(gate: str, x: int) -> int:
+    wait_until(Path(gate).exists, "the gate is open")
+    return x
 
 
 def fails_at_sevens(x: int) -> int:
@@ -166,6 +178,18 @@ def test_a_map_stops_at_its_first_failure_and_goes_on_when_it_is_called_again(cl
     assert client.job("needs a file").progress().done == 0
     file.touch()
     assert client.map(fails_without, items, job="needs a file") == list(range(3000))
+
+
+def fails_at_1(gate: str, x: int) -> int:
+    if x == 1:
+        raise ValueError("bad 1")
+    return waits(gate, x)
+
+
+def test_a_failure_that_stops_a_map_has_its_remote_traceback(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bad 1") as caught:
+        client.map(fails_at_1, [(str(tmp_path / "never"), x) for x in range(2)], job="first row never ends")
+    assert "in fails_at_1" in str(caught.value.__cause__)
 
 
 def test_failures_are_listed_and_tolerated_and_run_again(client: Client) -> None:
@@ -418,6 +442,119 @@ def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
     assert client.submit(dict, job="the function's own").result() == {"job": "the function's own"}
 
 
+def test_a_handle_shows_what_it_heard_last_and_its_properties_ask(client: Client, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = client.start(waits, [(str(gate), x) for x in range(3)], name="shown")
+    assert repr(job) == "<Job 'shown' of waits: open, 0 of 3 rows done>"
+    assert (job.state, job.rows) == ("open", 3)
+    gate.touch()
+    wait_until(lambda: client.job("shown").state == "done", "it is done")
+    assert "open, 0 of 3" in repr(job)  # a repr sends no request
+    assert list(job) == [0, 1, 2] == list(job.results())
+    assert repr(job) == "<Job 'shown' of waits: done, 3 of 3 rows done>"
+    assert repr(job) in map(repr, client.jobs())
+    failing = client.start(fails_at_sevens, rows(8), name="shown <b> & so on")
+    failing.wait(60)
+    assert repr(failing) == "<Job 'shown <b> & so on' of fails_at_sevens: done, 7 of 8 rows done, 1 failed>"
+    assert failing._repr_html_() == (
+        "<div><strong>Job</strong> <code>shown &lt;b&gt; &amp; so on</code> of <code>fails_at_sevens</code>: "
+        "done, 7 of 8 rows done, 1 failed</div>"
+    )
+    failing.forget()
+    assert repr(failing).endswith(": forgotten>")
+    with pytest.raises(JobError, match="there is no job"):
+        _ = failing.state
+    assert not {"leave", "read", "heard", "done"} & {*dir(job)}
+    assert {"state", "rows", "results", "name", "retry"} <= {*dir(job)}
+    check_foreign_words(job, OF_JOBS)
+
+
+def keep_seconds(folder: Path, name: str) -> float:
+    """Return how long a job is kept, as its record on disk has it."""
+    [found] = [each for _, each in read_jobs(folder) if isinstance(each, Summary) and each.terms.name == name]
+    return found.terms.keep_seconds
+
+
+def test_the_last_keep_for_of_a_job_counts_and_calls_without_one_leave_it(client: Client, folder: Path) -> None:
+    day, year = 86400, 365 * 86400
+    kept = partial(keep_seconds, folder, "kept")
+    client.map(double, rows(3), job="kept")
+    assert kept() == 30 * day
+    client.map(double, rows(3), job="kept", keep_for="1y")
+    assert kept() == year
+    client.map(double, rows(3), job="kept")
+    assert kept() == year
+    assert sorted(client.map_unordered(double, rows(3), job="kept", keep_for="2d")) == [0, 2, 4]
+    assert kept() == 2 * day
+    client.map(fails_at_sevens, rows(3), job="kept", on_change="keep")  # a new version
+    assert kept() == 2 * day
+    client.map(double, rows(4), job="kept", on_change="keep", keep_for=float("inf"))
+    assert kept() == 2**40
+    with pytest.raises(JobConflictError):
+        client.map(fails_at_sevens, rows(5), job="kept", keep_for=1)
+    assert kept() == 2**40
+    for _ in range(2):
+        client.start(double, rows(3), name="kept detached", keep_for="ever").wait(60)
+        assert keep_seconds(folder, "kept detached") == 2**40
+    client.start(double, rows(3), name="kept detached")
+    client.job("kept detached").retry()
+    assert keep_seconds(folder, "kept detached") == 2**40
+    with pytest.raises(ConfigError, match=r'keep_for must be seconds, or a text such as "12h", "30d", "1y" or "ever"'):
+        client.map(double, rows(3), job="kept", keep_for="for ever")
+    with pytest.raises(TypeError, match="keep_for='1y' is for a map with a name"):
+        client.map_unordered(double, rows(3), keep_for="1y")
+
+
+WATCHING = """
+import sys
+sys.modules["tqdm.auto"] = None
+from scaler import Client
+
+with Client(sys.argv[1]) as client:
+    print(client.job("watched").wait(progress=True))
+"""
+
+
+def test_a_wait_for_a_job_shows_its_progress_on_a_terminal(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with (
+        SchedulerClusterCombo(n_workers=2, keep=str(tmp_path / "jobs")) as combo,
+        Client(combo.get_address()) as client,
+    ):
+        items = [(str(gate if x % 2 else tmp_path), x) for x in range(10)]
+        client.start(waits, items, name="watched")
+        program = (sys.executable, "-c", WATCHING, combo.get_address())
+        with terminal(*program, width=100) as shown, terminal(*program, width=100) as interrupted:
+            for each in (shown, interrupted):
+                assert "/10" in each.wait_for("[#")
+            before = client.job("watched").progress().done
+            interrupted.press(CTRL_C)
+            assert interrupted.end()
+            assert interrupted.lines[0].startswith("[#")
+            assert not any("[#" in line for line in interrupted.lines[1:])  # the traceback begins on its own line
+            assert interrupted.settings == interrupted.settings_before
+            gate.touch()
+            shown.wait_for("10/10 100%")
+            assert shown.end() == 0
+            assert "state='done', rows=10, done=10" in shown.text
+            assert before < 10
+
+
+def test_a_map_with_a_name_draws_while_it_waits(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    with terminals.Terminal() as screen, ThreadPoolExecutor(1) as thread:
+        monkeypatch.setattr(sys, "stderr", screen.stream)
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+        items = [(str(gate if x == 0 else tmp_path), x) for x in range(9)]
+        mapped = thread.submit(client.map, waits, items, job="drawn", progress=True)
+        wait_until(lambda: " 8/9 " in screen.output_so_far(), "the bar has the rows behind the one that is awaited")
+        gate.touch()
+        assert mapped.result(60) == list(range(9))
+        assert terminals.states_of(screen.output())[-1].startswith("[####################] 9/9 100%")
+
+
 def test_a_job_is_forgotten(client: Client, folder: Path) -> None:
     job = client.start(double, rows(5), name="short-lived")
     assert job.wait(60).state == "done"
@@ -453,11 +590,45 @@ def test_jobs_can_be_awaited(folder: Path) -> None:
             assert (await job.wait(60)).done == 600
             assert [each async for each in job.results(start=598)] == [1196, 1198]
             assert sum([value async for _, value in job.as_completed()]) == 600 * 599
+            assert (await job.state(), await job.rows()) == ("done", 600)
+            assert sum([value async for value in job]) == 600 * 599
+            assert repr(job) == "<AsyncJob 'b' of double: done, 600 of 600 rows done>"
+            assert job._repr_html_().endswith("<code>b</code> of <code>double</code>: done, 600 of 600 rows done</div>")
+            check_foreign_words(job, OF_ASYNC_JOBS)
             assert [each.name for each in await client.jobs()] == ["a", "b"]
             await (await client.job("a")).forget()
             assert await job.failures() == []
+            await client.map(double, rows(3), job="kept", keep_for="1y")
+            assert keep_seconds(folder.with_name("awaited"), "kept") == 365 * 86400
+            with pytest.raises(TypeError, match="keep_for=1 is for a map with a name"):
+                await client.map(double, rows(3), keep_for=1)
 
     asyncio.run(main())
+
+
+def test_a_wait_for_a_job_can_be_cancelled_and_drawn(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(screen: terminals.Terminal) -> None:
+        async with AsyncClient(n_workers=1, keep=folder.with_name("cancelled waits")) as client:
+            gate = tmp_path / "gate"
+            job = await client.start(waits, [(str(gate), 1)], name="late")
+            n_threads = threading.active_count()
+            for progress in (False, True) * 8:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(job.wait(progress=progress), 0.2)
+                with pytest.raises(TimeoutError, match="did not end, or reach the row, within the timeout"):
+                    await job.wait(0, progress)
+            assert threading.active_count() == n_threads
+            assert len(client._core.link._work.jobs.open) <= 2  # one wait, and at most one request of a bar
+            gate.touch()
+            assert (await job.wait(60, progress=True)).done == 1
+            assert "1/1 100%" in terminals.states_of(screen.output())[-1]
+
+    with terminals.Terminal() as screen:
+        monkeypatch.setattr(sys, "stderr", screen.stream)
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+        asyncio.run(main(screen))
 
 
 def test_threads_keep_jobs_too(tmp_path: Path) -> None:
@@ -506,7 +677,8 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
             [sys.executable, "-m", "scaler.cli.jobs", address, "list"], stdout=subprocess.PIPE, text=True, check=True
         ).stdout
         assert [line.split()[:2] for line in listed.splitlines()][1][0] == "sevens"
-        assert run("--key-file", "none", address)[1] == run(address)[1] == listed  # the default; ipc needs no key
+        for words in (["--key-file", "none", address], [address]):  # the default; ipc needs no key
+            assert _without_ages(run(*words)[1]) == _without_ages(listed)
         check_export(address, tmp_path)
         assert run(address, "retry", "sevens") == run(address, "cancel", "sevens") == (0, "")
         folder = str(tmp_path / "jobs")
@@ -518,6 +690,11 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         assert run("list")[0] == run()[0] == 2
         assert "forget needs a scheduler: name its address" in run("--file", folder, "forget", "sevens")[1]
         assert "number of a row, from 0 on, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
+
+
+def _without_ages(table: str) -> list[list[str]]:
+    """Return the cells of a table of jobs without the last column, which changes every second."""
+    return [line.split()[:-1] for line in table.splitlines()]
 
 
 def check_export(address: str, folder: Path) -> None:

@@ -39,6 +39,10 @@ class Terminal:
         except OSError:  # the other end is closed
             return
 
+    def output_so_far(self) -> str:
+        """Return all that was written until now."""
+        return self._kept.decode(errors="ignore")
+
     def output(self) -> str:
         """Close it, and return all that was written."""
         if not self.stream.closed:

@@ -13,6 +13,7 @@ from typing import Any
 from scaler.actors.messages.jobs import JobAsked
 from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
 from scaler.jobs.record import JobTerms, Result
+from scaler.jobs.terms import KEEP_SECONDS
 from scaler.jobs.values import Row, pack_sizes
 from scaler.texts import read_json
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
@@ -39,7 +40,7 @@ def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, A
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
-    """Return why the answer to a request has to wait."""
+    """Return why the job is idle on which the answer to a request depends; an empty reason if it no longer is."""
     return JobResponse(request.number, JobStatus.WAITS, 0, 0, b"", reason[:1000])
 
 
@@ -95,20 +96,20 @@ _NUMBER = (int, float)
 _TYPES: dict[str, tuple[type, ...]] = {
     "fingerprint": (dict,), "function_id": (str,), "function": (str,), "program": (str,), "python": (str,),
     "options": (str,), "priority": (int,), "task_name": (str,), "attended": (bool,), "token": (str,),
-    "keep_seconds": _NUMBER, "created": _NUMBER, "max_failures": (*_NUMBER, type(None)),
+    "keep_seconds": (*_NUMBER, type(None)), "created": _NUMBER, "max_failures": (*_NUMBER, type(None)),
 }  # fmt: skip
 _BOUNDS: dict[str, tuple[int, int]] = {
     "priority": _SIGNED_32, "keep_seconds": _TIMES, "created": _TIMES, "max_failures": (0, 2**53)
 }  # fmt: skip
 
 
-def said_max_failures(request: JobRequest, known: float | None) -> float | None:
-    """Return how many rows may fail as a client says it now, if it does."""
+def term_of(request: JobRequest, name: str, known: float | None) -> float | None:
+    """Return a number among the terms in the body of a request; `known` if it is missing or invalid."""
     try:
-        most = _checked("max_failures", read_json(request.body)["max_failures"])
+        value = _checked(name, read_json(request.body)[name])
     except (ValueError, TypeError, KeyError):
         return known
-    return None if most is None else float(most)
+    return None if value is None else float(value)
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -123,11 +124,14 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def terms_of(asked: JobAsked, owner: str, read_options: Callable[[bytes], object]) -> JobTerms:
-    """Return the terms of a new job.
+def terms_of(
+    asked: JobAsked, owner: str, read_options: Callable[[bytes], object], keep_seconds: float = KEEP_SECONDS
+) -> JobTerms:
+    """Return the terms of a new job, or of a new version of a job.
 
     Args:
         read_options: reads the options of a task.
+        keep_seconds: the value of this term if the body has null.
 
     Raises:
         ValueError: if the body of the request is not terms.
@@ -142,14 +146,14 @@ def terms_of(asked: JobAsked, owner: str, read_options: Callable[[bytes], object
     if not all(isinstance(digest, str) for digest in terms["fingerprint"].values()):
         raise ValueError("the digests of the fingerprint must be of the type str")
     function_id, options = bytes.fromhex(terms["function_id"]), bytes.fromhex(terms["options"])
-    most = terms["max_failures"]
+    most, keep = terms["max_failures"], terms["keep_seconds"]
     if len(function_id) != ID_BYTES:
         raise ValueError("the id of its function has a wrong length")
     read_options(options)
     return JobTerms(
         request.name, owner, random_id()[:PREFIX_BYTES], function_id, terms["function"], terms["program"],
         terms["python"], terms["fingerprint"], options, terms["priority"], terms["task_name"], terms["attended"],
-        None if most is None else float(most), float(terms["keep_seconds"]), float(terms["created"]),
+        None if most is None else float(most), keep_seconds if keep is None else float(keep), float(terms["created"]),
         token=terms["token"], door=asked.door,
     )  # fmt: skip
 

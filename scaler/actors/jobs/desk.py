@@ -16,7 +16,7 @@ from scaler.actors.jobs.answers import (
     info_of,
     other_job,
     refused,
-    said_max_failures,
+    term_of,
     terms_of,
     token_of,
     waits,
@@ -139,6 +139,8 @@ class Desk:
         """tokens of calls whose rows were refused as different; used by the clerk alone"""
         self._deferred: list[JobAsked] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
+        self._told_idle = ""
+        """the reason for which the job was idle when parked requests were last looked at"""
         self.is_closing = False
         """whether the record is being closed or replaced; requests are deferred and nothing else is written"""
         self._verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
@@ -192,6 +194,11 @@ class Desk:
         if steps is not None:
             self._go_on(asked, steps)
 
+    def _changed_by(self) -> str:
+        """Return a sentence for a client that knows earlier work of the job."""
+        terms = self._standing.terms
+        return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
+
     def _go_on(self, asked: JobAsked, steps: Steps, value: Any = None) -> None:
         """Continue until the next order for the clerk, or to the end."""
         try:
@@ -213,6 +220,7 @@ class Desk:
         """Look again at the requests that wait, because more is known."""
         for asked in self.reading.take_parked():
             self.ask(asked)
+        self._told_idle = self.why_idle()
 
     def _tell(self, asked: JobAsked, response: JobResponse) -> None:
         self._shelf.answered(asked)
@@ -225,7 +233,7 @@ class Desk:
             self._tell(asked, refused(asked.request, why))
             return
         self.reading.parked.append(asked)
-        if why:
+        if why or self._told_idle:
             self._outbox.put(asked.peer, waits(asked.request, why))
 
     # Programs
@@ -260,15 +268,18 @@ class Desk:
         self._note_program(asked, needs_run=False)
         record = self._record
         if wish & JobWish.RUN:
-            standing.max_failures = said_max_failures(asked.request, standing.max_failures)
+            standing.max_failures = term_of(asked.request, "max_failures", standing.max_failures)
+            keep_seconds = term_of(asked.request, "keep_seconds", None)
 
-            def run() -> tuple[list[int], str, str]:
+            def run() -> tuple[JobTerms, tuple[list[int], str, str]]:
                 self._check_revision(asked.request.first)
+                if keep_seconds is not None:
+                    record.keep_for(keep_seconds)
                 if not record.is_sealed and token_of(asked.request) != record.terms.token:
                     record.note_compared()
-                return self._run_again(wish & JobWish.RETRY)
+                return record.terms, self._run_again(wish & JobWish.RETRY)
 
-            reopened = yield run, "its failed rows cannot be opened"
+            standing.terms, reopened = yield run, "its failed rows cannot be opened"
             self._note_program(asked, needs_run=True)
             self._has_reopened(*reopened)
 
@@ -295,6 +306,12 @@ class Desk:
         """Return why no row may run: the disk has lost which at-most-once rows have begun. Empty if they may."""
         lost = self._record.lost if self._standing.is_at_most_once else ""
         return f"{lost}; rows may have begun, and have the option at_most_once: {ANEW}" if lost else ""
+
+    def _why_no_rerun(self) -> str:
+        """Return why rows cannot run again unless their program submits them; empty if they can."""
+        damaged = ", ".join(sorted(self._record.damaged))
+        why = f"{damaged} on disk is damaged: run its program again with the same rows, which writes it anew"
+        return self._why_never_again() or (why if damaged else "")
 
     def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
         """Reopen failed rows, and a job that was cancelled or has stopped. Called by the clerk."""
@@ -451,43 +468,61 @@ class Desk:
         others, standing = self._others(asked), self._standing
         if others:
             return f"{others} works on it at the moment: wait for its end, or stop it"
+        if asked.request.amount & JobWish.SAME_ROWS:
+            return self._why_no_rerun() or ("" if standing.is_sealed else NOT_SUBMITTED)
         runs_alone = standing.is_open and standing.is_sealed and not standing.terms.is_attended
         has_begun = standing.rows.done or standing.rows.failed or (runs_alone and self._job.has_begun())
         return "its rows have begun" if asked.request.amount & JobWish.IF_NONE_ENDED and has_begun else ""
 
-    def _begin_version(self, asked: JobAsked) -> None:
-        """Begin a new version of the job. Its actor is the one that opens the record next."""
-        request, record, standing = asked.request, self._record, self._standing
-        wish, why = request.amount, self._why_no_version(asked)
+    def _new_terms(self, asked: JobAsked) -> JobTerms | None:
+        """Return the terms of a new version; None if it cannot begin, or has begun already: this is answered."""
+        request, known, same_rows = asked.request, self._standing.terms, asked.request.amount & JobWish.SAME_ROWS
+        why = self._why_no_version(asked)
         if why:
             self._tell(asked, refused(request, why))
-            return
+            return None
         try:
-            work = standing.terms.work if wish & JobWish.SAME_WORK else standing.terms.version + 1
-            terms = replace(terms_of(asked, standing.terms.owner, self._read_options), work=work)
+            work = known.work if request.amount & JobWish.SAME_WORK else known.version + 1
+            terms = replace(terms_of(asked, known.owner, self._read_options, known.keep_seconds), work=work)
         except (ValueError, ProtocolError) as error:
             self._tell(asked, refused(request, f"its terms cannot be read: {error}"))
+            return None
+        if terms.token and terms.token == known.token:  # it has begun, and the answer was lost
+            self._tell(asked, info_of(request, {**self._info(), "revision": self._record.revision}))
+            return None
+        if same_rows and request.first != known.work:
+            self._tell(asked, conflict(request, 0, self._changed_by()))
+            return None
+        return terms
+
+    def _begin_version(self, asked: JobAsked) -> None:
+        """Begin a new version of the job. Its actor is the one that opens the record next."""
+        request, record, standing, terms = asked.request, self._record, self._standing, self._new_terms(asked)
+        if terms is None:
             return
-        if terms.token and terms.token == standing.terms.token:  # it has begun, and the answer was lost
-            self._tell(asked, info_of(request, {**self._info(), "revision": record.revision}))
-            return
+        wish = request.amount
+        has_same_rows = bool(wish & JobWish.SAME_ROWS)
         self.is_closing = True
         once = standing.is_at_most_once and not wish & JobWish.DROP
         sentence = b"it had begun when another version of the job came, and has the option at_most_once"
 
         def change() -> int:
-            self._check_revision(request.first)
+            if not has_same_rows:  # else the client has compared no rows
+                self._check_revision(request.first)
             if once and record.marked:
                 record.add_results([Result(row, TaskStatus.CANCELED, (sentence,)) for row in sorted(record.marked)])
             if wish & JobWish.DROP:
                 record.drop_results()
                 record.forget_lost()
             record.add_version(terms)
-            record.unseal()
+            if not has_same_rows:
+                record.unseal()
             return record.revision
 
         def then(revision: int | None, error: BaseException | None) -> None:
             if revision is not None:
+                if has_same_rows and standing.summary().runs_alone:
+                    self._shelf.given.add(record.folder)
                 self._restart(asked, revision)
                 return
             self._stay_open(asked, _failed(request, error or ValueError(), NOT_KEPT))
@@ -507,10 +542,7 @@ class Desk:
         if self._job.is_settling():
             self._park_or_refuse(asked)
             return
-        record, token = self._record, asked.request.body
-        damaged = ", ".join(sorted(record.damaged))
-        why = f"{damaged} on disk is damaged: run its program again with the same rows, which writes it anew"
-        why = self._why_never_again() or (why if damaged else "")
+        record, token, why = self._record, asked.request.body, self._why_no_rerun()
         if why:
             self._tell(asked, refused(asked.request, why))
             return
@@ -528,7 +560,8 @@ class Desk:
             why = f"the {failed} rows that have failed are not run again: they may have begun"
             self._tell(asked, refused(asked.request, f"{why}, and have the option at_most_once"))
             return
-        if self._standing.is_sealed:  # a program that only retries submits no rows
+        terms = self._standing.terms
+        if self._standing.is_sealed and terms.is_attended:  # a program that only retries submits no rows
             self._note_program(asked, needs_run=True)
         self._has_reopened(rows, state, reason)
         self._tell_kept(asked)

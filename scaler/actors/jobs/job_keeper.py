@@ -203,7 +203,7 @@ class JobKeeper(Actor):
         elif place.is_dir():
             self._open(place, self._opening_of(place, asked.program), is_new=False)
             self._opening[place].append(asked)
-        elif request.verb == JobVerb.OPEN and request.body:
+        elif request.verb == JobVerb.OPEN and request.body and not request.record:
             self._make(place, asked)
         elif request.verb == JobVerb.FORGET and request.record:  # it was forgotten before, if the answer was lost
             self._tell(asked, known(request))

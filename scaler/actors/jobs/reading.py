@@ -18,7 +18,7 @@ from scaler.jobs.record import JobRecord, Result, n_bytes
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import JobResponse, JobVerb
+from scaler.wire.messages.client import AT_END, VERSIONS, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 """The most results in one answer, but for a single large one."""
@@ -151,11 +151,12 @@ class Reading:
 
     def show(self, asked: JobAsked) -> Steps:
         """Answer with the state of the job: now, or when it has ended."""
-        if asked.request.amount and self._standing.is_open:
+        amount = asked.request.amount
+        if amount == AT_END and self._standing.is_open:
             self._park(asked)
             return
         info, record = self._info(), self._record
-        if len(record.versions) > 1:
+        if amount == VERSIONS and len(record.versions) > 1:
             ended = yield record.counts_by_version, NOT_READ
             info["versions"] = [[each.version, ended.get(each.version, 0), each.program, each.created]
                                 for each in record.versions]  # fmt: skip

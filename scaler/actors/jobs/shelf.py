@@ -58,7 +58,7 @@ class JobShelf:
         self.fresh: set[Path] = set()
         """jobs whose next actor need not ask agents for runs, because a new version has begun"""
         self.given: set[Path] = set()
-        """jobs that were transferred to another owner and go on there"""
+        """jobs whose record was transferred or changed, and that continue when it is opened again"""
         self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, JobAsked]] = {}
         """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
         self.n_unanswered: Counter[ActorRef] = Counter()

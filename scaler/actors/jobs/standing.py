@@ -96,4 +96,5 @@ class Standing:
         """Return it for clients."""
         terms = self.terms
         more = {"options": terms.options.hex(), "token": terms.token, "seconds": self.duration_us / 1e6}
+        more |= {"priority": terms.priority, "task_name": terms.task_name}
         return {**self.summary().info(), **more, "python": terms.python, "fingerprint": terms.fingerprint}

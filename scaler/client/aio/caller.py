@@ -151,12 +151,28 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
     @overload
     async def map(
-        self, fn: Callable[..., T], items: Items, *, return_exceptions: Literal[False] = ..., window: int = ...
+        self,
+        fn: Callable[..., T],
+        items: Items,
+        *,
+        return_exceptions: Literal[False] = ...,
+        window: int = ...,
+        job: str | None = ...,
+        on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> list[T]: ...
 
     @overload
     async def map(
-        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool, window: int = ...
+        self,
+        fn: Callable[..., T],
+        items: Items,
+        *,
+        return_exceptions: bool,
+        window: int = ...,
+        job: str | None = ...,
+        on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> list[T | BaseException]: ...
 
     async def map(
@@ -168,6 +184,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         window: int = WINDOW,
         job: str | None = None,
         on_change: OnChange | None = None,
+        keep_for: float | str | None = None,
         **unknown: Any,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
@@ -182,6 +199,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             job: the name of a job, as for `Client.map`: the same call in another program continues the map. `items`
                 must be an ordinary iterable, and `window` is refused.
             on_change: as for `Client.map`.
+            keep_for: as for `Client.map`.
 
         Raises:
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
@@ -191,9 +209,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         if others or unknown:
             raise not_of_map(AsyncCaller.map, unknown)
         window_of_map(job, window)
-        on_change = job_of_map(job, on_change)
+        on_change = job_of_map(job, on_change, keep_for)
         if job is not None:
-            kept = await self._attend(fn, items, job, on_change, return_exceptions)
+            kept = await self._attend(fn, items, return_exceptions, job, on_change, keep_for)
             return await in_thread(making.results, kept, self._caller[2].max_failures, return_exceptions)
         results: dict[int, Any] = {}
         tolerance = self._tolerance(fn, return_exceptions)
@@ -205,11 +223,12 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
     starmap = map  # noqa: A003 - the name is that of the other client
 
-    async def _attend(self, fn: Callable[..., Any], items: Items, name: str, on_change: str, tolerant: bool) -> Job:
+    async def _attend(self, fn: Callable[..., Any], items: Items, tolerant: bool, *named: Any) -> Job:
+        """Open the job of a map. `named`: the last fields of `Wish`."""
         _, core, options = self._caller
         if not isinstance(items, Iterable):
             raise TypeError("the rows of a job must be an ordinary iterable, because all are stored before it runs")
-        return await in_thread(making.attend, core, making.Wish(fn, items, options, name, on_change), tolerant)
+        return await in_thread(making.attend, core, making.Wish(fn, items, options, *named), tolerant)
 
     async def start(
         self,
@@ -218,7 +237,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         name: str | None = None,
         *,
         job: str | None = None,
-        keep_for: float | str = "30d",
+        keep_for: float | str | None = None,
         on_change: OnChange = "raise",
         **unknown: Any,
     ) -> AsyncJob:
@@ -227,8 +246,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             raise not_of_map(AsyncCaller.start, unknown)
         found = job_of_start(job, name)
         _, core, options = self._caller
-        wish = making.Wish(fn, items, options, found, on_change)
-        return AsyncJob(await in_thread(making.start, core, wish, keep_for))
+        wish = making.Wish(fn, items, options, found, on_change, keep_for)
+        return AsyncJob(await in_thread(making.start, core, wish))
 
     async def job(self, name: str) -> AsyncJob:
         """Return a handle of the job of this name, as `Client.job` does."""
@@ -241,12 +260,28 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
 
     @overload
     def map_unordered(
-        self, fn: Callable[..., T], items: Items, *, return_exceptions: Literal[False] = ..., window: int = ...
+        self,
+        fn: Callable[..., T],
+        items: Items,
+        *,
+        return_exceptions: Literal[False] = ...,
+        window: int = ...,
+        job: str | None = ...,
+        on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> AsyncIterator[T]: ...
 
     @overload
     def map_unordered(
-        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool, window: int = ...
+        self,
+        fn: Callable[..., T],
+        items: Items,
+        *,
+        return_exceptions: bool,
+        window: int = ...,
+        job: str | None = ...,
+        on_change: OnChange | None = ...,
+        keep_for: float | str | None = ...,
     ) -> AsyncIterator[T | BaseException]: ...
 
     async def map_unordered(
@@ -258,6 +293,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         window: int = WINDOW,
         job: str | None = None,
         on_change: OnChange | None = None,
+        keep_for: float | str | None = None,
         **unknown: Any,
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
@@ -269,9 +305,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)
         window_of_map(job, window)
-        on_change = job_of_map(job, on_change)
+        on_change = job_of_map(job, on_change, keep_for)
         if job is not None:
-            kept = await self._attend(fn, items, job, on_change, return_exceptions)
+            kept = await self._attend(fn, items, return_exceptions, job, on_change, keep_for)
             most = self._caller[2].max_failures
             async for result in through(making.results_as_they_come(kept, most, return_exceptions)):
                 yield result

@@ -1,18 +1,27 @@
 """AsyncJob: the awaitable counterpart of `Job`.
 
 Returned by `AsyncClient.start`, `AsyncClient.job` and `AsyncClient.jobs`. Each request waits in a thread of the loop's
-executor, so the loop is never blocked.
+executor, so the loop is never blocked. `wait`, which may take days, needs no thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any, TypeVar
 
+from scaler.client.foreign_words import OF_ASYNC_JOBS, answers, without_foreign_words
+from scaler.client.insight import markup
 from scaler.client.jobs.job import FailedRow, Job, JobProgress
+from scaler.client.jobs.questions import seconds_left, wait
+from scaler.client.link.requests import JobQuestion
+from scaler.client.progress.bar import REDRAW_SECONDS
+from scaler.config import check_timeout
 
 T = TypeVar("T")
 
@@ -35,8 +44,11 @@ class AsyncFailedRow(FailedRow):
         return run(await in_thread(partial(self._call, again=again)))
 
 
+@answers(OF_ASYNC_JOBS)
 class AsyncJob:
     """A handle of work that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
+
+    `async for` iterates over the results, as over `results()`.
 
     Attributes:
         name: the name of the job.
@@ -47,15 +59,49 @@ class AsyncJob:
         self._job = job
 
     def __repr__(self) -> str:
-        return repr(self._job).replace("<Job", "<AsyncJob", 1)
+        return f"<AsyncJob {self.name!r} of {self._job.function}: {self._job.shown}>"
+
+    def _repr_html_(self) -> str:
+        return markup.job("AsyncJob", self.name, self._job.function, self._job.shown)
+
+    def __dir__(self) -> list[str]:
+        return without_foreign_words(type(self), super().__dir__())
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self.results()
+
+    async def state(self) -> str:
+        """Return the state of the job: `open`, `paused`, `done`, `canceled` or `stopped`."""
+        return (await self.progress()).state
+
+    async def rows(self) -> int:
+        """Return the number of rows submitted so far."""
+        return (await self.progress()).rows
 
     async def progress(self) -> JobProgress:
         """Return the state of the job and its numbers of rows."""
         return await in_thread(self._job.progress)
 
-    async def wait(self, timeout: float | None = None) -> JobProgress:
-        """Wait until the job has ended, and return its progress. Raises `TimeoutError` after `timeout` seconds."""
-        return await in_thread(self._job.wait, timeout)
+    async def wait(self, timeout: float | None = None, progress: bool = False) -> JobProgress:
+        """Wait until the job has ended, and return its progress, as `Job.wait` does.
+
+        Raises:
+            TimeoutError: if the job has not ended after `timeout` seconds. The job continues.
+            ConfigError: if `timeout` is not a number of seconds; it is a `ValueError`.
+        """
+        check_timeout(timeout)
+        job, deadline = self._job, None if timeout is None else time.monotonic() + timeout
+        question = job.sent_wait()
+        answer = _answer(question)
+        if not progress:
+            await _come(answer, seconds_left(deadline))
+            return job.end_of(wait(question, 0))
+        with job.new_bar() as bar:
+            while (left := seconds_left(deadline)) and not await _come(answer, min(left, REDRAW_SECONDS)):
+                bar.draw()
+            found = job.end_of(wait(question, 0))
+            bar.info = job.heard
+        return found
 
     def results(self, start: int = 0, return_exceptions: bool = False) -> AsyncIterator[Any]:
         """Iterate over the results in the order of the rows, as `Job.results` does."""
@@ -69,9 +115,9 @@ class AsyncJob:
         """Return the failed rows, as `Job.failures` does. The `rerun` of each is awaited."""
         return [AsyncFailedRow(*vars(row).values()) for row in await in_thread(self._job.failures)]
 
-    async def retry(self) -> None:
+    async def retry(self, fn: Callable[..., Any] | None = None) -> None:
         """Run failed rows again, and resume the job if it was cancelled or stopped, as `Job.retry` does."""
-        await in_thread(self._job.retry)
+        await in_thread(self._job.retry, fn)
 
     async def cancel(self) -> None:
         """Cancel the job. Results of ended rows are kept."""
@@ -80,6 +126,25 @@ class AsyncJob:
     async def forget(self) -> None:
         """Cancel the job and delete it with all its results."""
         await in_thread(self._job.forget)
+
+
+def _answer(question: JobQuestion) -> asyncio.Event:
+    """Return an event that is set by the answer to a request."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake(_question: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(event.set)
+
+    question.add_done_callback(wake)
+    return event
+
+
+async def _come(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, at most some seconds. Return whether it is set."""
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(event.wait(), None if seconds == inf else seconds)
+    return event.is_set()
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:

@@ -14,19 +14,18 @@ OnChange: TypeAlias = Literal["raise", "restart", "keep"]
 """The treatment of an existing job of the same name with another function or other rows."""
 
 
-def job_of_map(job: str | None, on_change: OnChange | None) -> OnChange:
-    """Check the `job` and `on_change` arguments of a map. Return `on_change`, "raise" by default.
+def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | str | None = None) -> OnChange:
+    """Check the `job`, `on_change` and `keep_for` arguments of a map. Return `on_change`, "raise" by default.
 
     Raises:
-        TypeError: if `job` is not a `str`, or `on_change` is given without `job`.
+        TypeError: if `job` is not a `str`, or one of the others is given without `job`.
         ConfigError: if `job` is not a valid name.
     """
     if job is not None:
         check_job_name(job)
-    elif on_change is not None:
-        raise TypeError(
-            f"on_change={shown(on_change)} is for a map with a name: give it one with job=, or leave it out"
-        )
+    for name, value in ("on_change", on_change), ("keep_for", keep_for):
+        if job is None and value is not None:
+            raise TypeError(f"{name}={shown(value)} is for a map with a name: give it one with job=, or leave it out")
     return "raise" if on_change is None else on_change
 
 

@@ -1,4 +1,4 @@
-"""Markup: futures and tables as HTML for notebooks, in which all texts are escaped.
+"""Markup: futures, jobs and tables as HTML for notebooks, in which all texts are escaped.
 
 Called by what notebooks show. A leaf.
 """
@@ -12,6 +12,12 @@ def future(kind: str, name: str, short_id: str, state: str) -> str:
     """Return what is shown of a future."""
     name, state = escaped(name), escaped(state)
     return f"<div><strong>{kind}</strong> <code>{name}</code> <code>{short_id}</code>: {state}</div>"
+
+
+def job(kind: str, name: str, function: str, state: str) -> str:
+    """Return a job as HTML."""
+    name, function, state = map(escaped, (name, function, state))
+    return f"<div><strong>{kind}</strong> <code>{name}</code> of <code>{function}</code>: {state}</div>"
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

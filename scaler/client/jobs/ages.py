@@ -1,4 +1,4 @@
-"""Ages: the durations for which a job is kept, as users write them: `3600`, "90s", "12h", "30d"."""
+"""Ages: the durations for which a job is kept, as users write them: `3600`, "90s", "12h", "30d", "1y", "ever"."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import re
 
 from scaler.config import ConfigError, check_number
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 365 * 86400.0}
+EVER = "ever"
+
 AGE_SECONDS_MOST = 2.0**40
-"""Longer ages are cut off."""
-_TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw]?)")
+"""The age for "ever", and for longer ages, such as infinity."""
+_TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([smhdwy]?)")
 
 
-def seconds_of(name: str, value: float | str) -> float:
-    """Return an age in seconds.
+def seconds_of(name: str, value: float | str | None) -> float | None:
+    """Return an age in seconds; None if it is not given.
 
     Args:
         name: the argument that the error names.
@@ -21,9 +23,13 @@ def seconds_of(name: str, value: float | str) -> float:
     Raises:
         ConfigError: if `value` is not an age.
     """
+    if value is None:
+        return None
+    if value == EVER:
+        return AGE_SECONDS_MOST
     if isinstance(value, str):
         found = _TEXT.fullmatch(value.strip())
         if found is None:
-            raise ConfigError(f'{name} must be seconds, or a text such as "12h" or "30d", not {value!r}')
+            raise ConfigError(f'{name} must be seconds, or a text such as "12h", "30d", "1y" or "ever", not {value!r}')
         return min(float(found[1]) * _UNITS[found[2]], AGE_SECONDS_MOST)
     return min(float(check_number(name, value, 0)), AGE_SECONDS_MOST)

@@ -17,15 +17,19 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler.client.calls.items import name_of_item, shown_arguments
+from scaler.client.foreign_words import OF_JOBS, answers, without_foreign_words
+from scaler.client.insight import markup
+from scaler.client.jobs.job_bar import JobBar
 from scaler.client.jobs.questions import Info, RowEnd, ask, read_info, read_rows, wait
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result
 from scaler.config import check_timeout
 from scaler.errors import JobError, RerunError, ScalerError, TooManyFailuresError
-from scaler.ids import TaskId, random_id
+from scaler.ids import PREFIX_BYTES, TaskId, random_id
+from scaler.jobs.failures import is_too_many
 from scaler.pickling.serialization import Serializer, read_arguments
-from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, TaskResult
+from scaler.wire.messages.client import AT_END, TOKEN_BYTES, VERSIONS, JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 if TYPE_CHECKING:
@@ -42,7 +46,15 @@ ATTEND, SCAN = b"a", b"s"
 
 _READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
 
-OPEN, STOPPED = "open", "stopped"
+STOPPED = "stopped"
+FORGOTTEN = "forgotten"
+"""What is shown as the state of a job after `forget`."""
+
+_INTERNAL = {
+    "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_new", "replace_function",
+    "sent_wait", "shown", "versions",
+}  # fmt: skip
+"""Attributes that are for other modules, and that `dir` does not show."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +133,12 @@ class FailedRow:
         return read_row(*self._job.place_of_rows(), self.row, again=again)
 
 
+@answers(OF_JOBS)
 class Job:
-    """A handle of work that the scheduler keeps under a name.
+    """A handle of work that the scheduler keeps under a name. Iterating over it is iterating over its `results()`.
 
-    Each method raises `JobError` if the job no longer exists, `DisconnectedError` if the client is disconnected, and
-    `TimeoutError` if no scheduler answers for `timeout_seconds`.
+    Each method and property raises `JobError` if the job no longer exists, `DisconnectedError` if the client is
+    disconnected, and `TimeoutError` if no scheduler answers for `timeout_seconds`.
 
     Attributes:
         name: the name of the job.
@@ -134,29 +147,67 @@ class Job:
     def __init__(self, name: str, link: Link, serializer: Serializer, info: Info) -> None:
         self.name = name
         self._link, self._serializer = link, serializer
-        self._function = str(info["function"])
-        self._record = bytes.fromhex(info["record"])
-        self._work = self._record + int(info["work"]).to_bytes(4, "little")
-        """the ids of the record and the work that this handle reads: results of other work are refused"""
+        self.heard = info
+        """the state that the scheduler reported last"""
+        self._read_work(info)
+        self._end_question: JobQuestion | None = None
+        """the last request for the end of the job: further waits share it while it is open"""
         self._is_tolerant = bool(info["max_failures"])
         """whether the option `max_failures` is set: then errors are returned as results"""
         self.leave: Callable[[], None] = _nothing
         """ends the use of the job by the call that opened it"""
         self.deadline: float | None = None
         """the deadline of that call, in seconds of the monotonic clock; None: no deadline"""
+        self.replace_function: Callable[[Info, bytes, Callable[..., Any]], None] = _without_functions
+        """replaces the function of a job"""
+
+    def _read_work(self, info: Info) -> None:
+        self.function = str(info["function"])
+        self._work = bytes.fromhex(info["record"]) + int(info["work"]).to_bytes(4, "little")
+        """the ids of the record and of the work that this handle reads: results of other work are refused"""
 
     def __repr__(self) -> str:
-        return f"<Job {self.name!r} of {self._function}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.function}: {self.shown}>"
+
+    def _repr_html_(self) -> str:
+        return markup.job(type(self).__name__, self.name, self.function, self.shown)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.results()
+
+    @property
+    def shown(self) -> str:
+        """The state and the numbers of rows that the scheduler reported last, for display. Sends no request."""
+        info = self.heard
+        if info["state"] == FORGOTTEN:
+            return FORGOTTEN
+        rows = f"{info['done']:,} of {'' if info['sealed'] else 'at least '}{info['rows']:,} rows done"
+        failed = f", {info['failed']:,} failed" if info["failed"] else ""
+        return f"{info['state']}, {rows}{failed}"
+
+    @property
+    def state(self) -> str:
+        """The state of the job now: `open`, `paused`, `done`, `canceled` or `stopped`. Each use asks the scheduler."""
+        return self.progress().state
+
+    @property
+    def rows(self) -> int:
+        """The number of rows submitted so far. Each use asks the scheduler."""
+        return self.progress().rows
 
     def progress(self) -> JobProgress:
         """Return the state of the job and its numbers of rows."""
         return progress_of(self._info())
 
-    def wait(self, timeout: float | None = None) -> JobProgress:
+    def wait(self, timeout: float | None = None, progress: bool = False) -> JobProgress:
         """Wait until the job is done, cancelled or stopped. Return its progress.
 
         Args:
             timeout: the longest wait, in seconds; None waits without a limit.
+            progress: whether to show a progress bar on standard error.
 
         Raises:
             TimeoutError: if the job has not ended by then. The job continues.
@@ -164,7 +215,13 @@ class Job:
         """
         timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
-        return progress_of(read_info(ask(self._link, self._ask(JobVerb.SHOW, amount=1), deadline)))
+        question = self.sent_wait()
+        if not progress:
+            return self.end_of(wait(question, deadline))
+        with self.new_bar() as bar:
+            found = self.end_of(wait(question, deadline, bar.draw))
+            bar.info = self.heard
+        return found
 
     def results(self, start: int = 0, return_exceptions: bool = False) -> Iterator[Any]:
         """Iterate over the results in the order of the rows. Waits for each row that has not ended.
@@ -224,7 +281,7 @@ class Job:
 
     def versions(self) -> list[tuple[int, int, str, float]]:
         """Return (number, rows ended, program, Unix time) of each version; empty if the job never changed."""
-        found = self._info().get("versions", ())
+        found = self._hear(ask(self._link, self._ask(JobVerb.SHOW, amount=VERSIONS))).get("versions", ())
         return [(number, ended, program, created) for number, ended, program, created in found]
 
     def headlines(self, most: int) -> list[tuple[int, str]]:
@@ -232,95 +289,128 @@ class Job:
         rows = read_rows(ask(self._link, self._ask(JobVerb.FAILURES, 0, most)))
         return [(end.row, headline(self._result_of(end), self._name_of(end.row))) for end in rows]
 
-    def retry(self) -> None:
+    def retry(self, fn: Callable[..., Any] | None = None) -> None:
         """Run failed rows again, and resume the job if it was cancelled or stopped.
 
         With the option `at_most_once`, only failed rows that were never sent to a worker run again.
 
+        Args:
+            fn: a corrected function for all failed and open rows, for which running rows start again; done rows keep
+                their results. Iterators made before raise `JobConflictError`. None: the function of the job.
+
         Raises:
-            JobError: if `at_most_once` forbids to run any failed row again, or the job no longer exists.
+            JobError: if `at_most_once` forbids to run any failed row again, the job no longer exists, or its function
+                cannot be replaced, because another program uses the job or has not submitted all rows.
+            JobConflictError: if another call has changed the job, or another minor version of Python made it.
+            TypeError, SerializeObjectError: if `fn` is not a function that `Client.map` takes.
         """
-        ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:TOKEN_BYTES]))
+        if fn is not None:
+            self.replace_function(self._info(), self._work, fn)
+            self._read_work(self._info())
+        self._hear(ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:TOKEN_BYTES])))
 
     def cancel(self) -> None:
         """Cancel the job: interrupt running rows and start no others. Results of ended rows are kept."""
-        ask(self._link, self._ask(JobVerb.CANCEL))
+        self._hear(ask(self._link, self._ask(JobVerb.CANCEL)))
 
     def forget(self) -> None:
         """Cancel the job and delete it with all its results."""
         ask(self._link, self._ask(JobVerb.FORGET))
+        self.heard = {**self.heard, "state": FORGOTTEN}
 
     def place_of_rows(self) -> tuple[Link, str, bytes]:
         """Return the link, the name of the job, and the ids of the record and the work that this handle reads."""
         return self._link, self.name, self._work
 
-    # Also used by `Client.map`
+    # Also used by `Client.map` and `AsyncJob`
 
-    def _ask(self, verb: JobVerb, first: int = 0, amount: int = 0, body: bytes = b"") -> JobQuestion:
-        record = self._work if verb in _READING else self._record
+    def _ask(self, verb: JobVerb, first: int = 0, amount: int = 0, body: bytes = b"", work: bytes = b"") -> JobQuestion:
+        record = (work or self._work) if verb in _READING else self._work[:PREFIX_BYTES]
         return JobQuestion(verb, self.name, first, amount, body, (), record)
 
-    def _info(self) -> Info:
-        info: Info = read_info(ask(self._link, self._ask(JobVerb.SHOW)))
+    def _sent(self, question: JobQuestion) -> JobQuestion:
+        self._link.ask_job(question)
+        return question
+
+    def _hear(self, response: JobResponse) -> Info:
+        info: Info = read_info(response)
+        self.heard = info
         return info
 
+    def _info(self) -> Info:
+        return self._hear(ask(self._link, self._ask(JobVerb.SHOW)))
+
+    def sent_wait(self) -> JobQuestion:
+        """Return an open request for the end of the job."""
+        if self._end_question is None or self._end_question.done():
+            self._end_question = self._sent(self._ask(JobVerb.SHOW, amount=AT_END))
+        return self._end_question
+
+    def end_of(self, response: JobResponse) -> JobProgress:
+        """Return the progress in the answer to `sent_wait`."""
+        return progress_of(self._hear(response))
+
+    def new_bar(self) -> JobBar:
+        """Return a progress bar of the rows."""
+        link = self._link
+        return JobBar(self.heard, lambda: self._sent(self._ask(JobVerb.SHOW)), lambda: link.concern)
+
     def read(
-        self, start: int, wish: bytes, deadline: float | None = None
+        self, start: int, wish: bytes, deadline: float | None = None, draw: Callable[[], None] | None = None
     ) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Iterate over (number, value, error) of the rows in their order.
 
         Args:
             wish: `ATTEND` if the job is to run while this client reads; empty otherwise.
+            draw: called from time to time during each wait.
 
         Raises:
             TooManyFailuresError, JobError, CancelledError: if the job stopped or was cancelled before all rows ended.
             TimeoutError: if the deadline passes.
         """
-        first = start
-        question = self._ask(JobVerb.READ, first, READ_ROWS, wish)
-        self._link.ask_job(question)
+        first, work = start, self._work
+        question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, wish, work))
         while True:
-            response = wait(question, deadline)
+            response = wait(question, deadline, draw)
             if not response.amount:
                 self._check_end(first)
                 return
             ends = list(read_rows(response))
             first += len(ends)
-            question = self._ask(JobVerb.READ, first, READ_ROWS, wish)  # prefetch while these rows are read
-            self._link.ask_job(question)
+            # prefetch while these rows are read
+            question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, wish, work))
             yield from map(self._value_of, ends)
 
     def read_new(self, wish: bytes, deadline: float | None = None) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Iterate over (number, value, error) of the rows in the order of completion. Raises as `read`."""
         seen: Seen = defaultdict(int)
-        log, at, n_seen = "", 0, 0
+        log, at, n_seen, work = "", 0, 0, self._work
         while True:
             verb = (JobVerb.ATTEND, 0, 1) if wish else (JobVerb.SHOW,)
             info = read_info(ask(self._link, self._ask(*verb), deadline))
             if log != info["log"]:  # a restarted scheduler has another order: rescan all ended rows
                 log, at = info["log"], info["logged"]
-                for end in self._scan():
+                for end in self._scan(work):
                     if _is_new(seen, end.row):
                         n_seen += 1
                         yield self._value_of(end)
-            response = self._read_log(at, log, deadline)
+            response = self._read_log(at, log, work, deadline)
             while response is not None and response.first > at:
                 at = response.first
                 for end in read_rows(response):
                     if _is_new(seen, end.row):
                         n_seen += 1
                         yield self._value_of(end)
-                response = self._read_log(at, log, deadline)
+                response = self._read_log(at, log, work, deadline)
             if response is not None:
                 self._check_end(n_seen)
                 return
 
-    def _read_log(self, at: int, log: str, deadline: float | None) -> JobResponse | None:
+    def _read_log(self, at: int, log: str, work: bytes, deadline: float | None) -> JobResponse | None:
         """Return the next rows of the log; None if the log is of an earlier scheduler."""
-        question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log))
-        self._link.ask_job(question)
+        question = self._ask(JobVerb.READ_NEW, at, READ_ROWS, bytes.fromhex(log), work)
         try:
-            return wait(question, deadline)
+            return ask(self._link, question, deadline)
         except JobError as error:
             if str(error) == "log":
                 return None
@@ -331,17 +421,21 @@ class Job:
 
         Open rows are left out. A row that is done has an error if its value cannot be read here.
         """
-        for end in self._scan():
+        for end in self._scan(self._work):
             row, value, error = self._value_of(end)
             yield row, not end.status, value, error
 
-    def _scan(self) -> Iterator[RowEnd]:
-        """Iterate over the outcomes of the rows that have ended, in the order of the rows."""
+    def _scan(self, work: bytes) -> Iterator[RowEnd]:
+        """Iterate over the outcomes of the rows that have ended, in the order of the rows.
+
+        Args:
+            work: the ids of the record and the work; results of other work are refused.
+        """
         first = 0
-        response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN))
+        response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
         while response.first > first:
             first = response.first
-            question = self._ask(JobVerb.READ, first, READ_ROWS, SCAN)  # prefetch, as `read`
+            question = self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work)  # prefetch, as `read`
             self._link.ask_job(question)
             yield from read_rows(response)
             response = wait(question)
@@ -351,7 +445,7 @@ class Job:
         info = self._info()
         if info["state"] == STOPPED:
             sentence = f"the job {self.name!r} has stopped: {info['reason']}"
-            first = self._failures(0, 1) if info["failed"] else []
+            first = self._failures(0, 1) if is_too_many(info["reason"]) else []
             if not first:
                 raise JobError(sentence)
             what = f"{type(first[0].error).__name__}: {first[0].error}"
@@ -374,7 +468,7 @@ class Job:
         return TaskResult(TaskId(bytes(16)), end.status, bytes(end.frames[0]), 0)
 
     def _name_of(self, row: int) -> str:
-        return name_of_item(self._function, row, None)
+        return name_of_item(self.function, row, None)
 
 
 def arguments_text(serializer: Serializer, block: bytes) -> str:
@@ -395,6 +489,11 @@ class _Elsewhere:
 
 
 _ELSEWHERE = _Elsewhere()
+
+
+def _without_functions(_info: Info, _work: bytes, _fn: Callable[..., Any]) -> None:
+    """Refuse to replace a function: the handle was made by a command."""
+    raise TypeError("only a program can give a job another function")
 
 
 def _nothing() -> None:

@@ -5,9 +5,9 @@ Each call may block its thread. A map with a job runs only while a client reads 
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,21 +15,18 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.in_use import jobs_of
 from scaler.client.jobs.job import ATTEND, Job
+from scaler.client.jobs.new_function import replace_function
 from scaler.client.jobs.opening import Opening, Work
 from scaler.client.jobs.questions import Info, JobChangedError, ask, read_info
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.maker import CallMaker
-from scaler.client.progress.bar import Progress
-from scaler.errors import JobConflictError, JobError, TooManyFailuresError
+from scaler.errors import JobConflictError, TooManyFailuresError
 from scaler.jobs.names import check_job_name
 from scaler.wire.messages.client import JobVerb
 
 OPENINGS_MOST = 3
 """How often rows are compared again while other calls change the job."""
-
-KEEP_FOR = "30d"
-"""The default age, since its last change, at which a job is removed."""
 
 Items = Iterable[Sequence[Any]]
 
@@ -42,11 +39,12 @@ class Wish(NamedTuple):
     options: TaskOptions
     name: str
     on_change: str
+    keep_for: float | str | None
 
 
-def start(core: CallMaker[Any, Any], wish: Wish, keep_for: float | str) -> Job:
+def start(core: CallMaker[Any, Any], wish: Wish) -> Job:
     """Create or find a job that runs without a client. Return when all its rows are on disk."""
-    kept = (False, seconds_of("keep_for", keep_for), wish.options.max_failures)
+    kept = (False, seconds_of("keep_for", wish.keep_for), wish.options.max_failures)
     job = _open(core, wish, kept, None)
     job.leave()
     return job
@@ -57,12 +55,14 @@ def attend(core: CallMaker[Any, Any], wish: Wish, return_exceptions: bool, timeo
     most = wish.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
     deadline = None if timeout is None else time.monotonic() + timeout
-    return _open(core, wish, (True, seconds_of("keep_for", KEEP_FOR), most_now), deadline)
+    return _open(core, wish, (True, seconds_of("keep_for", wish.keep_for), most_now), deadline)
 
 
-def _open(core: CallMaker[Any, Any], wish: Wish, kept: tuple[bool, float, float | None], deadline: float | None) -> Job:
+def _open(
+    core: CallMaker[Any, Any], wish: Wish, kept: tuple[bool, float | None, float | None], deadline: float | None
+) -> Job:
     """Open a job and count it as in use until `Job.leave` is called."""
-    fn, items, options, name, on_change = wish
+    fn, items, options, name, on_change, _ = wish
     check_job_name(name)
     core.link.check_open()
     here, link = jobs_of(core), core.link
@@ -83,7 +83,7 @@ def _open(core: CallMaker[Any, Any], wish: Wish, kept: tuple[bool, float, float 
     except BaseException:  # raised again
         leave()
         raise
-    job.leave, job.deadline = leave, deadline
+    job.leave, job.deadline, job.replace_function = leave, deadline, partial(replace_function, core, name)
     return job
 
 
@@ -99,30 +99,31 @@ def _opened(opening: Callable[[], Opening], items: Items) -> Job:
                 raise JobConflictError(f"{error}: run this program again, or take another name") from None
 
 
-def results(job: Job, max_failures: float | None, return_exceptions: bool, bar: Progress | None = None) -> list[Any]:
+def results(job: Job, max_failures: float | None, return_exceptions: bool, progress: bool = False) -> list[Any]:
     """Return the results of an attended job in the order of its rows.
+
+    Args:
+        progress: whether to show a progress bar on standard error.
 
     Raises:
         TooManyFailuresError: if too many rows have failed.
         BaseException: the exception of the first row that failed, as `Client.map` does.
     """
     found: list[Any] = []
-    n_errors = 0
     try:
-        for _, value, error in job.read(0, ATTEND, job.deadline):
-            found.append(value if error is None else error)
-            if error is not None:
-                if max_failures is None and not return_exceptions:
+        with job.new_bar() if progress else nullcontext() as bar:
+            for _, value, error in job.read(0, ATTEND, job.deadline, None if bar is None else bar.draw):
+                if error is not None and max_failures is None and not return_exceptions:
                     raise error
-                n_errors += 1
-            if bar is not None and not len(found) % 256:
-                bar.update(len(found), n_errors)
-    except TooManyFailuresError:
-        raise_first(job, max_failures)
+                found.append(value if error is None else error)
+                if bar is not None and not len(found) % 256:
+                    bar.draw()
+            if bar is not None:
+                bar.info = job.heard
+    except TooManyFailuresError as error:
+        raise_first(error, max_failures)
         raise
     finally:
-        if bar is not None:
-            bar.finish(len(found), n_errors)
         job.leave()
     return found
 
@@ -134,23 +135,18 @@ def results_as_they_come(job: Job, max_failures: float | None, return_exceptions
             if error is not None and max_failures is None and not return_exceptions:
                 raise error
             yield value if error is None else error
-    except TooManyFailuresError:
-        raise_first(job, max_failures)
+    except TooManyFailuresError as error:
+        raise_first(error, max_failures)
         raise
     finally:
         job.leave()
 
 
-def raise_first(job: Job, max_failures: float | None) -> None:
-    """Raise the exception of the first failed row, unless `max_failures` allows failures."""
-    if max_failures is None:
-        failures = job.failures()
-        raise failures[0].error if failures else JobError(f"the job {job.name!r} has stopped") from None
-
-
-def progress_bar(items: Items) -> Progress:
-    """Return a progress bar for a map, on standard error."""
-    return Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, str)
+def raise_first(error: TooManyFailuresError, max_failures: float | None) -> None:
+    """Raise the exception of the first failed row, with its own cause, unless `max_failures` allows failures."""
+    first = error.__cause__
+    if first is not None and max_failures is None:
+        raise first from first.__cause__
 
 
 def find(core: CallMaker[Any, Any], name: str) -> Job:
@@ -158,7 +154,13 @@ def find(core: CallMaker[Any, Any], name: str) -> Job:
     check_job_name(name)
     link: Link = core.link
     link.check_open()
-    return Job(name, link, core.serializer, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
+    return _handle(core, name, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
+
+
+def _handle(core: CallMaker[Any, Any], name: str, info: Info) -> Job:
+    job = Job(name, core.link, core.serializer, info)
+    job.replace_function = partial(replace_function, core, name)
+    return job
 
 
 def find_all(core: CallMaker[Any, Any]) -> list[Job]:
@@ -166,4 +168,4 @@ def find_all(core: CallMaker[Any, Any]) -> list[Job]:
     link: Link = core.link
     link.check_open()
     known: list[Info] = read_info(ask(link, JobQuestion(JobVerb.LIST, "")))
-    return [Job(info["name"], link, core.serializer, info) for info in known]
+    return [_handle(core, info["name"], info) for info in known]

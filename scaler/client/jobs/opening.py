@@ -21,7 +21,7 @@ from typing import Any
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.items import shown_arguments
-from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
+from scaler.client.jobs.comparing.fingerprint import Fingerprint, differences, fingerprint
 from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, RowDigests
 from scaler.client.jobs.job import Job, arguments_text
 from scaler.client.jobs.questions import Info, JobChangedError, ask, read_info, wait
@@ -68,7 +68,7 @@ class Work:
         items: the arguments of each row.
         terms: priority, name and options of the tasks.
         is_attended: whether the job runs only while a client needs it.
-        keep_seconds: the seconds since its last change after which the job is removed.
+        keep_seconds: the seconds since its last change after which the job is removed; None leaves it as it is.
         max_failures: the option of the same name; None allows any number.
         on_change: the treatment of an existing job with other work: one of `ON_CHANGE`.
         n_calls: returns the number of calls of this client that use the job, including this one.
@@ -82,7 +82,7 @@ class Work:
     items: Iterable[Sequence[Any]]
     terms: Terms
     is_attended: bool
-    keep_seconds: float
+    keep_seconds: float | None
     max_failures: float | None
     on_change: str = RAISE
     n_calls: Callable[[], int] = lambda: 1
@@ -193,7 +193,7 @@ class Opening:
         if rest is not None:
             n_rows = self._send_rows(rest, n_rows)
         if self._has_version or not info["sealed"]:
-            self._await(self._sent_question(JobVerb.SEAL, n_rows, 0))
+            self._info = read_info(self._await(self._sent_question(JobVerb.SEAL, n_rows, 0)))
         self._tell_not_compared()
 
     # Requests to the scheduler
@@ -257,7 +257,7 @@ class Opening:
         """Return the differences from the existing job, except those of its rows."""
         info, work = self._info, self._work
         if info["python"] != PYTHON:
-            return [f"it was made by Python {info['python']}, whose pickled values this Python {PYTHON} may not read"]
+            return [other_python(info)]
         found = differences(info["fingerprint"], self._fingerprint.parts)
         if not self._is_made_here:
             found += [f"its function uses {each}, which cannot be compared" for each in self._fingerprint.not_compared]
@@ -439,10 +439,8 @@ class Opening:
                 "the job %r: %d rows cannot be compared when it is opened again; the first is row %d: %s",
                 name, made.n_not_compared, *made.first_not_compared,
             )  # fmt: skip
-        for each in self._fingerprint.not_compared if self._is_made_here or self._has_version else ():
-            logger.warning(
-                "the job %r: its function uses %s, which cannot be compared when it is opened again", name, each
-            )
+        if self._is_made_here or self._has_version:
+            warn_not_compared(name, self._fingerprint)
 
     def _make(self, row: int, item: Sequence[Any]) -> Any:
         function = self._work.function
@@ -470,6 +468,17 @@ class Opening:
             self._unsent.append(ObjectInstruction(known.kind, new_id, known.name, known.frames))
             copy = self._copies[reference.object_id] = type(reference)(known.name, new_id, reference.size)
         return copy
+
+
+def other_python(info: Info) -> str:
+    """Return a sentence about a job whose values were written by another minor version of Python."""
+    return f"it was made by Python {info['python']}, whose pickled values this Python {PYTHON} may not read"
+
+
+def warn_not_compared(name: str, found: Fingerprint) -> None:
+    """Log the parts of the function of a job that cannot be compared."""
+    for each in found.not_compared:
+        logger.warning("the job %r: its function uses %s, which cannot be compared when it is opened again", name, each)
 
 
 def _in_time(rows: Iterator[tuple[Any, ...]], deadline: float | None) -> Iterator[tuple[Any, ...]]:

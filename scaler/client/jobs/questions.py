@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent import futures
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from math import inf
 from typing import Any, NamedTuple
 
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
+from scaler.client.progress.bar import REDRAW_SECONDS
 from scaler.errors import JobConflictError, JobError
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import JobResponse, JobStatus
@@ -37,19 +40,22 @@ class RowEnd(NamedTuple):
     frames: Frames
 
 
-def wait(question: JobQuestion, deadline: float | None = None) -> JobResponse:
+def wait(question: JobQuestion, deadline: float | None = None, draw: Callable[[], None] | None = None) -> JobResponse:
     """Wait for the answer to a request.
 
     Args:
         deadline: in seconds of the monotonic clock; None waits without a limit.
+        draw: called every `REDRAW_SECONDS` meanwhile.
 
     Raises:
         JobConflictError, JobError: as `checked` does.
         TimeoutError: if the deadline passes.
     """
+    while draw is not None and not question.done() and (left := seconds_left(deadline)):
+        draw()
+        futures.wait((question,), min(left, REDRAW_SECONDS))
     try:
-        seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return checked(question.result(seconds))
+        return checked(question.result(None if deadline is None else seconds_left(deadline)))
     except FutureTimeoutError:
         if question.done():
             raise
@@ -57,6 +63,11 @@ def wait(question: JobQuestion, deadline: float | None = None) -> JobResponse:
         raise TimeoutError(
             f"the job did not end, or reach the row, within the timeout{why}. Results of ended rows are kept"
         ) from None
+
+
+def seconds_left(deadline: float | None) -> float:
+    """Return the seconds until a deadline, 0 if it has passed."""
+    return inf if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def checked(response: JobResponse) -> JobResponse:

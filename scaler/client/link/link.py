@@ -109,6 +109,11 @@ class Link:
         """How many rows of a map may travel as one task."""
         return self._work.rows_most
 
+    @property
+    def concern(self) -> str:
+        """The reason why nothing of this client makes progress, as a sentence; empty if no such reason is known."""
+        return self._protocol.watch.concern
+
     def check_open(self) -> None:
         """Raise `DisconnectedError` if nothing can be sent any more."""
         if self.closed_because:

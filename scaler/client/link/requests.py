@@ -158,7 +158,7 @@ class JobQuestion(Answer[JobResponse]):
         if response.status != JobStatus.WAITS:
             self.take(response)
             return True
-        if response.reason != self.waits_for:
+        if response.reason not in ("", self.waits_for):
             logger.warning("the job %r waits: %s", self._request[1], response.reason)
         self.waits_for = response.reason
         return False

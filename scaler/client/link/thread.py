@@ -172,11 +172,6 @@ class LinkThread(Link):
         """Ask what the oldest open task of this client has reported last, if there is one."""
         self._put(partial(self._protocol.ask_oldest_report, on_output))
 
-    @property
-    def concern(self) -> str:
-        """Why nothing of this client goes on, as a sentence; empty: nothing is known to be wrong."""
-        return self._protocol.watch.concern
-
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()

@@ -34,6 +34,10 @@ class Progress:
         stream: where to show it, if no notebook is around.
         concern: returns what else there is to say: why nothing goes on, or how far the oldest task is; or nothing.
         display: shows it; None: what suits the stream.
+        done: the number of tasks that ended before; they do not count for the rate.
+
+    Attributes:
+        total: the number of tasks, or None if it is unknown.
     """
 
     def __init__(
@@ -43,13 +47,15 @@ class Progress:
         concern: Callable[[], str] = str,
         display: Display | None = None,
         clock: Callable[[], float] = time.monotonic,
+        done: int = 0,
     ) -> None:
-        self._total = total
+        self.total = total
+        self._done_before = done
         self._concern = concern
         self._clock = clock
         self._display = display_for(stream, total) if display is None else display
         self._started = clock()
-        self._points: deque[tuple[float, int]] = deque([(self._started, 0)])
+        self._points: deque[tuple[float, int]] = deque([(self._started, done)])
         """how many had ended when, of late"""
         self._next_at = self._started + self._display.pause_seconds
 
@@ -62,13 +68,14 @@ class Progress:
 
     def finish(self, done: int, failed: int = 0) -> None:
         """Draw for the last time."""
-        if self._total is None:
-            self._total = done
+        if self.total is None:
+            self.total = done
         now = self._clock()
-        self._display.end(self._summary(done, failed, now, done / max(now - self._started, 1e-6)))
+        rate = (done - self._done_before) / max(now - self._started, 1e-6)
+        self._display.end(self._summary(done, failed, now, rate))
 
     def _summary(self, done: int, failed: int, now: float, rate: float) -> Summary:
-        return Summary(done, self._total, failed, now - self._started, rate, self._concern())
+        return Summary(done, self.total, failed, now - self._started, rate, self._concern())
 
     def _rate(self, now: float, done: int) -> float:
         """Return how many end in a second, as of late."""

@@ -182,7 +182,7 @@ class Tqdm:
 
     def show(self, summary: Summary) -> None:
         bar = self._bar
-        bar.n = summary.done
+        bar.n, bar.total = summary.done, summary.total
         bar.set_postfix_str(", ".join(summary.notes), refresh=False)
         with contextlib.suppress(OSError, ValueError):
             bar.refresh()

@@ -69,8 +69,15 @@ class Versions:
 
     def set_function(self, function_id: bytes) -> None:
         """Replace the function of the latest version."""
-        self.all[-1] = replace(self.latest, function_id=function_id)
-        write(self._connection, self.latest)
+        self._change(replace(self.latest, function_id=function_id))
+
+    def set_keep_seconds(self, seconds: float) -> None:
+        """Replace the time for which the job is kept."""
+        self._change(replace(self.latest, keep_seconds=seconds))
+
+    def _change(self, terms: JobTerms) -> None:
+        write(self._connection, terms)
+        self.all[-1] = terms
 
     def belong_to(self, owner: str) -> None:
         """Replace the owner in all terms, in memory only."""

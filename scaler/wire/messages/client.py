@@ -79,7 +79,7 @@ class JobVerb(IntEnum):
     READ_NEW = 5
     """return outcomes in the order in which they reached the disk; the body is the id of that order"""
     SHOW = 6
-    """return the state of the job; `amount` 1: when it has ended"""
+    """return the state of the job; `amount` 1: when it has ended; 2: with the number of ended rows of each version"""
     LIST = 7
     """return the states of all jobs of the owner; `amount` 1, for admins: of all owners"""
     FAILURES = 8
@@ -110,6 +110,10 @@ class JobVerb(IntEnum):
     """return the stored function or value with the id in the body"""
 
 
+AT_END, VERSIONS = 1, 2
+"""Values of the `amount` of `SHOW`: return the state when the job has ended; with its versions."""
+
+
 class JobWish(IntFlag):
     """Requests of a client that opens a job, as bits of the `amount` of `OPEN`."""
 
@@ -125,6 +129,8 @@ class JobWish(IntFlag):
     """with a new version: only if no row has ended"""
     SAME_WORK = 32
     """with a new version: the function and the rows are unchanged"""
+    SAME_ROWS = 64
+    """with a new version: only the function changes; the rows stay complete. `first`: the work that the client knows"""
 
 
 class JobStatus(IntEnum):
@@ -139,7 +145,7 @@ class JobStatus(IntEnum):
     NOT_FOUND = 3
     """there is no such job"""
     WAITS = 4
-    """a preliminary answer: the reason says what the job waits for"""
+    """a preliminary answer: the reason says what the job waits for; empty: it waits for nothing any more"""
     CONFLICT = 5
     """row `first` differs from the stored one, or the job now has other work; the reason says how"""
     CHANGED = 6

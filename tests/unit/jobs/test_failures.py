@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.jobs.failures import exceeds, too_many
+from scaler.jobs.failures import exceeds, is_too_many, too_many
 
 
 @pytest.mark.parametrize("is_end", [False, True])
@@ -40,4 +40,9 @@ def test_the_sentence_has_the_number_as_the_user_wrote_it() -> None:
     assert too_many(5.0, 6, 1015, "rows") == "6 of 1,015 finished rows failed; max_failures is 5"
     assert too_many(10**6, 10**6 + 1, 10**7, "tasks").endswith("failed; max_failures is 1,000,000")
     assert too_many(0.01, 2, 101, "tasks") == "2 of 101 finished tasks failed; max_failures is 0.01"
+
+
+def test_the_reason_of_a_job_shows_whether_too_many_rows_failed() -> None:
+    assert is_too_many(too_many(0, 1, 1, "rows"))
+    assert not is_too_many("its functions cannot be read: they failed")
     assert too_many(0.0, 1, 1, "tasks").endswith("max_failures is 0")

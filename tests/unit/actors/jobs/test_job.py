@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -780,3 +781,32 @@ def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench
     scene.go_on()
     assert scene.answers[-1].status == JobStatus.KNOWN
     assert scene.folder.place_of("other", "orders").is_dir()
+
+
+def test_who_waits_for_a_job_hears_once_that_it_continues(bench: Bench, tmp_path: Path) -> None:
+    scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=BY_KEY))
+    scene.go_on()
+    scene.lockouts["tester"] = REVOKED
+    bench.tell(scene.job, OwnersChanged())
+    scene.ask(JobVerb.SHOW, amount=1)
+    scene.go_on()
+    del scene.lockouts["tester"]
+    for _ in range(3):
+        bench.tell(scene.job, OwnersChanged())
+        scene.go_on()
+    assert [(each.status, each.reason) for each in scene.answers] == [
+        (JobStatus.WAITS, REVOKED.reason),
+        (JobStatus.WAITS, ""),
+    ]
+    scene.folder.close()
+
+
+def test_only_who_asks_for_versions_has_their_rows_counted(repeatable: Scene) -> None:
+    for amount in (0, 2):
+        repeatable.record.begin()
+        repeatable.record.add_version(repeatable.record.terms)
+        repeatable.record.commit()
+        repeatable.answers.clear()
+        repeatable.ask(JobVerb.SHOW, amount)
+        repeatable.go_on()
+        assert ("versions" in json.loads(repeatable.answers[0].body)) is bool(amount)

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.jobs import job_keeper
+from scaler.actors.jobs.desk import NOT_SUBMITTED
 from scaler.actors.jobs.job import REST_SECONDS
 from scaler.actors.jobs.job_keeper import FIRST_LOOK_SECONDS, LOOK_SECONDS
 from scaler.actors.messages.jobs import JobAsked, LookAtAges, Obeyed, ReaderLeft
@@ -22,8 +23,10 @@ from scaler.client.jobs.ages import AGE_SECONDS_MOST
 from scaler.jobs import folder
 from scaler.jobs.folder import JobFolder, job_places
 from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Summary
+from scaler.jobs.values import Row, pack_rows
 from scaler.process.report import Report
-from scaler.wire.messages.client import JobRequest, JobStatus, JobVerb
+from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb, JobWish
+from scaler.wire.messages.common import InstructionKind
 from tests.support.bench import Bench
 from tests.support.job_scene import STARTED, TERMS, Scene
 from tests.support.processes import open_memory
@@ -67,7 +70,8 @@ NO_TERMS = {
        for name in TERMS if name != "token"},
     **{f"{name} is a {type(wrong).__name__}": json.dumps({**TERMS, name: wrong}).encode()
        for name in TERMS for wrong in (None, [1], True, "x", 1.5, {"a": 1})
-       if type(wrong) is not type(TERMS[name]) and (name, wrong) not in (("created", 1.5), ("max_failures", 1.5))
+       if type(wrong) is not type(TERMS[name])
+       and (name, wrong) not in (("created", 1.5), ("max_failures", 1.5), ("keep_seconds", None))
        and not (name == "fingerprint" and isinstance(wrong, dict))},
 }  # fmt: skip
 
@@ -360,3 +364,50 @@ def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_other_one(scene: 
     assert scene.ask(2, JobVerb.FORGET) == [(2, JobStatus.KNOWN)]
     assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.KNOWN)]
     assert json.loads(scene.answers[0].body)["function"] == "other"
+
+
+def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(scene: Scene) -> None:
+    def ask(verb: JobVerb, first: int, amount: int, body: bytes = b"", frames: tuple[bytes, ...] = ()) -> JobResponse:
+        scene.answers.clear()
+        request = JobRequest(1, verb, "orders", first, amount, body, b"", frames)
+        scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+        scene.go_on()
+        return scene.answers[-1]
+
+    def change(token: str, work: int = 0) -> JobResponse:
+        terms = {**TERMS, "function_id": "77" * 16, "keep_seconds": None, "token": token}
+        wish = JobWish.NEW_VERSION | JobWish.SAME_ROWS
+        return ask(JobVerb.OPEN, work, wish, json.dumps(terms).encode())
+
+    assert ask(JobVerb.OPEN, 0, 0, json.dumps({**TERMS, "token": "11" * 8}).encode()).status == JobStatus.KNOWN
+    ask(JobVerb.ROWS, 0, 1, b"\x11" * 8, (bytes(8), pack_rows([Row(b"1")])))
+    ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"f" * 16, (b"code",))
+    refusal = change("22" * 8)
+    assert (refusal.status, refusal.reason) == (JobStatus.REFUSED, NOT_SUBMITTED)
+    ask(JobVerb.SEAL, 1, 0)
+    ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"w" * 16, (b"better code",))
+    [old] = scene.keeper._jobs.values()
+    assert change("22" * 8).status == JobStatus.KNOWN
+    [new] = scene.keeper._jobs.values()
+    assert new is not old
+    info = json.loads(ask(JobVerb.SHOW, 0, 0).body)
+    assert (info["state"], info["sealed"], info["version"], info["work"], info["token"]) == (
+        "open",
+        True,
+        1,
+        1,
+        "22" * 8,
+    )
+    [found] = [each for each in scene.shelf.seen.values() if each.terms.name == "orders"]
+    assert (found.terms.keep_seconds, found.terms.function_id) == (TERMS["keep_seconds"], b"w" * 16)
+    assert change("22" * 8).status == JobStatus.KNOWN, "its answer was lost"
+    assert change("33" * 8).status == JobStatus.CONFLICT, "its client knows other work"
+    assert json.loads(ask(JobVerb.SHOW, 0, 0).body)["version"] == 1
+
+
+def test_a_request_about_a_job_that_is_gone_makes_no_other_one(scene: Scene) -> None:
+    request = JobRequest(1, JobVerb.OPEN, "gone", 0, JobWish.RUN, json.dumps(TERMS).encode(), b"12345678")
+    scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+    scene.go_on()
+    assert scene.answers[-1].status == JobStatus.NOT_FOUND
+    assert not scene.folder.place_of("tester", "gone").exists()

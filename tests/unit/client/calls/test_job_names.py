@@ -22,10 +22,12 @@ def test_both_or_none_or_no_str_is_a_type_error(job: str | None, name: str | Non
         job_of_start(job, name)
 
 
-def test_what_to_do_about_a_change_needs_a_job() -> None:
-    assert (job_of_map(None, None), job_of_map("a", None), job_of_map("a", "keep")) == ("raise", "raise", "keep")
+def test_on_change_and_keep_for_need_a_job() -> None:
+    assert (job_of_map(None, None), job_of_map("a", None), job_of_map("a", "keep", 1)) == ("raise", "raise", "keep")
     with pytest.raises(TypeError, match="on_change='raise' is for a map with a name: give it one with job="):
         job_of_map(None, "raise")
+    with pytest.raises(TypeError, match="keep_for='1y' is for a map with a name: give it one with job="):
+        job_of_map(None, None, "1y")
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,7 @@ def test_what_to_do_about_a_change_needs_a_job() -> None:
         (Client.start, "keep_fr", "did you mean 'keep_for'"),
         (Client.start, "retries", "client.options(retries=...).start"),
         (Client.map, "on_chance", "did you mean 'on_change'"),
+        (Client.map, "keep_fo", "did you mean 'keep_for'"),
         (Client.map, "name", "the name of a job is job="),
         (Client.map, "window", "it is an argument of map_unordered"),
         (Client.map, "windows", "client.map(functools.partial"),

@@ -10,13 +10,25 @@ from scaler.config import ConfigError
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [(90, 90), ("90", 90), ("90s", 90), ("1.5h", 5400), ("30d", 2_592_000), ("1 w", 604_800), (0, 0)],
+    [
+        (90, 90),
+        ("90", 90),
+        ("90s", 90),
+        ("1.5h", 5400),
+        ("30d", 2_592_000),
+        ("1 w", 604_800),
+        (0, 0),
+        ("1y", 31_536_000),
+        ("ever", 2**40),
+        (float("inf"), 2**40),
+        (None, None),
+    ],
 )
-def test_ages_are_seconds(text: float | str, seconds: float) -> None:
+def test_ages_are_seconds(text: float | str | None, seconds: float | None) -> None:
     assert seconds_of("keep_for", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["soon", "-1d", "1y", "", -1, float("nan")])
+@pytest.mark.parametrize("text", ["soon", "-1d", "1mo", "never", "", -1, float("nan"), True])
 def test_others_are_refused(text: float | str) -> None:
     with pytest.raises(ConfigError, match="keep_for"):
         seconds_of("keep_for", text)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
+from enum import Enum
+from itertools import islice
 from math import isfinite
-from reprlib import Repr
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 NAME_CHARACTERS = 256
@@ -15,8 +19,24 @@ CUT = "..."
 JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
 """The largest JSON of another process that is read, and how deeply it may nest."""
 _DIGITS_MOST = len(str(-(2**63)))
-_SHORT = Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+SHOWN_CHARACTERS = 80
+"""The length to which the `repr` of one value is cut."""
+ARGUMENTS_CHARACTERS = 200
+"""The length to which the arguments of a call are cut."""
+_ITEMS_MOST, _LEVELS, _BITS_MOST, _ARRAY_MOST = 6, 4, 12_000, 100
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    dict: ("{", "}"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    deque: ("deque([", "])"),
+    OrderedDict: ("OrderedDict({", "})"),
+    Counter: ("Counter({", "})"),
+}
+_SCALARS = frozenset({type(None), bool, float, complex, range, type(...), type(NotImplemented)})
+_QUICK_PACKAGES = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "scaler", "uuid", "zoneinfo"})
+"""The packages whose classes have a `__repr__` that is quick and runs no code of the user."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d+")
 
 
@@ -79,8 +99,98 @@ def _finite_number(digits: str) -> float:
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a user's value, shortened, for an error about it."""
-    return _SHORT.repr(value)
+    """Return the `repr` of a user's value, shortened, for an error about it.
+
+    The `__repr__` of a user's class could fail, end the program or take for ever, so it is never called: data classes,
+    named tuples and members of enumerations are shown by their fields, and objects of other classes by the class alone.
+    """
+    try:
+        return cut(_shown(value, _LEVELS), SHOWN_CHARACTERS)
+    except Exception:  # noqa: BLE001 - an array that was closed, a class without a field
+        return f"<{type(value).__qualname__} object>"
+
+
+def cut(text: str, most_characters: int) -> str:
+    """Return a text without its middle if it is too long."""
+    if len(text) <= most_characters:
+        return text
+    end = (most_characters - len(CUT)) // 2
+    return text[: most_characters - len(CUT) - end] + CUT + text[-end:]
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an exception, and a replacement if its `__str__` fails."""
+    try:
+        return str(error)
+    except (Exception, SystemExit, GeneratorExit):  # noqa: BLE001 - code of the user; Ctrl-C gets through
+        return "its text cannot be shown, because its __str__ fails"
+
+
+def described(error: BaseException) -> str:
+    """Return the class and the text of an exception."""
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
+def _shown(value: Any, levels: int) -> str:
+    kind = type(value)
+    if kind in _SCALARS:
+        return repr(value)
+    if kind in (str, bytes, bytearray):
+        most = SHOWN_CHARACTERS
+        return cut(repr(value if len(value) <= 2 * most else value[:most] + value[-most:]), most)
+    if kind is int:
+        return repr(value) if value.bit_length() <= _BITS_MOST else f"<int of {value.bit_length():,} bits>"
+    if kind in _BRACKETS:
+        return _shown_container(value, *_BRACKETS[kind], levels - 1)
+    return _shown_object(value, kind, levels - 1)
+
+
+def _shown_container(values: Any, left: str, right: str, levels: int) -> str:
+    if not values and type(values) is set:
+        return "set()"
+    if levels < 0:
+        return f"{left}{CUT}{right}" if values else f"{left}{right}"
+    if isinstance(values, dict):
+        texts = [f"{_shown(key, levels)}: {_shown(each, levels)}" for key, each in islice(values.items(), _ITEMS_MOST)]
+    else:
+        texts = [_shown(each, levels) for each in islice(values, _ITEMS_MOST)]
+    if len(values) > _ITEMS_MOST:
+        texts.append(CUT)
+    elif type(values) is tuple and len(values) == 1:
+        right = f",{right}"
+    return f"{left}{', '.join(texts)}{right}"
+
+
+def _shown_object(value: Any, kind: type, levels: int) -> str:
+    package = kind.__module__.partition(".")[0]
+    if package in _QUICK_PACKAGES or kind.__module__.startswith("pandas._libs.tslibs"):  # its dates and times
+        return repr(value)
+    if package == "numpy" and hasattr(kind, "dtype"):
+        is_small = value.size <= _ARRAY_MOST and not value.dtype.hasobject
+        return repr(value) if is_small else f"<{kind.__name__} of {value.dtype}, shape {value.shape}>"
+    if issubclass(kind, type):
+        return type.__repr__(value)
+    if kind in (FunctionType, BuiltinFunctionType):
+        return f"<function {value.__qualname__}>"
+    if issubclass(kind, Enum):
+        return f"{kind.__qualname__}.{object.__getattribute__(value, '_name_')}"
+    return _shown_fields(value, kind, levels)
+
+
+def _shown_fields(value: Any, kind: type, levels: int) -> str:
+    """Show an object by its fields, if its class names them."""
+    fields: list[tuple[str, Any]]
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        fields = list(zip(kind._fields, tuple.__iter__(value), strict=True))
+    elif dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind) if field.repr]
+        fields = [(name, object.__getattribute__(value, name)) for name in names]
+    else:
+        return f"<{kind.__qualname__} object>"
+    if levels < 0:
+        return f"{kind.__qualname__}({CUT})"
+    texts = [f"{name}={_shown(each, levels)}" for name, each in fields[:_ITEMS_MOST]]
+    return f"{kind.__qualname__}({', '.join(texts + [CUT] * (len(fields) > _ITEMS_MOST))})"
 
 
 def signature(message: str, worker: str = "") -> str:

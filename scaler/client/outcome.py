@@ -29,7 +29,9 @@ from scaler.errors import (
     WorkerDiedError,
 )
 from scaler.ids import PREFIX_BYTES, index_of
+from scaler.pickling.culprits import unread
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Frames, Serializer, from_frames
+from scaler.texts import text_of
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import PROFILE, TaskStatus
@@ -67,7 +69,7 @@ def unread_result(error: BaseException, name: str) -> BaseException:
     cause = error.__cause__
     if type(error) is not DeserializeObjectError or cause is None:
         return error
-    text = f"task {name}: its result cannot be read here: {type(cause).__name__}: {cause}"
+    text = f"task {name}: its result cannot be read here: {unread(cause)}"
     if isinstance(cause, ModuleNotFoundError):
         text += "; install the module where this program runs, or have the task return plain values"
     better = DeserializeObjectError(text)
@@ -149,7 +151,7 @@ def _raised(result: TaskResult) -> str:
 
 def headline_of(error: BaseException) -> str:
     """Return an error in one line."""
-    return _in_one_line(type(error).__name__, str(error))
+    return _in_one_line(type(error).__name__, text_of(error))
 
 
 def _in_one_line(type_name: str, text: str) -> str:

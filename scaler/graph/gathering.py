@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from scaler.texts import shown
+
 
 class Hole(int):
     """Stands in a container, or for an argument: the argument with this number."""
@@ -134,7 +136,7 @@ def _filled(value: Any, arguments: Sequence[Any]) -> Any:
 
 
 def _cut(key: Any) -> str:
-    text = repr(key)
+    text = shown(key)
     return text if len(text) <= 40 else "..."
 
 

@@ -1,6 +1,6 @@
-"""Culprits: finds what inside a value cannot be serialised, after that has failed.
+"""Culprits: finds what inside a value cannot be serialised, or whose code could not read it, after that has failed.
 
-Used by `scaler.pickling.serialization`, for a text only. Each part is serialised alone, in bounded time and without
+Used for texts only. Each part is serialised alone, in bounded time and without
 keeping the bytes; where something fails, the search goes on inside. Must never: raise, or cost a value anything that
 can be serialised.
 """
@@ -11,19 +11,23 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
-from reprlib import Repr
-from types import FunctionType, MethodType
+from traceback import walk_tb
+from types import FrameType, FunctionType, MethodType
 from typing import Any, TypeAlias
 
 from scaler.errors import class_name
 from scaler.interruptions import is_interruption
 from scaler.pickling.pickler import Pickler
+from scaler.texts import described, shown
 
 SEARCH_SECONDS = 0.25
 """The search takes at most this much processor time, not counting code of the parts themselves."""
 
 DEPTH_MOST = 16
 """It goes no deeper: nobody reads a longer path."""
+
+_READERS = frozenset({"_frozen_importlib", "cloudpickle", "copyreg", "importlib", "pickle", "scaler"})
+"""The packages whose code reads values."""
 
 _STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """Values of these types can always be serialised; those of classes derived from them may hold anything."""
@@ -37,9 +41,6 @@ ALONE_MOST = 16
 _Part: TypeAlias = tuple[str, object, object]
 """What to call a part, with a place for its key or name; that; and the part."""
 
-_SHORT = Repr()
-_SHORT.maxother = _SHORT.maxstring = 40
-
 
 def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
     """Return which part of a value cannot be serialised: `[3]['lock'] (_thread.lock)`; "" if it is the value itself, or
@@ -52,6 +53,32 @@ def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
         if is_interruption(error):
             raise
         return ""
+
+
+def unread(error: BaseException) -> str:
+    """Return why a value could not be read: the exception, and the class or function whose code raised it."""
+    text = described(error)
+    for frame, _ in walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in _READERS:
+            return f"{text}, in {_called(frame, module)}"
+    return text
+
+
+def _called(frame: FrameType, module: str) -> str:
+    """Return the full name of the function that a frame executes, with a cure if it is that of an exception."""
+    code = frame.f_code
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    kind = type(first)
+    if not any(code is getattr(vars(base).get(code.co_name), "__code__", None) for base in kind.__mro__):
+        return f"{module}.{code.co_name}"
+    name = class_name(kind)
+    if not issubclass(kind, BaseException) or code.co_name != "__init__":
+        return f"{name}.{code.co_name}"
+    return (
+        f"{name}.__init__; Python reads an exception by calling {kind.__name__}(*args): pass to super().__init__ what "
+        "__init__ takes, or define __reduce__"
+    )
 
 
 class _OutOfTimeError(Exception):
@@ -126,7 +153,7 @@ def _leave_out(_buffer: object) -> bool:
 
 
 def _longer(path: str, text: str, key: object) -> str:
-    step = text.format(key if text == ".{}" else _SHORT.repr(key))
+    step = text.format(key if text == ".{}" else shown(key))
     return f"{path}{step}" if not path or step[0] in ".[" else f"{path}, {step}"
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from scaler.errors import DeserializeObjectError, ObjectTooLargeError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
 from scaler.interruptions import is_interruption
+from scaler.texts import described
 
 if TYPE_CHECKING:
     from scaler.pickling.versions import Versions
@@ -227,7 +228,7 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
     except BaseException as error:  # unpickling runs user code, which may raise anything
         if is_interruption(error):
             raise
-        raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
+        raise DeserializeObjectError(f"a value cannot be deserialised here: {described(error)}") from error
 
 
 def reader_of(serializer: Serializer) -> Callable[[bytes], Any]:

@@ -1,12 +1,31 @@
 from __future__ import annotations
 
+import collections
+import dataclasses
+import datetime as dt
+import enum
 import json
+import pathlib
+from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.texts import JSON_BYTES, JSON_DEPTH, counted, escaped, printable, read_json, signature
+from scaler.texts import (
+    ARGUMENTS_CHARACTERS,
+    JSON_BYTES,
+    JSON_DEPTH,
+    SHOWN_CHARACTERS,
+    counted,
+    described,
+    escaped,
+    printable,
+    read_json,
+    shown,
+    signature,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +54,81 @@ def test_a_shown_text_is_one_short_line_and_stays_as_it_is(text: str, most: int)
 
 def test_some_characters_may_stay() -> None:
     assert escaped("a\n\tb", "\n") == "a\n\\tb"
+
+
+class Ends:
+    """A value whose texts end the program, and that cannot be sorted either."""
+
+    def __repr__(self) -> NoReturn:
+        raise SystemExit(3)
+
+    __str__ = __format__ = __repr__
+
+    def __lt__(self, _other: object) -> NoReturn:
+        raise SystemExit(4)
+
+
+class Error(ValueError):
+    def __str__(self) -> NoReturn:
+        raise SystemExit(5)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    strike: float
+    model: object
+    seen: int = dataclasses.field(default=0, repr=False)
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+SHOWN_AS: list[tuple[object, str]] = [
+    (None, "None"),
+    ((1,), "(1,)"),
+    (set(), "set()"),
+    ({"a": [1.5, b"c"]}, "{'a': [1.5, b'c']}"),
+    (collections.Counter("aab"), "Counter({'a': 2, 'b': 1})"),
+    (pathlib.PurePosixPath("/tmp/a"), "PurePosixPath('/tmp/a')"),
+    (dt.date(2024, 1, 31), "datetime.date(2024, 1, 31)"),
+    (np.arange(3), "array([0, 1, 2])"),
+    (np.zeros((1000, 3)), "<ndarray of float64, shape (1000, 3)>"),
+    (np.array([Ends()]), "<ndarray of object, shape (1,)>"),
+    (Ends(), "<Ends object>"),
+    ({Ends()}, "{<Ends object>}"),
+    (Pair(1, Ends()), "Pair(left=1, right=<Ends object>)"),
+    (Option(2.5, Ends(), 7), "Option(strike=2.5, model=<Ends object>)"),
+    (Colour.RED, "Colour.RED"),
+    (Ends, f"<class '{__name__}.Ends'>"),
+    (len, "<function len>"),
+    ([[[[[[1]]]]]], "[[[[[...]]]]]"),
+    (list(range(9)), "[0, 1, 2, 3, 4, 5, ...]"),
+    (10**10_000, "<int of 33,220 bits>"),
+    (object.__new__(Option), "<Option object>"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), SHOWN_AS, ids=[text for _value, text in SHOWN_AS])
+def test_a_value_is_shown_without_code_of_its_class(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 10_000, b"x" * 10_000, [["x" * 50] * 10] * 10, dict.fromkeys(range(10_000), 0)]
+)
+def test_what_is_shown_of_a_value_is_short(value: Any) -> None:
+    assert len(shown(value)) <= SHOWN_CHARACTERS < ARGUMENTS_CHARACTERS
+
+
+def test_an_exception_whose_text_ends_the_program_is_described_by_its_class() -> None:
+    assert described(ValueError("no")) == "ValueError: no"
+    assert described(Error()) == "Error: its text cannot be shown, because its __str__ fails"
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 tasks"), (1, "1 task"), (2000, "2,000 tasks")])

@@ -8,7 +8,6 @@ or a global that it reads may have changed. Must never call the function.
 from __future__ import annotations
 
 import inspect
-import reprlib
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +44,7 @@ from scaler.pickling.serialization import (
     name_of,
 )
 from scaler.pickling.shipped import Module, Shipped
+from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
@@ -467,7 +467,7 @@ class Functions:
             known = self._remembered
         if not callable(function):
             raise TypeError(
-                f"the first argument must be callable, not {reprlib.repr(function)}: a task gets its function and its "
+                f"the first argument must be callable, not {shown(function)}: a task gets its function and its "
                 "arguments apart, submit(fn, x) and not submit(fn(x))"
             )
         state = what_pickle_depends_on(function) if self._may_remember else None

@@ -1,25 +1,22 @@
 """Items: the arguments of each task of a map, with their checks and their names in errors.
 
-Used by the maps of both clients. An exception in the `repr` of a user's value is never raised.
+Used by the maps of both clients. Must never: run the `repr` of a user's class.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from reprlib import Repr
 from types import MappingProxyType
 from typing import Any
 
 from scaler.client.calls.options import OPTIONS
 from scaler.client.foreign_words import of_keyword
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
+from scaler.texts import ARGUMENTS_CHARACTERS, cut, shown
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 """The exceptions of a call that cannot be serialised."""
-
-_SHORT = Repr()
-_SHORT.maxother = _SHORT.maxstring = 40
 
 
 def check_item(index: int, item: object) -> None:
@@ -27,15 +24,15 @@ def check_item(index: int, item: object) -> None:
     if not isinstance(item, (tuple, list)):
         is_row = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
         raise TypeError(
-            f"each item must be a tuple or a list of arguments; item {index} is {_SHORT.repr(item)}: write ((x,) for x "
+            f"each item must be a tuple or a list of arguments; item {index} is {shown(item)}: write ((x,) for x "
             f"in items), or zip(xs, ys) for two arguments{', or map(tuple, items) if each item has these' * is_row}"
         )
 
 
 def name_of_item(function: str, index: int, items: object) -> str:
     """Return the name of an item's task in errors, with its arguments if `items` is a sequence."""
-    shown = _shown(items[index]) if isinstance(items, Sequence) else ""
-    return f"{function}{shown} (item {index} of the map)"
+    called = f"({shown_arguments(items[index])})" if isinstance(items, Sequence) else ""
+    return f"{function}{called} (item {index} of the map)"
 
 
 def of_item(error: Exception, index: int) -> Exception:
@@ -50,18 +47,8 @@ def of_item(error: Exception, index: int) -> Exception:
 
 def shown_arguments(positional: Iterable[Any], keywords: Mapping[str, Any] = MappingProxyType({})) -> str:
     """Return the arguments of a call as shortened text."""
-    try:
-        shown = [*map(_SHORT.repr, positional), *(f"{key}={_SHORT.repr(each)}" for key, each in keywords.items())]
-        return ", ".join(shown)
-    except Exception:  # noqa: BLE001 - the `repr` of a user's class
-        return "..."
-
-
-def _shown(item: Sequence[Any]) -> str:
-    try:
-        return f"({', '.join(map(_SHORT.repr, item))})"
-    except Exception:  # noqa: BLE001 - the `repr` of a user's class
-        return ""
+    texts = [*map(shown, positional), *(f"{key}={shown(each)}" for key, each in keywords.items())]
+    return cut(", ".join(texts), ARGUMENTS_CHARACTERS)
 
 
 def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:

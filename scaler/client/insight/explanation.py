@@ -13,6 +13,7 @@ from scaler.client.calls.inputs import Ended
 from scaler.client.link.link import Link
 from scaler.client.link.requests import Answer
 from scaler.ids import ID_BYTES, TaskId
+from scaler.texts import described
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
@@ -124,7 +125,7 @@ def _from_end(task_id: TaskId, name: str, future: Ended) -> Story:
     error = future.exception()
     if error is None:
         return Story(task_id, name, "success", ENDED, "it has ended, and its result is there")
-    return Story(task_id, name, "failed", ENDED, f"it has failed: {type(error).__name__}: {error}"[:400])
+    return Story(task_id, name, "failed", ENDED, f"it has failed: {described(error)}"[:400])
 
 
 def late(link: Link, future: Ended, task_id: TaskId, name: str, timeout: float) -> str:

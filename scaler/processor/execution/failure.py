@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
 from scaler.pickling import pickled_classes
+from scaler.pickling.culprits import unread
 from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
 from scaler.pickling.versions import differences
 from scaler.processor.execution import terminal
@@ -115,8 +116,8 @@ def _about_value(error: DeserializeObjectError, cause: BaseException, worker: st
     if isinstance(cause, ModuleNotFoundError):
         text = _about_module(what, str(cause.name), who)
     else:
-        text = f"{what} cannot be read by {who}: {type(cause).__name__}: {cause}"
-        if isinstance(cause, (AttributeError, ImportError)):
+        text = f"{what} cannot be read by {who}: {unread(cause)}"
+        if isinstance(cause, (AttributeError, ImportError)) and "__reduce__" not in text:
             text += (
                 "; the module there may be another version: send yours along with client.upload(module) or "
                 "Client(modules=[module]), or install the same version where the cluster runs"

@@ -32,6 +32,7 @@ from scaler.pickling.serialization import (
 )
 from scaler.pickling.shipped import carried
 from scaler.shared_memory import private_frames, writable
+from scaler.texts import described
 from scaler.wire.messages.worker import RunTask
 
 
@@ -148,7 +149,7 @@ def _read_value(data: Buffer, *buffers: Buffer) -> Any:
     except BaseException as error:  # unpickling runs code of the user
         if is_interruption(error):
             raise
-        raise DeserializeObjectError(f"an argument cannot be read here: {type(error).__name__}: {error}") from error
+        raise DeserializeObjectError(f"an argument cannot be read here: {described(error)}") from error
 
 
 def _read_own_value(serializer: Serializer, data: Buffer) -> Any:

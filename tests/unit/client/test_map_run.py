@@ -4,7 +4,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -28,6 +28,15 @@ def only_keyword(a: int, *, b: int) -> int:
 
 def boom(text: str) -> None:
     raise ValueError(text)
+
+
+class Ends:
+    def __repr__(self) -> NoReturn:
+        raise SystemExit(3)
+
+
+def boom_named(value: object) -> None:
+    raise ValueError(type(value).__name__)
 
 
 def test_results_come_in_the_order_of_the_items(client: Client) -> None:
@@ -262,7 +271,12 @@ class TestReturnExceptions:
             client.map(boom, [("bad" + 100 * "x",)])
         assert "boom('badxx" in str(raised.value.__cause__)
         assert "(item 0 of the map)" in str(raised.value.__cause__)
-        assert len(str(raised.value.__cause__).splitlines()[2]) < 100
+        assert len(str(raised.value.__cause__).splitlines()[2]) < 120
+
+    def test_the_repr_of_an_argument_is_not_called_when_its_task_fails(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="Ends") as raised:
+            client.map(boom_named, [(Ends(),)])
+        assert "boom_named(<Ends object>) (item 0 of the map)" in str(raised.value.__cause__)
 
     def test_items_of_a_generator_are_known_by_their_number(self, client: Client) -> None:
         with pytest.raises(ValueError, match="bad") as raised:

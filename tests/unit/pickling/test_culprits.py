@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import pickle
 import threading
 from functools import partial
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import cloudpickle
 import pytest
 
 from scaler.errors import class_name
-from scaler.pickling.culprits import DEPTH_MOST, culprit_in
+from scaler.pickling.culprits import DEPTH_MOST, culprit_in, unread
 
 LOCK = threading.Lock()
 OF_LOCK = f"({class_name(type(LOCK))})"
@@ -140,3 +141,58 @@ class Endless:
 
 def test_a_part_that_never_ends_does_not_hold_it_up() -> None:
     assert culprit_in([Endless(), LOCK], seconds=0.05) == ""
+
+
+CURE = (
+    "Python reads an exception by calling RefusedError(*args): pass to super().__init__ what __init__ takes, or define "
+    "__reduce__"
+)
+
+
+class RefusedError(Exception):
+    """Its constructor takes another argument than its base gets, which Python calls it with."""
+
+    def __init__(self, reply: Any) -> None:
+        super().__init__(reply.code)
+
+
+class Stateful:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        raise SystemExit(state["code"])
+
+
+def make(text: str) -> int:
+    return int(text)
+
+
+class MadeByFunction:
+    def __reduce__(self) -> Any:
+        return make, ("one",)
+
+
+def stateful() -> Stateful:
+    value = Stateful()
+    value.__dict__["code"] = 4
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "whose"),
+    [
+        (
+            RefusedError(SimpleNamespace(code=404)),
+            f", in {__name__}.RefusedError.__init__; {CURE}",
+        ),
+        (stateful(), f"SystemExit: 4, in {__name__}.Stateful.__setstate__"),
+        (MadeByFunction(), f", in {__name__}.make"),
+    ],
+)
+def test_of_a_value_that_cannot_be_read_the_class_or_function_is_named(value: object, whose: str) -> None:
+    with pytest.raises(BaseException) as raised:
+        pickle.loads(pickle.dumps([value]))
+    error = raised.value.with_traceback(raised.tb and raised.tb.tb_next)  # without the frame of this test
+    assert unread(error).endswith(whose)
+
+
+def test_what_has_no_code_of_a_class_is_described_alone() -> None:
+    assert unread(AttributeError("no attribute")) == "AttributeError: no attribute"

@@ -85,7 +85,15 @@ def info(scene: Scene) -> dict[str, Any]:
     return found
 
 
-READING = {JobVerb.READ, JobVerb.READ_NEW, JobVerb.SHOW, JobVerb.FAILURES, JobVerb.DIGESTS, JobVerb.ARGUMENTS}
+READING = {
+    JobVerb.READ,
+    JobVerb.READ_NEW,
+    JobVerb.SHOW,
+    JobVerb.FAILURES,
+    JobVerb.DIGESTS,
+    JobVerb.ARGUMENTS,
+    JobVerb.STORED,
+}
 
 
 @pytest.mark.parametrize("verb", [each for each in JobVerb if each not in {*READING, JobVerb.LEAVE, JobVerb.LIST}])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
 from scaler import task_context
 from scaler.ids import NO_ID
-from scaler.task_context import TaskContext
+from scaler.task_context import CurrentTask, TaskContext, current_task, rerunning
 
 
 class InATask(TaskContext):
@@ -37,3 +38,35 @@ def test_a_fork_of_a_process_that_runs_tasks_runs_none(monkeypatch: pytest.Monke
         os._exit(0 if (here.address, here.task, here.child_priority) == (None, 0, 0) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert task_context.current.child_priority == 5
+
+
+def test_a_call_that_runs_again_is_the_current_task_of_its_threads_until_it_ends() -> None:
+    outer, inner = (CurrentTask(bytes([number]) * 16, "f", 0, "") for number in range(2))
+    asked, seen = threading.Event(), list[CurrentTask | None]()
+
+    def outside() -> None:
+        asked.wait(60)
+        seen.append(current_task())
+
+    other = threading.Thread(target=outside)
+    other.start()
+    with rerunning(outer):
+        with pytest.raises(ZeroDivisionError), rerunning(inner):
+            seen.append(current_task())
+            raise ZeroDivisionError
+        own = threading.Thread(target=lambda: seen.append(current_task()))
+        own.start()
+        own.join()
+        asked.set()
+        other.join()
+    assert seen == [inner, outer, None]
+    assert current_task() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_of_a_call_that_runs_again_is_no_task() -> None:
+    with rerunning(CurrentTask(bytes(16), "f", 0, "")):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if current_task() is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -36,6 +36,10 @@ ATTEMPT = 0
 """The attempt in `current_task()`: no run on a worker has this number."""
 
 
+_generators = RandomGenerators()
+"""One for all calls, because each waits for the import of torch once."""
+
+
 class ReadCall(NamedTuple):
     """A function and its arguments, as values."""
 
@@ -128,12 +132,12 @@ def run(call: FailedCall) -> Any:
     Few frames of this package are in the traceback: the caller's, and this one.
     """
     __tracebackhide__ = True
-    kept, generators = KeptState(), RandomGenerators()
+    kept = KeptState()
     try:
         function, positional, keywords, task = call.read()
         with task_context.rerunning(task):
-            generators.begin(RunOptions.decode(call.options).seed_of(call.task_id))
+            _generators.begin(RunOptions.decode(call.options).seed_of(call.task_id))
             return function(*positional, **keywords)
     finally:
-        generators.refresh()  # those that were imported meanwhile
+        _generators.refresh()  # those that were imported meanwhile
         kept.put_back()

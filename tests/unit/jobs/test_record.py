@@ -139,6 +139,26 @@ def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
     again.close()
 
 
+def test_one_object_and_the_version_of_a_row_are_read(record: JobRecord) -> None:
+    add_rows(record, 0, 3)
+    add_results(record, Result(0, 1, (b"no",)))
+    record.begin()
+    record.add_object(Object(b"o" * 16, 0, "weights", (b"a", LARGE)))
+    record.add_version(replace(TERMS, prefix=b"other678"))
+    record.commit()
+    add_results(record, Result(1, 1, (b"no",)))
+    again = reopened(record)
+    assert again.object(b"o" * 16) == Object(b"o" * 16, 0, "weights", (b"a", LARGE))
+    assert [again.version_of(row) for row in range(3)] == [0, 1, -1]
+    with pytest.raises(RecordError, match=f"the job has no object-{(b'x' * 16).hex()}: run its program again"):
+        again.object(b"x" * 16)
+    [file] = (record.folder / VALUES).glob("object-*")
+    file.write_bytes(bytes(file.stat().st_size))
+    with pytest.raises(RecordError, match="a value that rows use is damaged on disk"):
+        again.object(b"o" * 16)
+    again.close()
+
+
 def test_a_row_ends_once(record: JobRecord) -> None:
     add_rows(record, 0, 2)
     assert add_results(record, Result(0, 0, (b"first",)), Result(1, 0, (LARGE,))) == 2

@@ -176,3 +176,50 @@ def test_too_much_source_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatc
     ours = Shipped([folder / "alone.py"])
     with pytest.raises(ConfigError, match="install them on the workers"):
         ours.add([folder / "mine"])
+
+
+def test_modules_are_offered_to_a_program_after_its_own(folder: Path) -> None:
+    packed = Shipped([folder / "mine", folder / "alone.py"]).packed()
+    write(folder / "alone.py", "VALUE = 2\n")
+    later = Shipped([folder / "mine", folder / "alone.py"]).packed()
+    own = folder / "own"
+    own.mkdir()
+    (own / "alone.py").write_text("VALUE = 3\n")
+    code = f"""
+        import sys
+        from scaler.pickling.shipped import carried, offer
+        print(offer(p0))
+        import alone, mine
+        print(alone.VALUE, mine.double(2), mine.parts.NAME[0], carried())
+        first = mine
+        print(offer(p0), offer(p1))
+        import alone, mine
+        print(alone.VALUE, mine is first)
+        del sys.modules["alone"]
+        sys.path.insert(0, {str(own)!r})
+        print(offer(p1))
+        import alone
+        print(alone.VALUE, offer(p0))
+        """
+    assert run(packed, later, code=code).splitlines() == [
+        "[]", "1 4 mine.parts b''", "[] []", "2 False", "['alone']", "3 ['alone']"
+    ]  # fmt: skip
+
+
+def test_a_part_that_only_another_version_of_a_package_has_is_not_offered(folder: Path) -> None:
+    packed = Shipped([folder / "mine"]).packed()
+    own = folder / "own" / "mine"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("")
+    code = f"""
+        import sys
+        from scaler.pickling.shipped import offer
+        sys.path.insert(0, {str(own.parent)!r})
+        print(offer(p0))
+        import mine
+        try:
+            import mine.tool
+        except ImportError as error:
+            print(error)
+        """
+    assert run(packed, code=code).splitlines() == ["['mine']", "No module named 'mine.tool'"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaler.processor.execution.random_generators import TORCH, RandomGenerators
+from scaler.processor.execution.random_generators import TORCH, KeptState, RandomGenerators
 from scaler.wire.messages.seeds import NO_SEED, CallSeed
 
 SEVEN = CallSeed((7,), (3,))
@@ -161,3 +161,36 @@ def test_another_bit_generator_of_numpy_is_replaced() -> None:
     expected = drawn_after(RandomGenerators(), SEVEN)
     np.random.set_bit_generator(np.random.PCG64(1))
     assert drawn_after(RandomGenerators(), SEVEN) == expected
+
+
+def test_the_state_is_put_back_with_the_bit_generator_of_the_program() -> None:
+    usual, own = np.random.get_bit_generator(), np.random.PCG64(3)
+    np.random.set_bit_generator(own)
+    try:
+        kept = KeptState()
+        expected = drawn()
+        generators = RandomGenerators()
+        drawn_after(generators, SEVEN)
+        generators.refresh()
+        kept.put_back()
+        assert np.random.get_bit_generator() is own
+        assert drawn() == expected
+    finally:
+        np.random.set_bit_generator(usual)
+
+
+def test_the_state_of_torch_and_of_its_devices_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch.py").write_text(
+        f"{STAND_IN}\nclass cuda:\n    is_initialized = lambda: True\n"
+        "    get_rng_state_all = lambda: ['device']\n    set_rng_state_all = seeds.append\n"
+        "def get_rng_state(): return 'state'\nset_rng_state = seeds.append\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import torch
+
+    kept = KeptState()
+    generators = RandomGenerators()
+    generators.begin(SEVEN)
+    generators.refresh()
+    kept.put_back()
+    assert torch.seeds[1:] == ["fresh", "state", ["device"]]

@@ -1,0 +1,103 @@
+"""Place: what a failure says of its process, what it never says, and what is no such description."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scaler.processor.execution.place import (
+    JSON_BYTES,
+    NAMES_CHARACTERS,
+    PACKAGES_MOST,
+    Place,
+    described_place,
+    place_here,
+)
+
+WHOLE = {"host": "h", "worker": "w", "python": "3.11.1", "packages": {"p": "1"}, "variables": ["A"], "omitted": 0}
+
+
+def mean(values: Any) -> Any:
+    return np.mean(values)
+
+
+def text_of(data: bytes) -> str:
+    return zlib.decompress(data).decode()
+
+
+def test_a_place_has_the_packages_of_the_function_and_arrives_as_it_was() -> None:
+    place = place_here(mean, "rome07-3")
+    assert place.packages["numpy"] == np.__version__
+    assert place.worker == "rome07-3"
+    assert place.python == sys.version.split()[0]
+    assert Place.decode(described_place(mean, "rome07-3")) == place
+    assert place_here(None).packages == {}
+
+
+def test_variables_are_named_without_their_values_and_without_those_of_shells_and_scaler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others = "SCALER_ADDRESS", "PYTHONHASHSEED", "OMP_NUM_THREADS", "SHLVL", "PWD", "_"
+    for name in ("OF_MINE", *others):
+        monkeypatch.setenv(name, "73219")
+    data = described_place(mean)
+    place = Place.decode(data)
+    assert place is not None
+    assert "OF_MINE" in place.variables
+    assert not {"SCALER_ADDRESS", "PYTHONHASHSEED", "OMP_NUM_THREADS", "SHLVL", "PWD", "_"}.intersection(
+        place.variables
+    )
+    assert "73219" not in text_of(data)
+    monkeypatch.setenv("OF_MINE", "another value")
+    assert described_place(mean) == data
+
+
+def test_a_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1000):
+        monkeypatch.setenv(f"VARIABLE_{number:04}", "")
+    monkeypatch.setattr(
+        "scaler.processor.execution.place.versions_used_by", lambda _: dict.fromkeys(map(str, range(99)))
+    )
+    place = place_here(mean)
+    assert sum(map(len, place.variables)) <= NAMES_CHARACTERS
+    assert len(place.variables) + place.omitted >= 1000
+    assert list(place.variables) == sorted(place.variables)
+    assert len(place.packages) == PACKAGES_MOST
+
+
+def test_a_place_that_cannot_be_described_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_function: object) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("scaler.processor.execution.place.versions_used_by", fails)
+    assert described_place(mean) == b""
+
+
+def test_a_name_of_half_a_character_is_shown_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A\udc80\x1b", "")
+    place = Place.decode(described_place(mean))
+    assert place is not None
+    assert r"A\udc80\x1b" in place.variables
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"12345678",
+        zlib.compress(b"[]"),
+        zlib.compress(b" " * (JSON_BYTES + 9)),
+        *(zlib.compress(json.dumps({**WHOLE, key: value}).encode()) for key, value in (
+            ("host", 3), ("packages", []), ("packages", {"p": 1}), ("variables", [[]]), ("omitted", "many"),
+        )),
+        zlib.compress(json.dumps({"host": "h"}).encode()),
+    ],
+)  # fmt: skip
+def test_what_is_no_place_is_unknown(data: bytes) -> None:
+    assert Place.decode(zlib.compress(json.dumps(WHOLE).encode())) == Place("h", "w", "3.11.1", {"p": "1"}, ["A"])
+    assert Place.decode(data) is None

@@ -44,6 +44,10 @@ def test_a_call_that_runs_again_is_the_current_task_of_its_threads_until_it_ends
     outer, inner = (CurrentTask(bytes([number]) * 16, "f", 0, "") for number in range(2))
     asked, seen = threading.Event(), list[CurrentTask | None]()
 
+    def fail() -> None:
+        seen.append(current_task())
+        raise ZeroDivisionError
+
     def outside() -> None:
         asked.wait(60)
         seen.append(current_task())
@@ -52,8 +56,7 @@ def test_a_call_that_runs_again_is_the_current_task_of_its_threads_until_it_ends
     other.start()
     with rerunning(outer):
         with pytest.raises(ZeroDivisionError), rerunning(inner):
-            seen.append(current_task())
-            raise ZeroDivisionError
+            fail()
         own = threading.Thread(target=lambda: seen.append(current_task()))
         own.start()
         own.join()

@@ -368,7 +368,11 @@ class JobFolder:
         descriptor = take_lock(place / LOCK, fcntl.LOCK_EX, holder) if self._is_shared else None
         if self._is_shared and descriptor is None:
             holder = holder_of(place / LOCK)
-            raise JobInUseError(f"the job {unquote(place.name)!r} is in use: {holder.name} has it open", holder)
+            raise JobInUseError(
+                f"the job {unquote(place.name)!r} is in use: {holder.name} has it open. Its progress and results can be "
+                "read; to change or run it, end that program, or take another name",
+                holder,
+            )
         self._locks[place] = descriptor
 
     def _give_back(self, place: Path) -> None:

@@ -58,7 +58,8 @@ class KeptJobs:
 def _holder(config: SchedulerConfig) -> Holder:
     """Return the program for which this scheduler keeps jobs: itself, or the one whose local cluster it belongs to."""
     if not config.keep_shared:
-        return Holder(os.getpid(), f"the scheduler at {config.address}, process {os.getpid()}")
+        at = "" if "*" in config.address else f"the scheduler at {config.address}, "
+        return Holder(os.getpid(), f"{at}process {os.getpid()}")
     program = os.getpid() if config.endpoint.is_in_process else os.getppid()
     return Holder(program, f"process {program}")
 

@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
+from scaler.actors.jobs import job, job_keeper
 from scaler.cli.jobs import main
 from scaler.client.foreign_words import OF_ASYNC_JOBS, OF_JOBS
 from scaler.client.link.requests import JobQuestion
@@ -636,6 +637,116 @@ def test_threads_keep_jobs_too(tmp_path: Path) -> None:
         assert client.map(double, rows(10), job="threads") == [2 * x for x in range(10)]
 
 
+def test_expired_jobs_are_removed_and_those_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the looks of a minute in some tenths of a second."""
+    monkeypatch.setattr(job_keeper, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(job, "REST_SECONDS", 0.5)
+    may_go_on = tmp_path / "may go on"
+    with Client(processes=False, n_workers=2, keep=tmp_path / "jobs") as client:
+        running = client.start(picks, [(0, b"value", str(may_go_on))], name="running", keep_for=0)
+        asked = client.start(double, rows(3), name="asked", keep_for=2)
+        expiring = client.start(double, rows(3), name="expiring", keep_for=2)
+        client.start(double, rows(3), name="kept", keep_for="1h").wait(60)
+        assert list(expiring.results()) == [0, 2, 4]
+
+        def names() -> set[str]:
+            assert asked.progress().done == 3
+            return {each.name for each in client.jobs()}
+
+        wait_until(lambda: names() == {"running", "asked", "kept"}, "the job has expired")
+        wait_until(lambda: not list((tmp_path / "jobs").glob("*/expiring")), "its folder is gone")
+        with pytest.raises(JobError, match="no job 'expiring' any longer: it was forgotten, or has expired"):
+            list(expiring.results())
+        assert running.progress().state == "open"
+        may_go_on.touch()
+        assert list(running.results()) == [(0, 5)]
+        wait_until(lambda: [each.name for each in client.jobs()] == ["kept"], "so have the others")
+
+
+OTHER_PROGRAM = """
+import sys, time
+from pathlib import Path
+from scaler import Client
+
+def gated(x, folder):
+    while x >= 10 and not Path(folder, str(x)).exists():
+        time.sleep(0.01)
+    with Path(folder, "ran").open("a") as ran:
+        ran.write(f"{x}\\n")
+    if x == 3:
+        raise ValueError("three")
+    return x
+
+if __name__ == "__main__":
+    with Client(n_workers=2, keep=sys.argv[1]) as client:
+        job = client.start(gated, [(x, sys.argv[2]) for x in range(30)], job="of another")
+        print("started", flush=True)
+        sys.stdin.read()
+"""
+
+
+def refusal(act: Callable[[], object]) -> str:
+    before = time.monotonic()
+    with pytest.raises(JobError) as refused:
+        act()
+    assert time.monotonic() - before < 2.5
+    return str(refused.value)
+
+
+@pytest.mark.faults
+def test_a_job_of_another_program_is_read_while_it_runs_and_taken_over_when_that_program_is_killed(
+    client: Client, folder: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "nightly.py"
+    script.write_text(OTHER_PROGRAM)
+    arguments = [sys.executable, str(script), str(folder), str(tmp_path)]
+    other = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "started\n"
+        job = client.job("of another")
+        wait_until(lambda: job.progress().done == 9, "rows without a gate have ended")
+        assert [(each.row, str(each.error)) for each in job.failures()] == [(3, "three")]
+        used = (
+            f"the job 'of another' is in use: nightly.py {other.pid} has it open. Its progress and results can be read"
+        )
+        starts = [job.cancel, job.retry, job.forget, lambda: client.map(double, rows(3), job="of another")]
+        assert all(refusal(each).startswith(used) for each in starts)
+        assert [each.progress().state for each in client.jobs() if each.name == "of another"] == ["open"]
+        code, output = called(main, "--file", str(folder), "list")
+        assert code == 0
+        assert re.search(r"of another .* open +30 +9 +1 ", output)
+        with pytest.raises(TimeoutError):
+            job.wait(0.1)
+        results = job.results(return_exceptions=True)
+        assert len(list(islice(results, 10))) == 10
+        completed = job.as_completed(return_exceptions=True)
+        assert {row for row, _ in islice(completed, 10)} == set(range(10))
+        with ThreadPoolExecutor() as threads:
+            following = threads.submit(next, results)
+            (tmp_path / "10").touch()
+            assert following.result(60) == 10
+            assert next(completed)[0] == 10
+            following = threads.submit(list, results)
+            completing = threads.submit(list, completed)
+            other.kill()
+            other.wait()
+            for row in range(11, 30):
+                (tmp_path / str(row)).touch()
+            assert following.result(60) == list(range(11, 30))
+            assert sorted(row for row, _ in completing.result(60)) == list(range(11, 30))
+        ran = counts(tmp_path / "ran")
+        assert {row: ran[row] for row in range(11)} == dict.fromkeys(range(11), 1), "what was acknowledged"
+        (tmp_path / "ran").unlink()
+        job.retry()
+        assert job.wait(60).failed == 1
+        assert counts(tmp_path / "ran") == {3: 1}
+        job.forget()
+    finally:
+        other.kill()
+        other.communicate()
+
+
 def test_a_scheduler_that_keeps_no_jobs_says_so() -> None:
     address = free_address()
     with command("scheduler", address) as scheduler, Client(address) as client:
@@ -644,12 +755,23 @@ def test_a_scheduler_that_keeps_no_jobs_says_so() -> None:
             client.jobs()
 
 
-def test_a_second_scheduler_at_a_folder_is_refused(tmp_path: Path) -> None:
-    with command("scheduler", free_address(), "--keep", str(tmp_path / "jobs")) as first:
+def test_a_folder_of_a_scheduler_is_refused_to_a_second_one_and_read_by_local_clusters(tmp_path: Path) -> None:
+    address, jobs = free_address(), str(tmp_path / "jobs")
+    with command("scheduler", address, "--keep", jobs, "--insecure-let-everybody-run-code") as first:
         first.wait_for("jobs are kept in")
-        with command("scheduler", free_address(), "--keep", str(tmp_path / "jobs")) as second:
-            second.wait_for("another scheduler keeps its jobs in")
+        used = (
+            f"another scheduler keeps its jobs in {jobs}: the scheduler at {address}, process {first.pid}. Connect to"
+        )
+        with command("scheduler", free_address(), "--keep", jobs) as second:
+            second.wait_for(used)
             assert second.end() != 0
+        with command("cluster", address, "-n", "1"), Client(address) as client:
+            assert client.map(double, rows(3), job="done") == [0, 2, 4]
+        with Client(processes=False, keep=jobs) as client:
+            assert list(client.job("done").results()) == [0, 2, 4]
+            assert [each.name for each in client.jobs()] == ["done"]
+            acts = (client.job("done").forget, lambda: client.map(double, rows(3), job="new"))
+            assert all(refusal(each).startswith(used) for each in acts)
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -36,8 +36,6 @@ ENDING_SECONDS = 3.0
 has the lock for a moment longer.
 """
 
-ADVICE = "its progress and results can be read meanwhile. To change or run it, end that program, or take another name"
-
 
 class JobFreeError(Exception):
     """No other program has the job open, or it is gone."""
@@ -96,10 +94,10 @@ class JobView:
     def _refusal(self, request: JobRequest, used: JobInUseError, now: float) -> JobResponse:
         if not used.holder.has_ended:
             self._ended_at = None
-            return refused(request, f"{used}; {ADVICE}")
+            return refused(request, str(used))
         self._ended_at = now if self._ended_at is None else self._ended_at
         is_over = now - self._ended_at > ENDING_SECONDS
-        return refused(request, f"{used}; {ADVICE}") if is_over else waits(request, f"{self._program} is ending")
+        return refused(request, str(used)) if is_over else waits(request, f"{self._program} is ending")
 
     def _renewed(self) -> tuple[JobRecord, Reading]:
         """Return the record as it is at this moment, until it rests."""

@@ -81,7 +81,9 @@ def test_a_shared_folder_has_a_lock_for_each_job_that_names_its_program(tmp_path
     record = first.create(TERMS, "prices.py 4711")
     place = second.place_of("alice", "prices")
     second.create(replace(TERMS, name="other")).close()
-    with pytest.raises(JobInUseError, match=r"^the job 'prices' is in use: prices.py 4711 has it open$") as refused:
+    with pytest.raises(
+        JobInUseError, match=r"^the job 'prices' is in use: prices.py 4711 has it open\. Its"
+    ) as refused:
         second.open(place)
     assert refused.value.holder == Holder(os.getpid(), "prices.py 4711")
     assert not refused.value.holder.has_ended

@@ -31,8 +31,8 @@ N_ROWS, RANGE = 12, 5
 TERMS = JobTerms("orders", "tester", b"12345678", b"f" * 16, "price", keep_seconds=1e9, created=1.0)
 KNOWN, ROWS, REFUSED, NOT_FOUND = JobStatus.KNOWN, JobStatus.ROWS, JobStatus.REFUSED, JobStatus.NOT_FOUND
 USED = (
-    "the job 'orders' is in use: prices.py 4711 has it open; its progress and results can be read meanwhile. To change "
-    "or run it, end that program, or take another name"
+    "the job 'orders' is in use: prices.py 4711 has it open. Its progress and results can be read; to change or run "
+    "it, end that program, or take another name"
 )
 
 

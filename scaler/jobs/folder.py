@@ -369,8 +369,8 @@ class JobFolder:
         if self._is_shared and descriptor is None:
             holder = holder_of(place / LOCK)
             raise JobInUseError(
-                f"the job {unquote(place.name)!r} is in use: {holder.name} has it open. Its progress and results can be "
-                "read; to change or run it, end that program, or take another name",
+                f"the job {unquote(place.name)!r} is in use: {holder.name} has it open. Its progress and results can "
+                "be read; to change or run it, end that program, or take another name",
                 holder,
             )
         self._locks[place] = descriptor

@@ -215,7 +215,7 @@ def test_keep_must_be_a_folder_which_is_checked_before_anything_starts(
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for keep in (True, 3, "", b"jobs", ["jobs"]):
-        with pytest.raises(ConfigError, match="^keep must be the path of a folder, in which jobs are kept, not "):
+        with pytest.raises(ConfigError, match=r"^keep must be the path of a folder, in which jobs are kept, not "):
             client(keep=keep)  # type: ignore[arg-type]
     for place in ("file", "file/jobs", "dangling"):
         with pytest.raises(ConfigError, match=f"^keep must be .*, and {tmp_path}/(file|dangling) is not a folder"):

@@ -51,7 +51,8 @@ class CurrentTask:
     Args:
         task_id: its id, 16 bytes; that of its future.
         name: what it is called: its option `name`, or the name of its function; empty while that is imported.
-        attempt: the number of this run. No other run of any task has the same, as long as the scheduler lives.
+        attempt: the number of this run. No other run of any task has the same, as long as the scheduler lives. 0 in a
+            call of `rerun()`.
         worker: the name of the worker that runs it; empty in another engine, which runs it where it likes.
         ends_at: when its limit is reached, in seconds of `time.monotonic`; None: it has no limit.
         seed: the option `seed` of its call, in 32-bit words, the lowest of each integer first; empty without it.

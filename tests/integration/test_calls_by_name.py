@@ -15,6 +15,7 @@ from scaler import (
     ConfigError,
     DeserializeObjectError,
     NoWorkerError,
+    RerunError,
     SchedulerClusterCombo,
     SerializeObjectError,
 )
@@ -70,8 +71,11 @@ def test_only_workers_that_serve_a_function_get_its_calls(client: Client) -> Non
 
 
 def test_calls_fail_as_tasks_do(client: Client) -> None:
+    failed = client.call("fail")
     with pytest.raises(LookupError, match="not there"):
-        client.call("fail").result(WAIT_SECONDS)
+        failed.result(WAIT_SECONDS)
+    with pytest.raises(RerunError, match="task fail calls the function 'fail' by its name: only the workers have it"):
+        failed.rerun()
     with pytest.raises(SerializeObjectError, match="set"):
         client.call("no_json").result(WAIT_SECONDS)
     with pytest.raises(TypeError):

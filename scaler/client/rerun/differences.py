@@ -63,7 +63,7 @@ def _packages(there: Place, here: Place) -> Iterator[str]:
 def _installed(package: str) -> str:
     """Return the version of an installed package that the function has not imported here; empty if it is missing."""
     try:
-        return metadata.version(package)
+        return metadata.version(metadata.packages_distributions().get(package, [package])[0])
     except (metadata.PackageNotFoundError, ValueError):
         return ""
 

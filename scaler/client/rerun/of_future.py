@@ -113,8 +113,9 @@ async def fetched_in_loop(future: Future, link: AsyncLink, *, again: bool) -> Fa
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
         for object_id, (_, arrival) in prepared.arrivals.items():
-            await asyncio.wait([asyncio.wrap_future(arrival, loop=link.loop)])
-            prepared.take(object_id, arrival.exception())
+            arrived = asyncio.wrap_future(arrival, loop=link.loop)
+            await asyncio.wait([arrived])  # which does not cancel it, if this is cancelled: the link will end it
+            prepared.take(object_id, arrived.exception())
     return prepared.call
 
 
@@ -134,8 +135,8 @@ def prepare(future: Future, link: Link, *, again: bool) -> Prepared:
         if error is None:
             raise RerunError(f"task {future.name} has not failed: call its function to run it here")
         raise RerunError(
-            f"task {future.name} has not failed in its function, and its arguments are not kept "
-            f"({headline_of(error)}): submit it again"
+            f"function and arguments of task {future.name} are not kept, because it failed before it ran, or when it ran "
+            f"again for a lost result ({headline_of(error)}): submit it again"
         )
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,10 @@ def test_each_difference_has_a_line(here: dict[str, Any], lines: list[str]) -> N
 
 
 def test_a_package_that_is_installed_and_not_imported_is_compared() -> None:
-    there = THERE._replace(packages={"pytest": pytest.__version__, "no-such-package": "1.0"})
-    assert differences(there, THERE._replace(packages={})) == ["packages: no-such-package missing here, 1.0 there"]
+    there = THERE._replace(
+        packages={"pytest": pytest.__version__, "yaml": metadata.version("pyyaml"), "nothing": "1.0"}
+    )
+    assert differences(there, THERE._replace(packages={})) == ["packages: nothing missing here, 1.0 there"]
 
 
 def test_names_behind_those_that_were_omitted_are_not_compared() -> None:

@@ -135,8 +135,8 @@ def prepare(future: Future, link: Link, *, again: bool) -> Prepared:
         if error is None:
             raise RerunError(f"task {future.name} has not failed: call its function to run it here")
         raise RerunError(
-            f"function and arguments of task {future.name} are not kept, because it failed before it ran, or when it ran "
-            f"again for a lost result ({headline_of(error)}): submit it again"
+            f"function and arguments of task {future.name} are not kept, because it failed before it ran, or when it "
+            f"ran again for a lost result ({headline_of(error)}): submit it again"
         )
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 

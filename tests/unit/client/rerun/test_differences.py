@@ -39,9 +39,7 @@ def test_each_difference_has_a_line(here: dict[str, Any], lines: list[str]) -> N
 
 
 def test_a_package_that_is_installed_and_not_imported_is_compared() -> None:
-    there = THERE._replace(
-        packages={"pytest": pytest.__version__, "yaml": metadata.version("pyyaml"), "nothing": "1.0"}
-    )
+    there = THERE._replace(packages={"capnp": metadata.version("pycapnp"), "nothing": "1.0"})
     assert differences(there, THERE._replace(packages={})) == ["packages: nothing missing here, 1.0 there"]
 
 

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from scaler.config import ConfigError, whole_path
 from scaler.jobs.expiry import NEVER, Expiry, Stamp
-from scaler.jobs.locks import UNKNOWN, Holder, holder_of, take_lock
+from scaler.jobs.locks import UNKNOWN, Holder, holder_of, release, take_lock
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import DATABASE, PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
 from scaler.jobs.tables.schema import RecordError
@@ -153,7 +153,7 @@ class JobFolder:
             pass
         for descriptor in (*self._locks.values(), self._lock):
             if descriptor is not None:
-                os.close(descriptor)
+                release(descriptor)
         self._locks, self._lock = {}, None
 
     def place_of(self, owner: str, name: str) -> Path:
@@ -233,8 +233,11 @@ class JobFolder:
         return record
 
     def who_has(self, place: Path) -> JobInUseError | None:
-        """Return the error that `open` would raise because another program has the job open, if it would."""
-        is_open = place in self._locks
+        """Return the error that `open` would raise because another program has the job open, if it would.
+
+        Nothing stays locked: a scheduler that has the folder for itself may be about to start again.
+        """
+        is_open, is_entered = place in self._locks, self.is_entered
         try:
             self._enter()
             self._take(place)
@@ -242,9 +245,26 @@ class JobFolder:
             return error
         except FileNotFoundError:
             return None
-        if not is_open:
-            self._give_back(place)
+        finally:
+            if not is_open:
+                self._give_back(place, keeps_name=True)
+            if not is_entered and self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
         return None
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether the folder is locked, so that no scheduler can have it for itself."""
+        return self._lock is not None
+
+    def last_holder(self, place: Path) -> Holder:
+        """Return the program that has a job open, or had it when its scheduler was killed."""
+        return holder_of(place / LOCK)
+
+    def is_own(self, holder: Holder) -> bool:
+        """Return whether a program is that of this process: its earlier scheduler may be ending."""
+        return holder.pid == self._holder.pid
 
     def shut(self, record: JobRecord) -> None:
         """Close a job; a closed one is left as it is."""
@@ -338,9 +358,13 @@ class JobFolder:
         yield place, None if is_gone else summary
 
     def _is_removed(self, place: Path) -> bool:
-        """Remove an expired job, unless another program has it open, or has changed it. Return whether it is gone."""
+        """Remove an expired job, unless another program has it open, or has changed it. Return whether it is gone.
+
+        A program that has no job open here removes none: the folder may be that of a scheduler that is starting again.
+        """
+        if not self.is_entered:
+            return False
         try:
-            self._enter()
             self._take(place)
         except (ConfigError, OSError):  # in use, most often
             return False
@@ -353,7 +377,7 @@ class JobFolder:
             logger.error("the job in %s has expired, and cannot be removed: %s", place, error)  # noqa: TRY400
             return False
         finally:
-            self._give_back(place)
+            self._give_back(place, keeps_name=True)
         self._expiry.drop(place)
         logger.info("the job in %s is removed: it has not changed for as long as it is kept", place)
         return True
@@ -375,10 +399,10 @@ class JobFolder:
             )
         self._locks[place] = descriptor
 
-    def _give_back(self, place: Path) -> None:
+    def _give_back(self, place: Path, *, keeps_name: bool = False) -> None:
         descriptor = self._locks.pop(place, None)
         if descriptor is not None:
-            os.close(descriptor)
+            release(descriptor, keeps_name=keeps_name)
 
 
 def _deletion(folder: Path) -> Iterator[None]:

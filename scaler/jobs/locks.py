@@ -74,6 +74,18 @@ def _name(descriptor: int, holder: Holder) -> None:
         os.pwrite(descriptor, f"{holder.pid} {holder.name}\n".encode(errors="replace")[:HOLDER_BYTES_MOST], 0)
 
 
+def release(descriptor: int, *, keeps_name: bool = False) -> None:
+    """Release a lock. A free lock with the name of a holder was released by the end of a process.
+
+    Args:
+        keeps_name: whether the lock was only tried, so that the name is that of an earlier holder.
+    """
+    if not keeps_name:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+    os.close(descriptor)
+
+
 def holder_of(file: Path) -> Holder:
     """Return the program that a lock file names; `UNKNOWN` if it names none."""
     try:

@@ -20,7 +20,8 @@ from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import Due, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.outbox import Outbox
-from scaler.jobs.folder import UNREADABLE, JobFolder, JobInUseError
+from scaler.jobs.folder import UNREADABLE, JobFolder
+from scaler.jobs.locks import Holder
 from scaler.jobs.record import JobRecord
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
@@ -32,8 +33,8 @@ IDLE_SECONDS = 30.0
 """How long the record stays open without a request; twice that at the most."""
 
 ENDING_SECONDS = 3.0
-"""How long a request to change the job waits after the end of the other program: its scheduler, a process of its own,
-has the lock for a moment longer.
+"""How long a change of the other program is waited for: after its end its scheduler, a process of its own, has the lock
+for a moment longer; and while it runs, its scheduler was killed, and the next one takes the lock in a moment.
 """
 
 
@@ -53,8 +54,8 @@ class JobView:
         self._record: JobRecord | None = None
         self._program = ""
         """the program that has the job open"""
-        self._ended_at: float | None = None
-        """when that program was first found to have ended while the job was still locked"""
+        self._ending_since: float | None = None
+        """when that program, or its scheduler, was found to have ended; None: neither has"""
 
     _standing: Standing
     _reading: Reading
@@ -69,20 +70,26 @@ class JobView:
             now: the seconds of the clock of actors.
 
         Raises:
-            JobFreeError: if no other program has the job open.
+            JobFreeError: if no other program has the job open. A job in the folder of a scheduler is still read then,
+                for that may be starting again.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.who_has(self._place)
-        if used is None or not self._place.is_dir():
+        holder = self._folder.last_holder(self._place) if used is None else used.holder
+        is_ending = self._is_ending(is_locked=used is not None, holder=holder, now=now)
+        if not self._place.is_dir():
             raise JobFreeError
-        self._program = used.holder.name
+        self._program = holder.name
         if request.verb == JobVerb.LEAVE:
             return known(request)
         record, reading = self._renewed()
         try:
             verb = None if request.verb == JobVerb.READ and request.body == ATTEND else reading.verbs.get(request.verb)
+            if used is None and not is_ending and (verb is None or self._folder.is_entered):
+                raise JobFreeError
             if verb is None:
-                return self._refusal(request, used, now)
+                reason = f"{holder.name} is ending, or its scheduler is starting again"
+                return waits(request, reason) if is_ending else refused(request, str(used))
             self._answer = waits(request, "")
             other = other_job(request, record.record_id, record.terms)
             if other is None:
@@ -91,13 +98,18 @@ class JobView:
         finally:
             record.rest()
 
-    def _refusal(self, request: JobRequest, used: JobInUseError, now: float) -> JobResponse:
-        if not used.holder.has_ended:
-            self._ended_at = None
-            return refused(request, str(used))
-        self._ended_at = now if self._ended_at is None else self._ended_at
-        is_over = now - self._ended_at > ENDING_SECONDS
-        return refused(request, str(used)) if is_over else waits(request, f"{self._program} is ending")
+    def _is_ending(self, *, is_locked: bool, holder: Holder, now: float) -> bool:
+        """Return whether the other program is about to release the job, or its next scheduler to open it."""
+        is_own = self._folder.is_own(holder)
+        is_used, is_free = (
+            is_locked and not (holder.has_ended or is_own),
+            not is_locked and (holder.has_ended or is_own),
+        )
+        if is_used or is_free:
+            self._ending_since = None
+            return False
+        self._ending_since = now if self._ending_since is None else self._ending_since
+        return now - self._ending_since <= ENDING_SECONDS
 
     def _renewed(self) -> tuple[JobRecord, Reading]:
         """Return the record as it is at this moment, until it rests."""

@@ -288,7 +288,7 @@ def test_a_job_of_a_program_that_has_ended_is_removed_by_the_next_one_soon_and_n
 ) -> None:
     keep = JobFolder(tmp_path / "jobs", is_shared=True)
     terms = JobTerms("orders", "tester", b"12345678", b"f" * 16, "price", keep_seconds=60.0, created=1.0)
-    for name, seconds in (("orders", 60.0), ("kept", AGE_SECONDS_MOST)):
+    for name, seconds in (("old", 60.0), ("orders", AGE_SECONDS_MOST)):
         keep.shut(keep.create(replace(terms, name=name, keep_seconds=seconds)))
     (damaged := keep.create(replace(terms, name="damaged"))).close()
     (damaged.folder / DATABASE).write_bytes(bytes(5000))
@@ -296,10 +296,19 @@ def test_a_job_of_a_program_that_has_ended_is_removed_by_the_next_one_soon_and_n
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
     scene.pass_time(10 * LOOK_SECONDS)
     assert len(job_places(scene.folder.path)) == 3, "a program without jobs does not look"
-    assert scene.names() == ["kept"], "it is not listed before it is removed"
-    scene.pass_time(FIRST_LOOK_SECONDS)
-    assert [place.name for place in job_places(scene.folder.path)] == ["damaged", "kept"]
+    assert scene.names() == ["orders"], "it is not listed before it is removed"
+    scene.pass_time(2 * LOOK_SECONDS)
+    assert len(job_places(scene.folder.path)) == 3, "a program that has no job open here removes none"
+    assert scene.ask(1, JobVerb.SHOW) == [(1, JobStatus.KNOWN)]
+    scene.pass_time(LOOK_SECONDS)
+    assert [place.name for place in job_places(scene.folder.path)] == ["damaged", "orders"]
     scene.folder.close()
+    after = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
+    after.folder.shut(after.folder.create(replace(terms, name="old")))
+    assert after.ask(1, JobVerb.SHOW) == [(1, JobStatus.KNOWN)]
+    after.pass_time(FIRST_LOOK_SECONDS)
+    assert [place.name for place in job_places(scene.folder.path)] == ["damaged", "orders"]
+    after.folder.close()
 
 
 def test_jobs_that_a_scheduler_finds_at_its_start_stay_until_the_second_look(

@@ -39,7 +39,7 @@ USED = (
 class OtherProgram:
     """The program that has the job open, and writes its record."""
 
-    def __init__(self, place: Path, pid: int, terms: JobTerms = TERMS) -> None:
+    def __init__(self, place: Path, pid: int = 1, terms: JobTerms = TERMS) -> None:
         self.folder = JobFolder(place, is_shared=True, holder=Holder(pid, "another"))
         self.record = self.folder.create(terms, "prices.py 4711")
         with self:
@@ -62,7 +62,7 @@ class OtherProgram:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[OtherProgram]:
-    other = OtherProgram(tmp_path / "jobs", os.getpid())
+    other = OtherProgram(tmp_path / "jobs")
     yield other
     other.folder.close()
 
@@ -217,7 +217,7 @@ def test_a_program_that_has_ended_is_waited_for_and_not_for_ever(
     other = OtherProgram(tmp_path / "jobs", ended.pid)
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
     assert scene.ask(1, JobVerb.CANCEL) == [(1, JobStatus.WAITS)]
-    assert scene.answers[0].reason == "prices.py 4711 is ending"
+    assert scene.answers[0].reason == "prices.py 4711 is ending, or its scheduler is starting again"
     scene.answers.clear()
     scene.pass_time(ENDING_SECONDS - 1)
     assert scene.answers == []
@@ -227,6 +227,34 @@ def test_a_program_that_has_ended_is_waited_for_and_not_for_ever(
     other.folder.close()
     assert scene.ask(3, JobVerb.CANCEL) == [(3, KNOWN), (2, ROWS)]
     scene.folder.close()
+
+
+def test_a_job_is_left_to_a_program_whose_scheduler_was_killed_and_not_for_ever(
+    scene: Scene, other: OtherProgram
+) -> None:
+    assert scene.ask(1, JobVerb.READ, 10) == []
+    for _ in range(2):
+        other.record.close()
+        [lock] = other.folder._locks.values()
+        assert lock is not None
+        os.close(lock)
+        other.folder._locks.clear()  # as when its process is killed: the file keeps its name
+        scene.answers.clear()
+        scene.pass_time(ENDING_SECONDS - 1)
+        assert scene.answers == []
+        assert scene.ask(2, JobVerb.CANCEL) == [(2, JobStatus.WAITS)]
+        other.record = other.folder.open(other.record.folder, "prices.py 4711")
+        other.end(3)
+        scene.answers.clear()
+        scene.pass_time(1)
+        assert [(each.number, each.reason) for each in scene.answers] == [(2, USED)]
+    other.record.close()
+    os.close(next(iter(other.folder._locks.values())) or 0)
+    other.folder._locks.clear()
+    assert scene.ask(3, JobVerb.CANCEL) == [(3, JobStatus.WAITS)]
+    scene.answers.clear()
+    scene.pass_time(ENDING_SECONDS + 1)
+    assert sorted((each.number, each.status) for each in scene.answers) == [(1, ROWS), (3, KNOWN)]
 
 
 def test_a_client_that_leaves_and_a_job_that_is_not_read_take_nothing(scene: Scene) -> None:
@@ -248,7 +276,7 @@ def test_a_job_that_cannot_be_read_is_refused_in_words(scene: Scene, other: Othe
 def test_jobs_of_a_folder_that_a_scheduler_has_for_itself_are_read_and_new_ones_refused(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = JobFolder(tmp_path / "jobs", holder=Holder(os.getpid(), "the scheduler at tcp://h:1, process 7"))
+    scheduler = JobFolder(tmp_path / "jobs", holder=Holder(1, "the scheduler at tcp://h:1, process 7"))
     record = scheduler.create(TERMS)
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
     assert info(scene)["programs"] == ["the scheduler at tcp://h:1, process 7"]
@@ -258,8 +286,15 @@ def test_jobs_of_a_folder_that_a_scheduler_has_for_itself_are_read_and_new_ones_
     assert scene.ask(1, JobVerb.CANCEL) == [(1, REFUSED)]
     assert scene.answers[0].reason.startswith(reason)
     assert scene.names() == ["orders"]
-    record.close()
-    scheduler.remove(record)
+    scheduler.shut(record)
+    scheduler.close()
+    assert info(scene)["rows"] == 0, "it is read while the scheduler starts again"
+    assert scene.ask(1, JobVerb.READ, 10) == []
+    scheduler = JobFolder(tmp_path / "jobs", holder=Holder(1, "the scheduler at tcp://h:1, process 7"))
+    scheduler.remove(scheduler.open(record.folder))
+    scene.answers.clear()
+    scene.pass_time(1)
+    assert [(each.number, each.status) for each in scene.answers] == [(1, NOT_FOUND)]
     body = json.dumps({
         "function_id": "66" * 16, "function": "f", "program": "p", "python": "3", "fingerprint": {}, "options": "",
         "priority": 0, "task_name": "", "attended": False, "max_failures": None, "keep_seconds": 1.0, "created": 1.0,

@@ -13,7 +13,7 @@ from scaler.wire.messages.client import JobRequest
 
 @message
 class JobAsked:
-    """client session -> job keeper -> job: my client asks this."""
+    """client session -> job keeper -> job or job reader: my client asks this."""
 
     session: ActorRef
     peer: Peer
@@ -40,7 +40,7 @@ class ReaderLeft:
 
 @message
 class Obeyed:
-    """clerk -> job keeper or job: an order was obeyed, and what it changed is on disk; or it has failed."""
+    """clerk -> job keeper, job or job reader: an order was obeyed, and what it changed is on disk; or it has failed."""
 
     then: Callable[[Any, BaseException | None], None]
     """goes on with what it has returned, or raised"""
@@ -55,18 +55,18 @@ class GoOn:
 
 @message
 class Due:
-    """job -> itself, by timer: do this now."""
+    """job or job reader -> itself, by timer: do this now."""
 
     then: Callable[[], None]
 
 
 @message
 class LookAtAges:
-    """job keeper -> itself, by timer: jobs may have been kept for long enough."""
+    """job keeper -> itself, by timer: look for jobs that have expired."""
 
 
 @message
 class JobEnded:
-    """job -> job keeper: forget me."""
+    """job or job reader -> job keeper: forget me."""
 
     job: ActorRef

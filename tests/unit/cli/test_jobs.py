@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from scaler.cli import jobs
 from scaler.cli.jobs import main
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DATABASE, VALUES, JobTerms, Result
 from scaler.jobs.value_files import IN_DATABASE_BYTES
 from scaler.jobs.values import pack_rows
+from tests.support.processes import free_address
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 
@@ -77,3 +79,63 @@ def test_what_needs_a_scheduler_is_refused_in_a_folder(folder: Path, capsys: pyt
     assert not (folder.parent / "nowhere").exists()
     assert run(capsys, "--file", folder.parent / "nowhere", "give", "a/b", "c")[0] != 0
     assert not (folder.parent / "nowhere").exists(), "nothing is made"
+
+
+def test_an_address_alone_lists_its_jobs_and_says_so_if_no_scheduler_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "NO_SCHEDULER_SECONDS", 0.2)
+    address = free_address()
+    (code, _), listed = run(capsys, address), run(capsys, address, "list")[0]
+    assert code == listed
+    assert f"no scheduler answered at {address}" in str(code)
+
+
+def test_a_folder_alone_lists_its_jobs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = run(capsys, "--file", folder, "list")
+    assert run(capsys, "--file", folder) == listed
+    assert [line.split()[0] for line in listed[1].splitlines()] == ["JOB", "other", "prices"]
+
+
+ADDRESS = "tcp://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--key-file", "f", ADDRESS, "results", "prices", "--start", "7"],
+        [ADDRESS, "--key-file=f", "results", "--start", "7", "prices"],
+        [ADDRESS, "results", "prices", "--start=7", "--key-file", "f"],
+    ],
+)
+def test_options_may_stand_anywhere(words: list[str]) -> None:
+    found = jobs.read_arguments(jobs.make_parser(), words)
+    assert (found.address, found.command, found.name, found.start, found.key_file) == (
+        ADDRESS, "results", "prices", 7, "f",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "name the address of a scheduler, or a folder with --file"),
+        (["list"], "list needs a scheduler: name its address before it, or a folder with --file"),
+        (["export", "a", "b.csv"], "export needs a scheduler: name its address before it"),
+        ([ADDRESS, "check"], "check reads the files: name their folder with --file"),
+        ([ADDRESS, "show"], "write show NAME, not show"),
+        ([ADDRESS, "list", "prices"], "write list, not list prices"),
+        ([ADDRESS, "give", "prices"], "write give NAME OWNER, not give prices"),
+        ([ADDRESS, "list", "--force"], "--force is an option of export, not of list"),
+        ([ADDRESS, "wait", "prices", "--start", "5"], "--start is an option of results, not of wait"),
+        (
+            [ADDRESS, "results", "prices", "--start", "-5"],
+            "--start: it must be the number of a row, from 0 on, not '-5'",
+        ),
+        ([ADDRESS, "export", "a", "b", "--format", "cvs"], "did you mean 'csv'?"),
+    ],
+)
+def test_wrong_words_are_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(sentence)

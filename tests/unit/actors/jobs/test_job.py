@@ -14,6 +14,7 @@ import pytest
 
 from scaler.actors.jobs.job import TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
 from scaler.actors.jobs.open_rows import OpenRows
+from scaler.actors.jobs.reading import READ_BYTES, SCAN
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
@@ -145,9 +146,9 @@ class Scene:
         """Return the rows of which the order left since this was asked last."""
         return [row_of(each.task_id) for each in self.worker.take(BeginRun)]
 
-    def ask(self, verb: JobVerb, amount: int = 0) -> None:
+    def ask(self, verb: JobVerb, amount: int = 0, first: int = 0, body: bytes = b"") -> None:
         session = self.bench.recorder()[1]
-        request = JobRequest(1, verb, "orders", 0, amount, b"{}" if verb == JobVerb.OPEN else b"")
+        request = JobRequest(1, verb, "orders", first, amount, b"{}" if verb == JobVerb.OPEN else body)
         self.bench.tell(self.job, JobAsked(session, cast("Any", None), request, "tester"))
 
     def run_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
@@ -484,6 +485,25 @@ def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_o
     repeatable.go_on()
     [answer] = [each for each in repeatable.answers if each.status == JobStatus.ROWS]
     assert [(row, bytes(frames[0])) for row, _, frames in read_rows(answer)] == [(0, b"0")]
+
+
+def test_a_scan_of_large_values_has_answers_of_bounded_size(scene: Scene) -> None:
+    scene.record.begin()
+    scene.record.add_results([Result(row, 0, (bytes(2**20),)) for row in range(ROWS) if row != 7])
+    scene.record.commit()
+    scene.restart()
+    first, found, n_answers = 0, [], 0
+    while True:
+        scene.ask(JobVerb.READ, 4096, first, SCAN)
+        scene.go_on()
+        answer = scene.answers.pop()
+        assert sum(map(len, answer.frames)) <= READ_BYTES
+        found += [end.row for end in read_rows(answer)]
+        if answer.first <= first:
+            break
+        first, n_answers = answer.first, n_answers + 1
+    assert found == [row for row in range(ROWS) if row != 7]
+    assert n_answers == ROWS * 2**20 // READ_BYTES
 
 
 def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeatable: Scene) -> None:

@@ -201,6 +201,8 @@ class Target:
             raise ConfigError(f"{name} is not a file; take another name, or - for the standard output")
         if path.exists() and not replaces:
             raise ConfigError(f"{name} exists: take another name, or replace it with --force")
+        if not path.parent.is_dir():
+            raise ConfigError(f"{name} cannot be written: there is no folder {path.parent}")
         return cls(path, kind)
 
     @contextlib.contextmanager
@@ -217,6 +219,10 @@ class Target:
             with part.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
                 yield file
             part.replace(self.path)
+        except TimeoutError:
+            raise  # of the scheduler
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be written: {error.strerror or error}") from None
         finally:
             part.unlink(missing_ok=True)
 

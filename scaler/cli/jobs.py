@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaler.cli import options
-from scaler.cli.export import FORMATS, Target, export
+from scaler.cli.export import FORMATS, Target, export, safe_repr
 from scaler.cli.terminal import Column, ends_in_order, fail, say, say_table
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
@@ -39,9 +39,9 @@ examples:
   scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
   scaler_jobs tcp://127.0.0.1:2345 export prices prices.csv    a table with a line for each row that has ended
   scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    transfer a job of bob to alice; admins only
-  scaler_jobs --file /var/lib/scaler                   list jobs without a scheduler
-  scaler_jobs --file /var/lib/scaler check             read all values, report damage; exit code 1 if there is any
-  scaler_jobs --file /var/lib/scaler give bob/prices alice    transfer a job while no scheduler uses the folder
+  scaler_jobs --file /var/lib/scaler/jobs               list jobs without a scheduler
+  scaler_jobs --file /var/lib/scaler/jobs check        read all values, report damage; exit code 1 if there is any
+  scaler_jobs --file /var/lib/scaler/jobs give bob/prices alice    transfer a job while no scheduler uses the folder
 
 NAME is the name of a job; an admin may write OWNER/NAME. Options may stand before and after the other words.
 
@@ -52,7 +52,7 @@ a tuple. It does not wait: exit code 1 means that rows are open. FILE may be - f
 `results` and `export` unpickle values: they import the modules that the values need, and run their code.
 """
 COLUMNS = (
-    Column("JOB", least=16),
+    Column("JOB", least=12),
     Column("OWNER", least=8, rank=3),
     Column("FUNCTION", least=8, rank=1),
     Column("STATE", least=8),
@@ -152,7 +152,7 @@ def main(argv: list[str] | None = None) -> None:
     except BrokenPipeError:
         raise  # to `ends_in_order`
     except OSError as error:
-        fail("scaler_jobs", f"{error.filename or ''}: {error.strerror or error}")
+        fail("scaler_jobs", ": ".join(filter(None, (error.filename, error.strerror or str(error)))))
 
 
 def _run(command: _Command, arguments: argparse.Namespace) -> int:
@@ -219,7 +219,7 @@ def _wait(link: LinkThread, arguments: argparse.Namespace) -> int:
 
 def _results(link: LinkThread, arguments: argparse.Namespace) -> int:
     for value in _job(link, arguments.name).results(arguments.start or 0, return_exceptions=True):
-        first, *more = repr(value).split("\n")
+        first, *more = safe_repr(value).split("\n")
         say(first)
         for line in more:
             say(f"  {line}")

@@ -136,6 +136,7 @@ def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "reason"),
     [
+        ("/no/such/a.csv", None, "a.csv cannot be written: there is no folder /no/such"),
         ("rows.txt", None, "ends neither in .jsonl nor in .csv"),
         ("/dev/null", "csv", "is not a file"),
         ("", None, "ends"),

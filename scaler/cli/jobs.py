@@ -39,7 +39,7 @@ examples:
   scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
   scaler_jobs tcp://127.0.0.1:2345 export prices prices.csv    a table with a line for each row that has ended
   scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    transfer a job of bob to alice; admins only
-  scaler_jobs --file /var/lib/scaler/jobs               list jobs without a scheduler
+  scaler_jobs --file /var/lib/scaler/jobs              list jobs without a scheduler
   scaler_jobs --file /var/lib/scaler/jobs check        read all values, report damage; exit code 1 if there is any
   scaler_jobs --file /var/lib/scaler/jobs give bob/prices alice    transfer a job while no scheduler uses the folder
 

@@ -136,7 +136,7 @@ class Desk:
         """by the sessions of their clients"""
         self.reading = Reading(record, standing, self._tell, self._park, self._info)
         self._refused_calls: set[bytes] = set()
-        """tokens of calls whose rows were refused as different; used by the clerk alone"""
+        """tokens of calls whose rows were refused, by the clerk or here"""
         self._deferred: list[JobAsked] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self._told_idle = ""
@@ -211,10 +211,24 @@ class Desk:
                 self._go_on(asked, steps, value)
                 return
             steps.close()
-            self._tell(asked, _failed(asked.request, error, failing))
+            for each in (asked, *self._take_following(asked.request)):
+                self._tell(each, _failed(each.request, error, failing))
             self._job.go_on_soon()
 
         self._job.order(order, then)
+
+    def _take_following(self, failed: JobRequest) -> list[JobAsked]:
+        """Return the parked rows of a call whose earlier rows are not kept, and refuse its further rows."""
+        if failed.verb != JobVerb.ROWS:
+            return []
+        self._refuse(failed.body[:TOKEN_BYTES])
+        return self.reading.take_rows(failed.body[:TOKEN_BYTES])
+
+    def _refuse(self, call: bytes) -> None:
+        """Refuse all further rows of a call."""
+        if len(self._refused_calls) >= REFUSED_MOST:
+            self._refused_calls.clear()
+        self._refused_calls.add(call)
 
     def answer_parked(self) -> None:
         """Look again at the requests that wait, because more is known."""
@@ -358,16 +372,19 @@ class Desk:
         request, record = asked.request, self._record
         why = self._shelf.why_full() or ("" if len(request.frames) == 2 else "its rows did not come whole")
         if why:
-            self._tell(asked, refused(request, why))
+            for each in (asked, *self._take_following(request)):
+                self._tell(each, refused(each.request, why))
             return
         self._note_program(asked, needs_run=True)
         digests, block = request.frames
         call, digest = request.body[:TOKEN_BYTES], request.body[TOKEN_BYTES:]
         refused_calls = self._refused_calls
 
-        def add() -> tuple[int, int, int]:
+        def add() -> tuple[int, int, int] | None:
             if call in refused_calls:
                 raise RowsDiffer(request.first, "rows before these differ")
+            if request.first > record.rows:
+                return None
             try:
                 n_rows = record.rows
                 return (
@@ -376,12 +393,14 @@ class Desk:
                     record.size_bytes,
                 )
             except RowsDiffer:
-                if len(refused_calls) >= REFUSED_MOST:
-                    refused_calls.clear()
-                refused_calls.add(call)
+                self._refuse(call)
                 raise
 
-        before, n_new, size_bytes = yield add, NOT_KEPT
+        added = yield add, NOT_KEPT
+        if added is None:  # a small request overtakes large ones: it is looked at again when these are kept
+            self.reading.parked.append(asked)
+            return
+        before, n_new, size_bytes = added
         if n_new:
             self._standing.rows.add(before, n_new)
         self._standing.size_bytes = size_bytes

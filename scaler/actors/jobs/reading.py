@@ -97,6 +97,14 @@ class Reading:
         self.parked = [asked for asked in self.parked if asked not in taken]
         return taken
 
+    def take_rows(self, call: bytes) -> list[JobAsked]:
+        """Return the waiting requests that submit rows of a call. `call`: its token."""
+        taken = [
+            each for each in self.parked if each.request.verb == JobVerb.ROWS and each.request.body.startswith(call)
+        ]
+        self.parked = [asked for asked in self.parked if asked not in taken]
+        return taken
+
     def leave(self, session: ActorRef) -> None:
         """Drop the requests of a client that is gone."""
         self.parked = [asked for asked in self.parked if asked.session is not session]

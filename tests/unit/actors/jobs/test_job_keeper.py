@@ -380,10 +380,9 @@ def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_other_one(scene: 
 
 
 def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(scene: Scene) -> None:
-    def ask(verb: JobVerb, first: int, amount: int, body: bytes = b"", frames: tuple[bytes, ...] = ()) -> JobResponse:
+    def ask(*request: Any) -> JobResponse:
         scene.answers.clear()
-        request = JobRequest(1, verb, "orders", first, amount, body, b"", frames)
-        scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+        scene.send(JobRequest(1, request[0], "orders", *request[1:]))
         scene.go_on()
         return scene.answers[-1]
 
@@ -393,12 +392,12 @@ def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(
         return ask(JobVerb.OPEN, work, wish, json.dumps(terms).encode())
 
     assert ask(JobVerb.OPEN, 0, 0, json.dumps({**TERMS, "token": "11" * 8}).encode()).status == JobStatus.KNOWN
-    ask(JobVerb.ROWS, 0, 1, b"\x11" * 8, (bytes(8), pack_rows([Row(b"1")])))
-    ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"f" * 16, (b"code",))
+    ask(JobVerb.ROWS, 0, 1, b"\x11" * 8, b"", (bytes(8), pack_rows([Row(b"1")])))
+    ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"f" * 16, b"", (b"code",))
     refusal = change("22" * 8)
     assert (refusal.status, refusal.reason) == (JobStatus.REFUSED, NOT_SUBMITTED)
     ask(JobVerb.SEAL, 1, 0)
-    ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"w" * 16, (b"better code",))
+    ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"w" * 16, b"", (b"better code",))
     [old] = scene.keeper._jobs.values()
     assert change("22" * 8).status == JobStatus.KNOWN
     [new] = scene.keeper._jobs.values()
@@ -419,8 +418,28 @@ def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(
 
 
 def test_a_request_about_a_job_that_is_gone_makes_no_other_one(scene: Scene) -> None:
-    request = JobRequest(1, JobVerb.OPEN, "gone", 0, JobWish.RUN, json.dumps(TERMS).encode(), b"12345678")
-    scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+    scene.send(JobRequest(1, JobVerb.OPEN, "gone", 0, JobWish.RUN, json.dumps(TERMS).encode(), b"12345678"))
     scene.go_on()
     assert scene.answers[-1].status == JobStatus.NOT_FOUND
     assert not scene.folder.place_of("tester", "gone").exists()
+
+
+def test_rows_that_have_overtaken_others_wait_for_these_and_share_their_refusal(scene: Scene) -> None:
+    def rows(number: int, first: int, text: bytes, token: bytes = b"1") -> JobRequest:
+        return JobRequest(number, JobVerb.ROWS, "orders", first, 1, token * 8, b"", (bytes(8), pack_rows([Row(text)])))
+
+    def answers(*requests: JobRequest) -> list[tuple[int, JobStatus]]:
+        scene.answers.clear()
+        for each in requests:
+            scene.send(each)
+        scene.go_on()
+        return [(each.number, each.status) for each in scene.answers]
+
+    scene.ask(1, JobVerb.OPEN, 0, json.dumps(TERMS).encode())
+    assert answers(rows(4, 2, b"c"), rows(3, 1, b"b")) == []
+    assert sorted(answers(rows(2, 0, b"a"))) == [(number, JobStatus.KNOWN) for number in (2, 3, 4)]
+    assert answers(rows(9, 4, b"e", b"2"), rows(8, 3, b"d", b"2")) == [(8, JobStatus.KNOWN), (9, JobStatus.KNOWN)]
+    assert answers(rows(12, 6, b"g", b"3")) == []
+    assert sorted(answers(rows(11, 0, b"other", b"3"))) == [(11, JobStatus.CONFLICT), (12, JobStatus.CONFLICT)]
+    assert answers(rows(13, 5, b"f", b"3")) == [(13, JobStatus.CONFLICT)], "what comes later of that call"
+    assert answers(rows(14, 5, b"f", b"2")) == [(14, JobStatus.KNOWN)]

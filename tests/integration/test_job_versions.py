@@ -174,6 +174,8 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
         patch.setattr("scaler.client.jobs.new_function.PYTHON", "3.0")
         with pytest.raises(JobConflictError, match=r"'unchanged' cannot get another function: it was made by Python 3"):
             job.retry(mended)
+    with pytest.raises(JobError, match="only its owner, bob, can replace it"):  # an admin has named it bob/unchanged
+        job.replace_function({**job.heard, "name": "other", "owner": "bob"}, b"", mended)
     with Client(combo.get_address(), name="a colleague") as other, ThreadPoolExecutor(1) as thread:
         for caller in (other, client):
             name = f"in use by {id(caller)}"

@@ -235,6 +235,8 @@ class Job:
             BaseException: the exception of the first failed row, unless exceptions are yielded.
             TooManyFailuresError: if the job stopped because too many rows failed.
             CancelledError: if the job was cancelled before all rows ended.
+            JobError: if the job stopped for another reason.
+            JobConflictError: if another call has changed the job since this handle was made.
             TypeError: if `start` is not an `int`.
             ValueError: if `start` is negative or too large.
         """

@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from scaler import AsyncClient, AsyncFuture, Client, ScalerFuture, TaskOptions, current_task
+from scaler import AsyncClient, AsyncFuture, Client, FailedRow, JobProgress, ScalerFuture, TaskOptions, current_task
 
 
 def square(x: float) -> float:
@@ -68,3 +68,26 @@ def check_presence(client: Client) -> None:
     assert_type(client.wait_for_workers(2, timeout=1).workers, int)
     assert_type([worker.name for worker in client.workers()], list[str])
     assert_type(client.run_on_all(square, 2), dict[str, float])
+
+
+def check_jobs(client: Client) -> None:
+    assert_type(client.map(square, [(1.0,)], job="squares", keep_for="1y"), list[float])
+    assert_type(list(client.map_unordered(square, [(1.0,)], job="squares", keep_for="ever")), list[float])
+    job = client.start(square, [(1.0,)], job="squares", keep_for=60)
+    assert_type((job.state, job.rows), tuple[str, int])
+    assert_type(job.wait(progress=True), JobProgress)
+    assert_type(job.failures(), list[FailedRow])
+    job.retry(square)
+    assert_type(list(job), list[Any])
+
+
+async def check_async_jobs(client: AsyncClient) -> None:
+    assert_type(await client.map(square, [(1.0,)], job="squares", keep_for="1y"), list[float])
+    async for value in client.map_unordered(square, [(1.0,)], job="squares", on_change="keep", keep_for=60):
+        assert_type(value, float)
+    job = await client.job("squares")
+    assert_type((await job.state(), await job.rows()), tuple[str, int])
+    assert_type(await job.wait(progress=True), JobProgress)
+    await job.retry(square)
+    async for value in job:
+        print(value)

@@ -42,10 +42,11 @@ def make_parser() -> argparse.ArgumentParser:
 def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn:
     """Run a cluster; ends the process."""
     from scaler.config import ConfigError
-    from scaler.process.interpreter import no_collections
+    from scaler.process.interpreter import no_collections, unblock_signals
     from scaler.process.logs import set_up_logging
     from scaler.settings import ClusterConfig
 
+    unblock_signals()
     with no_collections():
         if config.engine == ClusterConfig.engine:
             from scaler.processor.lifecycle import early, fork_server  # of the usual engine alone

@@ -8,6 +8,7 @@ import sys
 from scaler.cli import options
 from scaler.cli.terminal import fail, interrupt_ends_process
 from scaler.config import ConfigError
+from scaler.process.interpreter import unblock_signals
 from scaler.process.logs import set_up_logging
 from scaler.settings import SchedulerConfig
 
@@ -36,6 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
+    unblock_signals()
     parser = make_parser()
     config = options.read_settings(parser, SchedulerConfig, argv)
     with interrupt_ends_process():

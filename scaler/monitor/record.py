@@ -17,6 +17,7 @@ from typing import Any
 from scaler.config import ConfigError
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.trace import Trace
+from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
@@ -88,6 +89,7 @@ def main(arguments: list[str]) -> str | int:
     """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds, the path
     of a key file or an empty string, and the uids of `trust_users`. Return what to exit with.
     """
+    unblock_signals()
     address, path, seconds, key_file, *uids = arguments
     try:
         subscriber = Subscriber(address, key_file=key_file, trust_users=tuple(map(int, uids)))

@@ -12,6 +12,7 @@ import contextlib
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,8 @@ from scaler.process import strays
 from scaler.shared_memory import new_memory, write_at
 
 BOOT = """\
-import sys
+import sys, _signal
+_signal.pthread_sigmask(_signal.SIG_SETMASK, ())  # a child inherits which signals its parent blocks
 sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the working directory is not ours
 import json
 sys.path[:] = json.loads(sys.stdin.buffer.raw.readline())
@@ -39,6 +41,11 @@ def command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs `main` of a module once it has read `modules_line` from its standard input."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags, "-c", BOOT.format(module=module), *arguments]
+
+
+def unblock_signals() -> None:
+    """Let this command hear all signals: programs inherit which ones their parents block."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def modules_line() -> bytes:

@@ -198,7 +198,7 @@ struct ExplainResponse {
   state @2 :List(Text);    # as on the monitor: inactive, running, canceling; empty: the scheduler does not have it
   waitsFor @3 :List(Text); # in a word or two, see README.md
   sentence @4 :List(Text); # the same for people, with what to do
-  worker @5 :List(Text);   # the worker that has it; empty: none
+  worker @5 :List(Text);   # the worker that has it, or has run it; empty: none
   tries @6 :Data;          # UInt32 column: which try this is, from 1; 0: not known
   past @7 :List(Text);     # why the earlier tries ended, for people
   stateMs @8 :Data;        # UInt64 column: for how many milliseconds it has been in this state at least; 0 = not known

@@ -15,8 +15,7 @@ from scaler.texts import did_you_mean
 C = TypeVar("C", bound=type)
 
 _WHERE_IT_RAN = (
-    "story({}).worker while it runs; after its end, logs() has the worker of each line that it has written, and "
-    "client.trace(path) records where all tasks run"
+    "story({}).worker, also after its end; client.trace(path) records where all tasks run, rows of maps included"
 )
 
 _OF_BOTH_CLIENTS = {

@@ -25,7 +25,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
 from scaler.client.insight import markup, task_log
-from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, tell
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, story_of, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.large_values import Arrival
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
@@ -293,7 +293,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
     def explain(self) -> str:
         """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
-        return self.story().sentence
+        return (story_of(self.task_id, self.name, self, None, 0) if self.done() else self.story()).sentence
 
     def story(self) -> Story:
         """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""

@@ -249,8 +249,11 @@ def test_story_logs_and_trace(address: str, tmp_path: Path) -> None:
             assert "talks" in path.read_text()
             assert (await client.logs(future)).text == "from the task"
             assert (await client.logs(future.task_id)).text == "from the task"
-            assert (await client.story(future)).state == "success"
-            assert (await client.story(future.task_id)).waits_for == "ended"
+            where = (await client.logs(future))[0].worker
+            assert [(each.state, each.worker) for each in [await client.story(future)]] == [("success", where)]
+            assert [(each.waits_for, each.worker) for each in [await client.story(future.task_id)]] == [
+                ("ended", where)
+            ]
             running = tmp_path / "note"
             waiting = client.submit(runs_until_interrupted, str(running))
             await asyncio.to_thread(wait_until, running.exists, "it runs")

@@ -48,6 +48,12 @@ def test_a_task_is_explained_and_warned_about_until_a_worker_comes(
             wait_until(lambda: (future.story().seconds or 0.0) > seconds, "it runs for longer")
             (tmp_path / "end").touch()
             assert future.result(60) == 1
+            assert (future.story().state, future.story().worker) == ("success", first.worker)
+            failed = client.submit(int, "x")
+            node = client.get({"a": (abs, -1)}, ["a"], block=False)["a"]
+            assert (type(failed.exception(60)), node.result(60)) == (ValueError, 1)
+            assert {each.story().worker for each in (failed, node)} == {first.worker}
+            assert client.story(failed.task_id).worker == first.worker
             wait_until(lambda: "tasks are progressing again" in caplog.messages, "the end of the warning")
     finally:
         cluster.terminate()

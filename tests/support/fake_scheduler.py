@@ -66,7 +66,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.messages.vocabulary import WORKER
+from scaler.wire.messages.vocabulary import UNKNOWN, WORKER
 from scaler.wire.session.pipe import Message, Pipe
 
 if TYPE_CHECKING:
@@ -292,9 +292,11 @@ class FakeScheduler:
         return None if self.answers_tasks else TaskResult(cancel.task_id, TaskStatus.CANCELED, b"", 0)
 
     def _on_question(self, question: ExplainRequest) -> ExplainResponse | None:
-        if question.task_id not in self.begun:
-            return None
-        return ExplainResponse(question.task_id, "running", WORKER, "it runs at worker w")
+        if question.task_id in self.begun:
+            return ExplainResponse(question.task_id, "running", WORKER, "it runs at worker w")
+        if self.answers_tasks:
+            return ExplainResponse(question.task_id, "", UNKNOWN, "the scheduler does not have it", "w")
+        return None
 
     def _on_graph(self, graph: GraphTask) -> None:
         self._graphs[graph.graph_id] = _Graph(graph)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 
 from scaler.actors.graphs.graph_node import Node
+from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.tasks import (
     NOT_KNOWN,
     ExplainInput,
@@ -85,17 +86,21 @@ def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
     explain(question, READY, (reason, sentence))
 
 
-def not_here(question: ExplainTask) -> ExplainResponse:
-    """Return the answer about a task that the session does not have."""
+def not_here(question: ExplainTask, worker: str) -> ExplainResponse:
+    """Return the answer about a task that the session does not have.
+
+    Args:
+        worker: the one that has run it; empty if that is not known.
+    """
     sentence = "the scheduler does not have it: it has just ended, or is still on its way to the scheduler"
-    return ExplainResponse(question.task_id, "", UNKNOWN, sentence)
+    return ExplainResponse(question.task_id, "", UNKNOWN, sentence, worker)
 
 
-def ask_next(question: ExplainTask, sessions: Iterator[ActorRef]) -> None:
+def ask_next(question: ExplainTask, sessions: Iterator[ActorRef], recent_runs: RecentRuns) -> None:
     """Hand a question of an admin to the next client session that has not ended; answer it if there is none."""
     session = next((each for each in sessions if not each.is_stopped()), None)
     if session is None:
-        question.asker.send(not_here(question))
+        question.asker.send(not_here(question, recent_runs.worker_of(question.task_id)))
     else:
         session.send(ExplainOfAny(question, sessions))
 

@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from scaler.actors.insight.events import PeerIdentity
+from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.peers.accounts import Accounts
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.owners import Owners
@@ -96,6 +97,7 @@ class Directory:
         """gives each run a number of its own"""
         self.attempt_times = AttemptTimes()
         self.unstarted = Unstarted()
+        self.recent_runs = RecentRuns()
         self.peers: dict[PeerKey, Peer] = {}
         """all that have a session"""
         self.connected: dict[Connection, Peer] = {}

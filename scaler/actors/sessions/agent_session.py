@@ -222,6 +222,7 @@ class AgentSession(Session):
                 host=self.actor_ref,
                 adoption=self._services.adoption,
                 outputs=self._services.outputs,
+                recent_runs=self._services.directory.recent_runs,
                 held=[(run.task_id, run.attempt) for run in held],
                 offer=self._offer,
                 takes_rows=self._identity.takes_rows,

@@ -50,7 +50,8 @@ class ClientQuestions:
         question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):
             peers = self._directory.peers.values()
-            ask_next(question, iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT]))
+            sessions = iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT])
+            ask_next(question, sessions, self._directory.recent_runs)
         else:
             self.hand_on(question, task_id, request.graph_id, request.position)
 
@@ -62,7 +63,7 @@ class ClientQuestions:
         elif self._has(question.task_id):
             self._begun[question.task_id].send(question)
         else:
-            ask_next(question, asked.others)
+            ask_next(question, asked.others, self._directory.recent_runs)
 
     def _has(self, task_id: TaskId) -> bool:
         task = self._begun.get(task_id)
@@ -75,6 +76,6 @@ class ClientQuestions:
         if not is_node and task_id in self._held:
             self._put(self._held.explain(question))
         elif asked is None or asked.is_stopped():
-            self._put(not_here(question))
+            self._put(not_here(question, self._directory.recent_runs.worker_of(question.task_id)))
         else:
             asked.send(ExplainNode(question, position) if is_node else question)

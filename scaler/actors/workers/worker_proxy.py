@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from scaler.actors.insight.explanations import explain_run
+from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
 from scaler.actors.messages.outputs import RunsPrinted
 from scaler.actors.messages.peers import (
@@ -110,6 +111,7 @@ class WorkerProxy(Actor):
         name: of the worker.
         index: its position at its agent.
         outbox: leads to the agent.
+        recent_runs: remembers the tasks that end here.
         held: the runs that it had when its agent came: task and attempt.
         offer: what its node has.
         takes_rows: whether its agent takes tasks of many rows.
@@ -127,6 +129,7 @@ class WorkerProxy(Actor):
         host: ActorRef,
         adoption: ActorRef,
         outputs: ActorRef,
+        recent_runs: RecentRuns,
         held: Iterable[tuple[TaskId, int]] = (),
         offer: Offer = NO_OFFER,
         takes_rows: bool = False,
@@ -147,6 +150,7 @@ class WorkerProxy(Actor):
         self._queue_size = queue_size
         self._adoption = adoption
         self._outputs = outputs
+        self._note_end = recent_runs.add
         self._phase = WorkerPhase.WORK
         self._in_balancer = InBalancer.OUT
         self._asked_back: list[tuple[TaskId, int]] = []
@@ -270,7 +274,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunResult])
     def _finish(self, results: Batch[RunResult]) -> None:
-        runs = self._runs
+        runs, note_end, name = self._runs, self._note_end, self.name
         freed = expected_us = ended = duration_us = 0
         function_id: ObjectId | None = None
         measured: Measured = {}
@@ -288,6 +292,7 @@ class WorkerProxy(Actor):
             if not is_single and not self._is_whole(run, result := checked(rows, result), apart):
                 continue
             del runs[result.task_id]
+            note_end((result.task_id, name))
             places, work_us = run.load
             freed += places
             expected_us += work_us

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler import task_context
 from scaler.client.aio.link import AsyncLink
-from scaler.client.insight.explanation import ANSWER_SECONDS, Story, question, story_of
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, may_know, question, story_of
 from scaler.client.insight.presence import SchedulerInfo, enough, late_for
 from scaler.client.insight.task_log import late
 from scaler.client.insight.tracing import tracing
@@ -34,13 +34,13 @@ async def _come(link: AsyncLink, answer: Answer[T], timeout: float | None) -> bo
 
 
 async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Future[Any] | None) -> Story:
-    """Return what is known of a task; ask the scheduler about it if it is open.
+    """Return what is known of a task. The scheduler is asked about it: where it ran, if it has ended.
 
     Args:
         future: its future, if there is one.
     """
     known = None
-    if future is None or not future.done():
+    if future is None or not future.done() or may_know(link, future):
         answer = question()
         link.ask(task_id, answer.take)
         known = answer.result() if await _come(link, answer, ANSWER_SECONDS) else None

@@ -23,7 +23,7 @@ from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, 
 from scaler.client.calls.items import name_of_item
 from scaler.client.foreign_words import OF_ASYNC_FUTURES, answers, without_foreign_words
 from scaler.client.insight import markup
-from scaler.client.insight.explanation import Story
+from scaler.client.insight.explanation import Story, story_of
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
 from scaler.client.large_values import LargeValues
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
@@ -168,7 +168,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     async def explain(self) -> str:
         """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
-        return (await self.story()).sentence
+        known = story_of(self.task_id, self.name, self, None, 0) if self.done() else await self.story()
+        return known.sentence
 
     async def story(self) -> Story:
         """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""

@@ -1,13 +1,13 @@
 """Explanation: what a task waits for, and its story, for users.
 
 Called by futures and clients, in the thread of the user, which waits for the scheduler's answer for a moment. Must
-never: wait for longer than that, or ask the scheduler about a task that has ended.
+never: wait for longer than that.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from scaler.client.calls.inputs import Ended
 from scaler.client.link.link import Link
@@ -39,7 +39,8 @@ class Story:
         waits_for: in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`, `worker`,
             `children`, `window`, `transfer`, `no scheduler`, ...
         sentence: the same for people, with what to do about it.
-        worker: the worker that has it, or an empty text.
+        worker: the worker that has it; if it has ended, the one that ran it, as long as it is among the last 10,000
+            tasks of the scheduler; or an empty text.
         tries: which try this is, from 1; 0 if it is not known.
         past: why the earlier tries ended, or an empty text.
         seconds: for how long at least it waits in this state, or runs; None: not known.
@@ -79,7 +80,7 @@ def checked_task_id(task: object) -> TaskId:
 
 
 def tell(link: Link, task_id: TaskId, name: str, future: Ended | None, seconds: float) -> Story:
-    """Return the story of a task; ask the scheduler about it if it is open.
+    """Return the story of a task. The scheduler is asked about it: where it ran, if it has ended.
 
     Args:
         future: its future, if there is one.
@@ -88,7 +89,14 @@ def tell(link: Link, task_id: TaskId, name: str, future: Ended | None, seconds: 
     answer = None
     if future is None or not future.done():
         answer = _ask(link, task_id, seconds) or _ask(link, task_id, AGAIN_SECONDS)
+    elif may_know(link, future):
+        answer = _ask(link, task_id, seconds)
     return story_of(task_id, name, future, answer, seconds)
+
+
+def may_know(link: Link, future: Ended) -> bool:
+    """Return whether the scheduler may know where a task ran that has ended."""
+    return not (link.closed_because or future.cancelled())
 
 
 def question() -> Answer[ExplainResponse]:
@@ -108,12 +116,12 @@ def _ask(link: Link, task_id: TaskId, seconds: float) -> ExplainResponse | None:
 def story_of(task_id: TaskId, name: str, future: Ended | None, answer: ExplainResponse | None, seconds: float) -> Story:
     """Return the story of a task: how it ended, or the scheduler's answer; None: none came within so many seconds."""
     if future is not None and future.done():
-        return _from_end(task_id, name, future)
+        return replace(_from_end(task_id, name, future), worker="" if answer is None else answer.worker)
     if answer is None:
         sentence = f"the scheduler did not say within {seconds:g} seconds what it waits for: it is busy, or not there"
         return Story(task_id, name, "", UNKNOWN, sentence)
     if answer.waits_for == ENDED:
-        return Story(task_id, name, "", ENDED, "this client has no open task of that id: it has ended")
+        return Story(task_id, name, "", ENDED, "this client has no open task of that id: it has ended", answer.worker)
     since = answer.state_ms / 1000 if answer.state_ms else None
     known = (answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past, since)
     return Story(task_id, name, answer.state or "inactive", *known)

@@ -136,7 +136,8 @@ class Questions:
             task_id, heard = answer.task_id, replace(answer, sentence=answer.sentence.replace("ADDRESS", self._address))
             if task_id in self._not_ours:
                 self._not_ours.discard(task_id)
-                heard = _ended(task_id) if answer.waits_for == UNKNOWN else heard  # it is open nowhere
+                if answer.waits_for == UNKNOWN:  # it is open nowhere
+                    heard = _ended(task_id, answer.worker)
             for on_answer in self._open.pop(task_id, ()):
                 on_answer(heard)
 
@@ -156,8 +157,8 @@ def _answer(task_id: TaskId, reason: Reason, sentence: str) -> ExplainResponse:
     return ExplainResponse(task_id, "", reason, sentence)
 
 
-def _ended(task_id: TaskId) -> ExplainResponse:
-    return _answer(task_id, ENDED, "it has ended")
+def _ended(task_id: TaskId, worker: str = "") -> ExplainResponse:
+    return replace(_answer(task_id, ENDED, "it has ended"), worker=worker)
 
 
 def _transfer(n_bytes: int) -> str:

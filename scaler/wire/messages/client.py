@@ -358,7 +358,7 @@ class ExplainResponse:
     sentence: Reason
     """the same for people, with what to do"""
     worker: Text = ""
-    """the worker that has it"""
+    """the worker that has it, or has run it"""
     tries: U32 = 0
     """which try this is, from 1; 0: not known"""
     past: Reason = ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.adoption import AdoptRun
 from scaler.actors.messages.peers import CloseWorker, ConnectionLost, DrainWorker, Resumed, StopWorker
 from scaler.actors.messages.tasks import (
@@ -93,6 +94,7 @@ class Scene:
         _, self.host = bench.recorder()
         self.adoption, adoption_ref = bench.recorder()
         self.outputs, outputs_ref = bench.recorder()
+        self.recent_runs = RecentRuns()
         self.actor = WorkerProxy(
             "alpha",
             INDEX,
@@ -103,6 +105,7 @@ class Scene:
             host=self.host,
             adoption=adoption_ref,
             outputs=outputs_ref,
+            recent_runs=self.recent_runs,
             held=held,
         )
         self.proxy = bench.dispatcher.spawn(self.actor)
@@ -204,6 +207,13 @@ def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
     assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {SHORT: (1000, 1)})]
     assert scene.actor.statistics()["tasks"] == 0
+
+
+def test_who_ran_a_task_is_remembered_when_it_has_ended(scene: Scene) -> None:
+    scene.assign(0)
+    assert scene.recent_runs.worker_of(task_id(0)) == ""
+    scene.finish(0)
+    assert scene.recent_runs.worker_of(task_id(0)) == "alpha"
 
 
 def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client.calls.items import not_of_map
+from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import (
     TakesOptions,
@@ -270,6 +270,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map(Caller.map, unknown)
+        check_items("map", iterable)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
@@ -321,6 +322,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if unknown:
             raise not_of_map(Caller.start, unknown)
+        check_items("start", iterable)
         found = job_of_start(job, name)
         from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
@@ -418,6 +420,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if unknown:
             raise not_of_map(Caller.map_unordered, unknown)
+        check_items("map_unordered", iterable)
         window_of_map(job, window)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller

@@ -8,7 +8,7 @@ it. Must never: do what the word does elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from scaler.texts import did_you_mean
 
@@ -96,6 +96,9 @@ _KEYWORDS = {
     "return_exceptions": "it is an argument of map, map_unordered and job.results",
     "window": "it is an argument of map_unordered, and of the maps of AsyncClient",
 }
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_OPERATORS = (*_ARITHMETIC, *(f"r{each}" for each in _ARITHMETIC), "lt", "le", "gt", "ge", "neg", "abs", "float", "int")
+
 _SIMILAR = 0.75
 """How much a keyword argument of a user's function must resemble an option, to be taken for it."""
 
@@ -116,6 +119,29 @@ def answers(words: Mapping[str, str]) -> Callable[[C], C]:
     def decorate(cls: C) -> C:
         for word, ours in words.items():
             setattr(cls, word, _ForeignWord(word, ours))
+        return cls
+
+    return decorate
+
+
+def is_no_value(instead: str) -> Callable[[C], C]:
+    """Return a decorator for a class of futures, whose operators raise a `TypeError` with what to write instead.
+
+    Only operators of numbers are refused. A class with `__iter__` or `__getitem__` is a sequence for other libraries.
+    """
+
+    def decorate(cls: C) -> C:
+        text = f"{cls.__name__!r} is the future of a value, and not the value: write {instead}"
+
+        def refuse(_future: object, *_others: object) -> NoReturn:
+            raise TypeError(text)
+
+        def format_one(future: object, form: str) -> str:
+            return str(future) if not form else refuse(future)
+
+        for operator in _OPERATORS:
+            setattr(cls, f"__{operator}__", refuse)
+        cls.__format__ = format_one  # type: ignore[assignment]  # a method of each of its objects
         return cls
 
     return decorate

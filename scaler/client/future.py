@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
-from scaler.client.foreign_words import OF_FUTURES, answers, without_foreign_words
+from scaler.client.foreign_words import OF_FUTURES, answers, is_no_value, without_foreign_words
 from scaler.client.insight import markup, task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, story_of, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
@@ -146,6 +146,7 @@ _INTERNAL = frozenset(
 
 
 @answers(OF_FUTURES)
+@is_no_value("future.result()")
 class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 

@@ -17,7 +17,7 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.job import AsyncJob, in_thread, through
 from scaler.client.aio.rows import Rows
 from scaler.client.aio.stream import Items, TaskStream
-from scaler.client.calls.items import not_of_map
+from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
 from scaler.client.calls.tolerance import Tolerance
@@ -208,6 +208,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map(AsyncCaller.map, unknown)
+        check_items("map", items)
         window_of_map(job, window)
         on_change = job_of_map(job, on_change, keep_for)
         if job is not None:
@@ -244,6 +245,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """Run `fn(*item)` for each item as a detached job, as `Client.start` does."""
         if unknown:
             raise not_of_map(AsyncCaller.start, unknown)
+        check_items("start", items)
         found = job_of_start(job, name)
         _, core, options = self._caller
         wish = making.Wish(fn, items, options, found, on_change, keep_for)
@@ -304,6 +306,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)
+        check_items("map_unordered", items)
         window_of_map(job, window)
         on_change = job_of_map(job, on_change, keep_for)
         if job is not None:

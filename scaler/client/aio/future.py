@@ -21,7 +21,7 @@ from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
-from scaler.client.foreign_words import OF_ASYNC_FUTURES, answers, without_foreign_words
+from scaler.client.foreign_words import OF_ASYNC_FUTURES, answers, is_no_value, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.insight.explanation import Story, story_of
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
@@ -61,6 +61,7 @@ LARGE_BYTES = 1 << 20
 
 
 @answers(OF_ASYNC_FUTURES)
+@is_no_value("await future")
 class AsyncFuture(asyncio.Future[T], ResultArgument):
     """The result or the exception of a task: an `asyncio.Future`. Await it in the loop of its client.
 

@@ -6,10 +6,11 @@ Used by the maps of both clients. Must never: run the `repr` of a user's class.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.foreign_words import of_keyword
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
@@ -17,6 +18,17 @@ from scaler.texts import ARGUMENTS_CHARACTERS, cut, shown
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 """The exceptions of a call that cannot be serialised."""
+
+
+def check_items(call: str, items: object) -> None:
+    """Raise `TypeError` unless the items of a map or job can be iterated over."""
+    is_future = isinstance(items, ResultArgument)
+    if is_future or not (isinstance(items, (Iterable, AsyncIterable)) or hasattr(type(items), "__getitem__")):
+        value = "; take the result of the future first" if is_future else ""
+        raise TypeError(
+            f"{call} takes an iterable of the arguments of each task, such as [(x,) for x in xs], not "
+            f"{shown(items)}{value}"
+        )
 
 
 def check_item(index: int, item: object) -> None:

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.future import ScalerFuture
 from scaler.client.link.requests import OnOutput
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
 from scaler.config import check_timeout
+from scaler.texts import shown
 
 F = TypeVar("F", bound="Future[Any]")
 
@@ -39,6 +41,8 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
         ConfigError: if `timeout` is not a number in range; it is a `ValueError`.
         TimeoutError: if some are still open then.
     """
+    if isinstance(futures, (Future, ResultArgument)) or not isinstance(futures, Iterable):
+        raise TypeError(f"progress() takes an iterable of futures, such as [future], not {shown(futures)}")
     watched = list(futures)
     for future in watched:
         if not isinstance(future, Future):

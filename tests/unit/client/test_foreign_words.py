@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import scaler
@@ -39,6 +42,67 @@ def test_so_do_those_of_asyncio(scheduler: FakeScheduler) -> None:
             check(client.submit(abs, -1), OF_ASYNC_FUTURES)
 
     asyncio.run(look())
+
+
+USES: list[Callable[[Any], Any]] = [
+    lambda future: future + 1,
+    lambda future: 1 + future,
+    lambda future: sum([future, future]),
+    lambda future: future * 2.5,
+    lambda future: future / future,
+    lambda future: -future,
+    abs,
+    lambda future: future > 1,
+    lambda future: sorted([future, future]),
+    float,
+    int,
+    lambda future: f"{future:.2f}",
+    lambda future: np.ones(2) + future,
+    lambda future: np.asarray(future, float),
+]
+
+
+def test_a_future_that_is_used_as_its_value_says_how_to_get_that(client: Client, scheduler: FakeScheduler) -> None:
+    async def use() -> None:
+        async with AsyncClient(scheduler.address) as other:
+            future = other.submit(abs, -1)
+            refuse(future, "'AsyncFuture' is the future of a value, and not the value: write await future")
+            assert await future == 1
+
+    def refuse(future: Any, sentence: str) -> None:
+        for use in USES:
+            with pytest.raises(TypeError) as caught:
+                use(future)
+            assert sentence in f"{caught.value} {caught.value.__cause__}"
+        assert (f"{future}", str(future == 1), len({future, future})) == (str(future), "False", 1)
+        assert np.array([future, future]).tolist() == [future, future]
+
+    refuse(client.submit(abs, -1), "'ScalerFuture' is the future of a value, and not the value: write future.result()")
+    asyncio.run(use())
+
+
+def test_what_cannot_be_iterated_over_is_shown_with_what_can(client: Client, scheduler: FakeScheduler) -> None:
+    wrong: Any = client
+
+    async def use(call: str, items: Any) -> None:
+        async with AsyncClient(scheduler.address) as other:
+            made = getattr(other, call)(abs, items)
+            await (anext(made) if call == "map_unordered" else made)
+
+    for call in ("map", "map_unordered", "start"):
+        for items in (None, 3, abs):
+            text = (
+                rf"^{call} takes an iterable of the arguments of each task, such as .*, not {re.escape(repr(items))}$"
+            )
+            with pytest.raises(TypeError, match=text):
+                getattr(wrong, call)(abs, items)
+            with pytest.raises(TypeError, match=text):
+                asyncio.run(use(call, items))
+        with pytest.raises(TypeError, match=r"take the result of the future first$"):
+            getattr(wrong, call)(abs, client.submit(abs, -1))
+    for futures in (None, client.submit(abs, -1)):
+        with pytest.raises(TypeError, match=r"^progress\(\) takes an iterable of futures, such as \[future\], not"):
+            scaler.progress(futures)  # type: ignore[arg-type]
 
 
 def test_a_word_that_nobody_uses_is_refused_by_python(client: Client) -> None:

@@ -107,6 +107,8 @@ def test_a_key_file_that_cannot_be_used_is_an_error(cluster: Cluster, key_file: 
         make(key_file=tmp_path / "others" / "client.json")
     with pytest.raises(ConfigError, match="keep must be the path of a folder"):
         make(keep=True)
+    with pytest.raises(ConfigError, match=r"keep must be a folder, in which jobs are kept, and .* is a file"):
+        make(keep=key_file)
     assert cluster.shutdowns == 0
 
 

@@ -19,10 +19,10 @@ TEXT = """\
 Each command prints this with `-h`. What the settings mean, and where else they may be set, is on the page of the
 [settings](./settings.md). An unknown option or command is answered with the most similar one.
 
-Exit codes: 0 for success, 1 for an error or a negative answer, 2 for wrong arguments; a server may also end with 70 or 78
-([failures](../explanation/failures.md)). Ctrl-C ends a command by SIGINT, so that a loop of a shell ends, too. The servers
-`scaler_scheduler`, `scaler_cluster`, `scaler_ui` and `scaler_scale`, and the screen of `scaler_top`, end in order after
-Ctrl-C, with exit code 0.
+Exit codes: 0 for success, 1 for an error or a negative answer, 2 for wrong arguments; a server may also end with 70 or
+78 ([failures](../explanation/failures.md)). Ctrl-C ends a command by SIGINT, so that a loop of a shell ends, too. The
+servers `scaler_scheduler`, `scaler_cluster`, `scaler_ui` and `scaler_scale`, and the screen of `scaler_top`, end in
+order after Ctrl-C, with exit code 0.
 
 {commands}
 """

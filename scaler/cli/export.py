@@ -19,6 +19,7 @@ from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from math import isfinite
+from numbers import Real
 from operator import attrgetter, methodcaller
 from pathlib import Path, PurePath
 from typing import Any, TextIO
@@ -60,11 +61,12 @@ class PlainValues:
     def text_of(self, value: Any) -> str:
         """Return a value as JSON."""
         counts = self.n_reprs, self.n_not_finite
-        try:
-            return self._encode(value)
-        except (ValueError, TypeError, RecursionError):  # not finite, a key that is no str, or nested in itself
-            self.n_reprs, self.n_not_finite = counts
-            return self._encode(self.plain(value))
+        for convert in (_unchanged, self.plain):  # the second one for NaN, other keys than text, and deep values
+            try:
+                return self._encode(convert(value))
+            except Exception:  # noqa: BLE001 - the code of a user's class
+                self.n_reprs, self.n_not_finite = counts
+        return self._encode(self._repr(value))
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """Return a value of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of them."""
@@ -101,6 +103,10 @@ class PlainValues:
         return {NO_VALUE: safe_repr(value)}
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
 def safe_repr(value: Any) -> str:
     """Return the `repr` of a value; of one that fails, that of its class."""
     try:
@@ -110,7 +116,7 @@ def safe_repr(value: Any) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return {each.name: getattr(value, each.name, None) for each in dataclasses.fields(value)}
 
 
 def columns_of(value: Any) -> dict[str, Any] | None:
@@ -161,12 +167,13 @@ class Table:
             self._write([row, status, error, *[""] * len(self._columns), self._cell(value)])
 
     def _cell(self, value: Any) -> Any:
-        if value is None or isinstance(value, (str, int, float)):
+        if value is None or isinstance(value, (str, Real)):
             return value
-        plain = self._values.plain(value)
+        text = self._values.text_of(value)
+        plain = json.loads(text)
         if isinstance(plain, dict) and plain.keys() == {NO_VALUE}:
             return plain[NO_VALUE]
-        return plain if isinstance(plain, (str, int, float)) else json.dumps(plain, ensure_ascii=False)
+        return plain if isinstance(plain, (str, int, float)) else text
 
 
 FORMATS: dict[str, type[JsonLines | Table]] = {"jsonl": JsonLines, "csv": Table}

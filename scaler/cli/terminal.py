@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import NamedTuple, NoReturn, TextIO
 
-from scaler.texts import escaped
+from scaler.texts import NAME_CHARACTERS, escaped, printable
 
 GAP = "  "
 """The space between two columns of a table."""
@@ -33,7 +33,8 @@ def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., Non
             try:
                 main(argv)
             finally:
-                sys.stdout.flush()
+                if sys.stdout is not None:  # as when it was closed before the start
+                    sys.stdout.flush()
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
@@ -92,12 +93,12 @@ def say_table(columns: Sequence[Column], lines: Iterable[Sequence[str]]) -> None
     """
     from scaler.monitor.top.text import CUT, cut, fit, width_of  # noqa: PLC0415 - few commands print a table
 
-    table = [[each.title for each in columns], *([escaped(text) for text in line] for line in lines)]
+    table = [[each.title for each in columns], *([printable(text, NAME_CHARACTERS) for text in line] for line in lines)]
     widths = {at: max(width_of(line[at]) for line in table) for at in range(len(columns))}
-    is_terminal = sys.stdout.isatty()
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
     most = get_terminal_size().columns if is_terminal else sys.maxsize
     widths = _fitting(columns, widths, most)
-    mark = "\u2026" if "utf" in (sys.stdout.encoding or "").lower() else CUT
+    mark = "\u2026" if "utf" in (getattr(sys.stdout, "encoding", None) or "").lower() else CUT
     for line in table:
         texts = (fit(line[at], width, columns[at].is_number, mark) for at, width in widths.items())
         text = GAP.join(texts).rstrip()

@@ -36,6 +36,24 @@ class Bad:
         raise SystemExit
 
 
+@dataclass
+class Broken:
+    x: int
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "x":
+            raise ZeroDivisionError
+        return super().__getattribute__(name)
+
+    def __repr__(self) -> str:
+        return "broken"
+
+
+class Naughty(dict):  # type: ignore[type-arg]
+    def items(self) -> Any:
+        raise ZeroDivisionError
+
+
 Named = namedtuple("Named", "a b")  # noqa: PYI024 - both kinds
 ITSELF: list[Any] = []
 ITSELF.append(ITSELF)
@@ -62,7 +80,7 @@ def test_values_become_json(value: Any, plain: Any) -> None:
     ("value", "n_reprs", "n_not_finite"),
     [
         (b"x", 1, 0), (object, 1, 0), ({(1, 2): 3}, 1, 0), (Bad(), 1, 0), (1j, 1, 0), (np.longdouble(1), 1, 0),
-        (ITSELF, 1, 0), ([float("inf"), {"a": float("-inf")}, b""], 1, 2), (np.array([np.nan, 1.0]), 0, 1),
+        (ITSELF, 1, 0), (Broken(1), 1, 0), (Naughty({"a": 1}), 1, 0), ([float("inf"), {"a": float("-inf")}, b""], 1, 2), (np.array([np.nan, 1.0]), 0, 1),
     ],
 )  # fmt: skip
 def test_what_json_cannot_represent_is_counted(value: Any, n_reprs: int, n_not_finite: int) -> None:
@@ -88,6 +106,14 @@ def table_of(*rows: Any) -> list[list[str]]:
     [
         ([1.5, 'a,\n"b"', None], ["row,status,error,value", "0,done,,1.5", '1,done,,a,\n"b"', "2,done,,"]),
         ([float("nan"), [1, 2], b"x"], ["row,status,error,value", "0,done,,nan", "1,done,,[1, 2]", "2,done,,b'x'"]),
+        (
+            [np.float32("nan"), np.float64(2), np.bool_(True)],
+            ["row,status,error,value", "0,done,,nan", "1,done,,2.0", "2,done,,True"],
+        ),
+        (
+            [{"a": Bad}, 2],
+            ["row,status,error,a,value", "0,done,,<class 'tests.unit.cli.test_export.Bad'>,", "1,done,,,2"],
+        ),
         ([date(2026, 1, 2), {1}], ["row,status,error,value", "0,done,,2026-01-02", "1,done,,[1]"]),
         (
             [ValueError("bad"), {"a": 1, "b": [2]}, {"b": None, "c": 3}, 7],

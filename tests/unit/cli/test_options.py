@@ -201,6 +201,7 @@ def test_a_user_that_the_machine_does_not_know_is_refused(capsys: pytest.Capture
 SIMILAR = [
     (cluster, [ADDRESS, "--num_workers", "2"], "unrecognized arguments: --num_workers 2", "--num-of-workers"),
     (cluster, [ADDRESS, "--object_memory_bytes=5"], "--object_memory_bytes=5", "--object-memory-bytes"),
+    (cluster, [ADDRESS, "--n-workers", "2"], "--n-workers 2", "--num-of-workers"),
     (scheduler, [ADDRESS, "--keep_shard"], "--keep_shard", "--keep-shared"),
     (symphony_cluster, [ADDRESS, "service", "--worker_names", "a"], "--worker_names a", "--worker-name"),
     (top, [ADDRESS, "--onse"], "--onse", "--once"),

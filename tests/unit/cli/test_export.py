@@ -80,7 +80,8 @@ def test_values_become_json(value: Any, plain: Any) -> None:
     ("value", "n_reprs", "n_not_finite"),
     [
         (b"x", 1, 0), (object, 1, 0), ({(1, 2): 3}, 1, 0), (Bad(), 1, 0), (1j, 1, 0), (np.longdouble(1), 1, 0),
-        (ITSELF, 1, 0), (Broken(1), 1, 0), (Naughty({"a": 1}), 1, 0), ([float("inf"), {"a": float("-inf")}, b""], 1, 2), (np.array([np.nan, 1.0]), 0, 1),
+        (ITSELF, 1, 0), (Broken(1), 1, 0), (Naughty({"a": 1}), 1, 0),
+        ([float("inf"), {"a": float("-inf")}, b""], 1, 2), (np.array([np.nan, 1.0]), 0, 1),
     ],
 )  # fmt: skip
 def test_what_json_cannot_represent_is_counted(value: Any, n_reprs: int, n_not_finite: int) -> None:

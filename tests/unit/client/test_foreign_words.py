@@ -13,6 +13,7 @@ import pytest
 import scaler
 from scaler import AsyncClient, Client, ConfigError
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, OF_ASYNC_FUTURES, OF_CLIENTS, OF_FUTURES
+from scaler.texts import shown
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -92,7 +93,7 @@ def test_what_cannot_be_iterated_over_is_shown_with_what_can(client: Client, sch
     for call in ("map", "map_unordered", "start"):
         for items in (None, 3, abs):
             text = (
-                rf"^{call} takes an iterable of the arguments of each task, such as .*, not {re.escape(repr(items))}$"
+                rf"^{call} takes an iterable of the arguments of each task, such as .*, not {re.escape(shown(items))}$"
             )
             with pytest.raises(TypeError, match=text):
                 getattr(wrong, call)(abs, items)

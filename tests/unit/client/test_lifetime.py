@@ -105,11 +105,6 @@ def test_a_key_file_that_cannot_be_used_is_an_error(cluster: Cluster, key_file: 
     KeyFolder.make(tmp_path / "others")
     with pytest.raises(ConfigError, match=r"client\.json has no address: give the address of the scheduler, too"):
         make(key_file=tmp_path / "others" / "client.json")
-    with pytest.raises(ConfigError, match="keep must be the path of a folder"):
-        make(keep=True)
-    with pytest.raises(ConfigError, match=r"keep must be a folder, in which jobs are kept, and .* is a file"):
-        make(keep=key_file)
-    assert cluster.shutdowns == 0
 
 
 def test_of_a_client_that_prints_output_the_local_cluster_does_not_log_it(cluster: Cluster) -> None:

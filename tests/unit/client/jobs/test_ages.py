@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scaler.client.jobs.ages import seconds_of
@@ -28,7 +30,7 @@ def test_ages_are_seconds(text: float | str | None, seconds: float | None) -> No
     assert seconds_of("keep_for", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["soon", "-1d", "1mo", "never", "", -1, float("nan"), True])
-def test_others_are_refused(text: float | str) -> None:
+@pytest.mark.parametrize("text", ["soon", "-1d", "1mo", "never", "", -1, float("nan"), True, b"1d", [1]])
+def test_others_are_refused(text: Any) -> None:
     with pytest.raises(ConfigError, match="keep_for"):
         seconds_of("keep_for", text)

@@ -268,32 +268,27 @@ class _Offered(_Installed):
 _offered = _Offered()
 
 
-def offer(packed: bytes) -> list[str]:
-    """Make modules importable that this program does not have, and leave its own ones as they are.
-
-    Returns:
-        the names of the modules that this program has with another source, sorted.
-    """
+def offer(packed: bytes) -> None:
+    """Make modules importable that this program does not have, and leave its own ones as they are."""
     shipment = _unpacked(packed)
     if shipment.origin == _ORIGIN or packed == _installed.packed:
-        return []
+        return
     if _offered.sources != shipment.sources:
         for name in [each for each in _offered.sources if _offered.has_loaded(each)]:
             del sys.modules[name]
         _offered.sources = shipment.sources
     if _offered not in sys.meta_path:
         sys.meta_path.append(_offered)
-    return sorted(name for name, source in shipment.sources.items() if _is_other(name, source))
+
+
+def other_sources(packed: bytes) -> list[str]:
+    """Return which of these modules this program has loaded from a file with another source, sorted."""
+    sources = _unpacked(packed).sources
+    return sorted(name for name in sources.keys() & sys.modules.keys() if _is_other(name, sources[name]))
 
 
 def _is_other(name: str, source: Source) -> bool:
-    """Return whether the module of this name here, if there is one, has another source."""
-    if _offered.has_loaded(name.partition(".")[0]):
-        return False
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError):  # a part of a package that is not here, or a module without spec
-        return False
+    spec = getattr(sys.modules[name], "__spec__", None)
     if spec is None or isinstance(spec.loader, _Loader):
         return False
     try:

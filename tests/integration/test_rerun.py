@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scaler import AsyncClient, Client, Job, JobError, RerunError, SchedulerClusterCombo, current_task
-from scaler.client.jobs.job import FailedRow
+from scaler import AsyncClient, Client, JobError, RerunError, SchedulerClusterCombo, current_task
 from scaler.errors import DisconnectedError, JobConflictError, ProcessorDiedError
 from tests.support.processes import run_python, wait_until
 from tests.support.terminal import ENTER, terminal
@@ -349,7 +348,7 @@ def test_failed_rows_run_again_with_the_objects_and_the_seed_of_the_job(client: 
             assert seen == list(row.error.args[1:])
         [left] = pickle.loads(pickle.dumps(rows[:1]))
         assert (left.row, left.arguments, left.error.args) == (1, rows[0].arguments, rows[0].error.args)
-        with pytest.raises(RerunError, match="row 1 was pickled"):
+        with pytest.raises(RerunError, match="row 1 was copied"):
             left.rerun()
     with pytest.raises(DisconnectedError):
         rows[0].rerun()
@@ -362,14 +361,11 @@ def test_failed_rows_run_again_with_the_objects_and_the_seed_of_the_job(client: 
             assert caught.value.args[0] == os.getpid()
 
     asyncio.run(in_loop())
+    assert dataclasses.asdict(left)["arguments"] == rows[0].arguments
+    [row, *_] = job.failures()
     job.forget()
     with pytest.raises(JobError, match="picks"):
-        job_row(rows[0], job).rerun()
-
-
-def job_row(row: FailedRow, job: Job) -> FailedRow:
-    """Return a failed row of another handle of its job."""
-    return dataclasses.replace(row, _job=job)
+        row.rerun()
 
 
 def inverse(x: int) -> float:
@@ -449,7 +445,7 @@ def test_modules_that_travelled_are_used_unless_this_program_has_its_own(
         monkeypatch.syspath_prepend(str(tmp_path / "own"))
         with pytest.raises(ValueError, match=r"^8$"):
             row.rerun()
-        assert "this program has other source code of desk.limits, and uses its own" in capfd.readouterr().err
+        assert "modules: desk.limits of this program, with other source code" in capfd.readouterr().err
     finally:
         sys.meta_path[:] = finders
         _forget("desk")

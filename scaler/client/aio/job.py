@@ -44,6 +44,10 @@ class AsyncFailedRow(FailedRow):
         return run(await in_thread(partial(self._call, again=again)))
 
 
+def _awaited(row: FailedRow) -> AsyncFailedRow:
+    return AsyncFailedRow(row.row, row.error, row.arguments).read_by(row._read)  # noqa: SLF001 - of its base class
+
+
 @answers(OF_ASYNC_JOBS)
 class AsyncJob:
     """A handle of work that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
@@ -113,7 +117,7 @@ class AsyncJob:
 
     async def failures(self) -> list[AsyncFailedRow]:
         """Return the failed rows, as `Job.failures` does. The `rerun` of each is awaited."""
-        return [AsyncFailedRow(*vars(row).values()) for row in await in_thread(self._job.failures)]
+        return [_awaited(row) for row in await in_thread(self._job.failures)]
 
     async def retry(self, fn: Callable[..., Any] | None = None) -> None:
         """Run failed rows again, and resume the job if it was cancelled or stopped, as `Job.retry` does."""

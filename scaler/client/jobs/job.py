@@ -11,10 +11,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from scaler.client.calls.items import name_of_item, shown_arguments
 from scaler.client.foreign_words import OF_JOBS, answers, without_foreign_words
@@ -33,6 +33,8 @@ from scaler.wire.messages.client import AT_END, TOKEN_BYTES, VERSIONS, JobRespon
 from scaler.wire.messages.common import TaskStatus
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
@@ -97,10 +99,16 @@ class FailedRow:
     row: int
     error: BaseException
     arguments: str
-    _job: Job | None = field(default=None, repr=False, compare=False)
+    _read: ClassVar[Callable[..., FailedCall] | None] = None
+    """reads the call of a row; no field, because copies and pickles leave it behind"""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_job": None}
+        return {"row": self.row, "error": self.error, "arguments": self.arguments}
+
+    def read_by(self, read: Callable[..., FailedCall] | None) -> Self:
+        """Have `rerun` read the call of the row by this function. Return this object."""
+        object.__setattr__(self, "_read", read)
+        return self
 
     def rerun(self, *, again: bool = False) -> Any:
         """Call the function of the row again, here: with its arguments, in this process and this thread, so that
@@ -126,11 +134,9 @@ class FailedRow:
 
     def _call(self, *, again: bool) -> FailedCall:
         """Return the call of the row, read from the record of its job."""
-        from scaler.client.rerun.of_row import read_row  # noqa: PLC0415 - as above
-
-        if self._job is None:
-            raise RerunError(f"row {self.row} was pickled, which leaves its job behind: take it from job.failures()")
-        return read_row(*self._job.place_of_rows(), self.row, again=again)
+        if self._read is None:
+            raise RerunError(f"row {self.row} was copied, which leaves its job behind: take it from job.failures()")
+        return self._read(self.row, again=again)
 
 
 @answers(OF_JOBS)
@@ -276,10 +282,15 @@ class Job:
                 row,
                 self._error_of(RowEnd(row, status, frames[:1])),
                 arguments_text(self._serializer, bytes(frames[-1])),
-                self,
-            )
+            ).read_by(self._call_of)
             for row, status, frames in rows
         ]
+
+    def _call_of(self, row: int, *, again: bool) -> FailedCall:
+        """Return the call of a failed row, read from the record."""
+        from scaler.client.rerun.of_row import read_row  # noqa: PLC0415 - few programs need it
+
+        return read_row(self._link, self.name, self._work, row, again=again)
 
     def versions(self) -> list[tuple[int, int, str, float]]:
         """Return (number, rows ended, program, Unix time) of each version; empty if the job never changed."""
@@ -319,10 +330,6 @@ class Job:
         """Cancel the job and delete it with all its results."""
         ask(self._link, self._ask(JobVerb.FORGET))
         self.heard = {**self.heard, "state": FORGOTTEN}
-
-    def place_of_rows(self) -> tuple[Link, str, bytes]:
-        """Return the link, the name of the job, and the ids of the record and the work that this handle reads."""
-        return self._link, self.name, self._work
 
     # Also used by `Client.map` and `AsyncJob`
 

@@ -24,7 +24,7 @@ from scaler.pickling.serialization import (
     read_arguments,
     sent_with,
 )
-from scaler.pickling.shipped import offer
+from scaler.pickling.shipped import offer, other_sources
 from scaler.processor.execution.place import Place
 from scaler.processor.execution.random_generators import KeptState, RandomGenerators
 from scaler.processor.execution.values import reader_of
@@ -99,14 +99,14 @@ class FailedCall:
 
     def _read_function(self) -> tuple[Serializer, Callable[..., Any]]:
         function: Any = None
-        notes = list(self.notes)
+        serializer, modules, _ = sent_with(self.function)
         try:
-            serializer, modules, _ = sent_with(self.function)
-            if others := offer(modules):
-                notes.append(f"this program has other source code of {', '.join(others)}, and uses its own")
+            offer(modules)
             function = from_frames(serializer, self.function[1:])
         finally:  # also if it cannot be read: then the differences may be the reason
-            report_differences(self.label, self.place, function, notes)
+            others = other_sources(modules)
+            notes = [f"modules: {', '.join(others)} of this program, with other source code"] if others else []
+            report_differences(self.label, self.place, function, [*self.notes, *notes])
         return serializer, function
 
     def _stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool) -> Any:

@@ -270,7 +270,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map(Caller.map, unknown)
-        check_items("map", iterable)
+        check_items("map", fn, iterable)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
@@ -322,7 +322,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if unknown:
             raise not_of_map(Caller.start, unknown)
-        check_items("start", iterable)
+        check_items("start", fn, iterable)
         found = job_of_start(job, name)
         from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
 
@@ -420,7 +420,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """
         if unknown:
             raise not_of_map(Caller.map_unordered, unknown)
-        check_items("map_unordered", iterable)
+        check_items("map_unordered", fn, iterable)
         window_of_map(job, window)
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller

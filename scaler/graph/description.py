@@ -98,12 +98,22 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return the first key of the graph in a list argument of a call, with the position of the argument."""
+    """Return a key of the graph in a list argument of a call, or in a list inside it, with the argument's position."""
     for position, argument in enumerate(call):
-        for value in argument if type(argument) is list else ():
-            if type(value) is str and value in graph:
-                return position, value
+        if type(argument) is list and (found := _key_among(argument, graph, 1)):
+            return position, found
     return None
+
+
+def _key_among(values: list[Any], graph: Mapping[str, Any], levels: int) -> str:
+    """Return the first key of the graph among some values, or in lists inside them, that many levels deep."""
+    for value in values:
+        kind = type(value)
+        if kind is str and value in graph:
+            return str(value)
+        if kind is list and levels and (found := _key_among(value, graph, levels - 1)):
+            return found
+    return ""
 
 
 def _refuse_calls_inside(key: str, container: Any) -> None:

@@ -208,7 +208,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if others or unknown:
             raise not_of_map(AsyncCaller.map, unknown)
-        check_items("map", items)
+        check_items("map", fn, items)
         window_of_map(job, window)
         on_change = job_of_map(job, on_change, keep_for)
         if job is not None:
@@ -245,7 +245,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """Run `fn(*item)` for each item as a detached job, as `Client.start` does."""
         if unknown:
             raise not_of_map(AsyncCaller.start, unknown)
-        check_items("start", items)
+        check_items("start", fn, items)
         found = job_of_start(job, name)
         _, core, options = self._caller
         wish = making.Wish(fn, items, options, found, on_change, keep_for)
@@ -306,7 +306,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         """
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)
-        check_items("map_unordered", items)
+        check_items("map_unordered", fn, items)
         window_of_map(job, window)
         on_change = job_of_map(job, on_change, keep_for)
         if job is not None:

@@ -20,8 +20,10 @@ UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 """The exceptions of a call that cannot be serialised."""
 
 
-def check_items(call: str, items: object) -> None:
-    """Raise `TypeError` unless the items of a map or job can be iterated over."""
+def check_items(call: str, fn: object, items: object) -> None:
+    """Raise `TypeError` unless the items of a map or job can be iterated over. `fn` has an error of its own."""
+    if not callable(fn):
+        return
     is_future = isinstance(items, ResultArgument)
     if is_future or not (isinstance(items, (Iterable, AsyncIterable)) or hasattr(type(items), "__getitem__")):
         value = "; take the result of the future first" if is_future else ""

@@ -33,6 +33,9 @@ def test_keys_in_lists_are_found_and_are_no_arguments() -> None:
     description = read(graph, ["b"])
     assert description.in_lists == {"b": (2, "a")}
     assert description.dependencies == []
+    endless: list[Any] = [1]
+    endless.append(endless)
+    assert read({"a": 1, "b": (sum, endless), "c": (sum, 1, [2, ["a"]])}, []).in_lists == {"c": (2, "a")}
 
 
 def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:

@@ -162,8 +162,8 @@ class JobError(ScalerError):
     """A job cannot be created, found or kept; the message says why.
 
     There is no job of this name, or it has expired; the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or
-    its disk or its limit is full; or another program has the job open, so it cannot be changed
-    (docs/howto/long-jobs.md).
+        its disk or its limit is full; or another program has the job open, so that it can only be read
+        (docs/howto/long-jobs.md).
     """
 
 

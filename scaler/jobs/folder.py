@@ -41,7 +41,7 @@ REMOVAL_SECONDS = 0.02
 """Limit of the time for which files of removed jobs are deleted, or records looked at, in one go: changes of other jobs
 wait meanwhile."""
 
-IN_USE_SECONDS = 1.0
+LOOK_AGAIN_SECONDS = 1.0
 """The shortest time until an expired job is looked at again that was in use, or changed at that moment."""
 
 RUN_AGAIN_SECONDS = 3600.0
@@ -119,15 +119,16 @@ class JobFolder:
             reason = f"jobs cannot be kept in {self.path}: {error.strerror}"
             raise ConfigError(f"{reason}; name a folder on a disk of this machine that you may write to") from None
         if self._lock is None:
-            holder = _running(self.path / LOCK_OF_ALL)
-            raise JobInUseError(
-                f"another scheduler keeps its jobs in {self.path}: {holder.name}. Connect to it, end it, or choose "
-                "another folder",
-                holder,
-            )
+            raise self._in_use()
         for part in () if self._is_shared else self.path.glob(f"*/{PART}*"):
             if not (part.is_symlink() or part.parent.is_symlink()):
                 self._deletions.append(_deletion(part))  # left over from an interrupted `create` or `remove`
+
+    def _in_use(self) -> JobInUseError:
+        holder = holder_of(self.path / LOCK_OF_ALL)
+        holder = UNKNOWN if holder.has_ended else holder  # of several programs, the file names the last one that came
+        what = f"another scheduler keeps its jobs in {self.path}: {holder.name}"
+        return JobInUseError(f"{what}. Connect to it, end it, or choose another folder", holder)
 
     def _lock_all(self) -> int | None:
         """Lock the folder against schedulers of this version and of earlier ones, whose lock file is removed: it has
@@ -237,9 +238,12 @@ class JobFolder:
 
         Nothing stays locked: a scheduler that has the folder for itself may be about to start again.
         """
-        is_open, is_entered = place in self._locks, self.is_entered
+        is_open, of_all = place in self._locks, None
         try:
-            self._enter()
+            if not self.is_entered:
+                of_all = take_lock(self.path / LOCK_OF_ALL, fcntl.LOCK_SH)
+                if of_all is None:
+                    return self._in_use()
             self._take(place)
         except JobInUseError as error:
             return error
@@ -248,9 +252,8 @@ class JobFolder:
         finally:
             if not is_open:
                 self._give_back(place, keeps_name=True)
-            if not is_entered and self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+            if of_all is not None:
+                os.close(of_all)
         return None
 
     @property
@@ -353,7 +356,7 @@ class JobFolder:
                 logger.error("the job in %s cannot be read, and stays as it is: %s", place, error)  # noqa: TRY400
             return
         if summary is not None:
-            self._expiry.note(place, max(_due(summary), time.time() + IN_USE_SECONDS))
+            self._expiry.note(place, max(_due(summary), time.time() + LOOK_AGAIN_SECONDS))
         is_gone = summary is None or (may_remove and is_over_age(summary) and self._is_removed(place))
         yield place, None if is_gone else summary
 
@@ -479,12 +482,6 @@ def _stamp_of(place: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _running(file: Path) -> Holder:
-    """Return the program that a lock file of several programs names, if it still runs."""
-    holder = holder_of(file)
-    return UNKNOWN if holder.has_ended else holder
 
 
 def _mounts() -> dict[str, str]:

@@ -20,8 +20,7 @@ from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import Due, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.outbox import Outbox
-from scaler.jobs.folder import UNREADABLE, JobFolder
-from scaler.jobs.locks import Holder
+from scaler.jobs.folder import UNREADABLE, JobFolder, JobInUseError
 from scaler.jobs.record import JobRecord
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
@@ -53,7 +52,7 @@ class JobView:
         self._folder, self._place = folder, place
         self._record: JobRecord | None = None
         self._program = ""
-        """the program that has the job open"""
+        """the program that has the job open, or had it last"""
         self._ending_since: float | None = None
         """when that program, or its scheduler, was found to have ended; None: neither has"""
 
@@ -75,11 +74,9 @@ class JobView:
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.who_has(self._place)
-        holder = self._folder.last_holder(self._place) if used is None else used.holder
-        is_ending = self._is_ending(is_locked=used is not None, holder=holder, now=now)
+        is_ending = self._is_ending(used, now)
         if not self._place.is_dir():
             raise JobFreeError
-        self._program = holder.name
         if request.verb == JobVerb.LEAVE:
             return known(request)
         record, reading = self._renewed()
@@ -88,9 +85,10 @@ class JobView:
             if used is None and not is_ending and (verb is None or self._folder.is_entered):
                 raise JobFreeError
             if verb is None:
-                reason = f"{holder.name} is ending, or its scheduler is starting again"
+                reason = f"{self._program} is ending, or its scheduler is starting again"
                 return waits(request, reason) if is_ending else refused(request, str(used))
-            self._answer = waits(request, "")
+            is_left = used is None and not is_ending
+            self._answer = waits(request, f"{self._program} has ended: retry() runs it here" if is_left else "")
             other = other_job(request, record.record_id, record.terms)
             if other is None:
                 self._run(request, verb(asked))
@@ -98,14 +96,13 @@ class JobView:
         finally:
             record.rest()
 
-    def _is_ending(self, *, is_locked: bool, holder: Holder, now: float) -> bool:
+    def _is_ending(self, used: JobInUseError | None, now: float) -> bool:
         """Return whether the other program is about to release the job, or its next scheduler to open it."""
-        is_own = self._folder.is_own(holder)
-        is_used, is_free = (
-            is_locked and not (holder.has_ended or is_own),
-            not is_locked and (holder.has_ended or is_own),
-        )
-        if is_used or is_free:
+        holder = self._folder.last_holder(self._place) if used is None else used.holder
+        if used is not None:
+            self._program = holder.name
+        is_locked, has_ended = used is not None, holder.has_ended or self._folder.is_own(holder)
+        if is_locked is not has_ended:  # it is in use, or free
             self._ending_since = None
             return False
         self._ending_since = now if self._ending_since is None else self._ending_since
@@ -117,7 +114,12 @@ class JobView:
         if former is not None and former.renew():
             return former, self._reading
         self.close()
-        record = self._record = self._folder.read(self._place)
+        try:
+            record = self._record = self._folder.read(self._place)
+        except UNREADABLE:
+            if self._place.is_dir():
+                raise
+            raise JobFreeError from None
         standing = Standing(record, OpenRows.of(record), is_new=False)
         if former is not None and former.record_id == record.record_id:
             self._reading.note(standing.rows.ended_since(self._standing.rows))
@@ -169,8 +171,8 @@ class JobReader(Actor):
     def __init__(self, place: Path, shelf: JobShelf, outbox: Outbox, keeper: ActorRef) -> None:
         self._shelf, self._outbox, self._keeper = shelf, outbox, keeper
         self._view = JobView(shelf.folder, place)
-        self._waiting: list[JobAsked] = []
-        """requests that are answered when more is on disk"""
+        self._waiting: list[tuple[JobAsked, str]] = []
+        """requests that are answered when more is on disk, and the reasons that their clients know"""
         self._asked_until_now = 0
         """the number of requests since the last check whether there are any"""
 
@@ -181,15 +183,14 @@ class JobReader(Actor):
     @handles(JobAsked)
     def _asked(self, asked: JobAsked) -> None:
         self._asked_until_now += 1
-        self._ask(asked, is_new=True)
+        self._ask(asked)
 
-    def _ask(self, asked: JobAsked, *, is_new: bool = False) -> None:
-        then = partial(self._answered, asked, is_new)
+    def _ask(self, asked: JobAsked, told: str = "") -> None:
+        """Have a request answered. `told`: the reason of its waiting that its client knows."""
+        then = partial(self._answered, asked, told)
         self._shelf.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
 
-    def _answered(
-        self, asked: JobAsked, is_new: bool, response: JobResponse | None, error: BaseException | None
-    ) -> None:
+    def _answered(self, asked: JobAsked, told: str, response: JobResponse | None, error: BaseException | None) -> None:
         if isinstance(error, JobFreeError):
             self.stop_now()
             return
@@ -198,23 +199,24 @@ class JobReader(Actor):
             self._shelf.answered(asked)
             self._outbox.put(asked.peer, answer)
         elif self._shelf.is_unanswered(asked):
-            self._waiting.append(asked)
-            if is_new and answer.reason:
+            self._waiting.append((asked, answer.reason))
+            if answer.reason not in ("", told):
                 self._outbox.put(asked.peer, answer)
 
     def _look(self) -> None:
         """Answer the requests that wait, if more is on disk."""
         waiting, self._waiting = self._waiting, []
-        for asked in waiting:
-            self._ask(asked)
+        for asked, told in waiting:
+            self._ask(asked, told)
         self.schedule(LOOK_SECONDS, Due(self._look))
 
     def _rest(self) -> None:
         """Close the record if there were no requests."""
-        if not (self._asked_until_now or self._waiting):
+        if self._asked_until_now or self._waiting:
+            self._asked_until_now = 0
+            self.schedule(IDLE_SECONDS, Due(self._rest))
+        else:
             self.stop_now()
-        self._asked_until_now = 0
-        self.schedule(IDLE_SECONDS, Due(self._rest))
 
     @handles(Obeyed)
     def _obeyed(self, news: Obeyed) -> None:
@@ -226,7 +228,7 @@ class JobReader(Actor):
 
     @handles(ReaderLeft)
     def _reader_left(self, left: ReaderLeft) -> None:
-        self._waiting = [asked for asked in self._waiting if asked.session is not left.session]
+        self._waiting = [each for each in self._waiting if each[0].session is not left.session]
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:

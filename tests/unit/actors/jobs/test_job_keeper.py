@@ -363,6 +363,24 @@ def test_a_request_that_comes_while_a_job_is_removed_hears_that_it_is_gone(expir
     assert expired.ask(3, JobVerb.OPEN, body=LONG_AGO) == [(3, JobStatus.KNOWN)]
 
 
+def test_a_job_of_another_owner_in_a_shared_folder_is_named_with_the_cure(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = JobFolder(tmp_path / "jobs", is_shared=True)
+    keep.create(JobTerms("orders", "alice", b"12345678", b"f" * 16, "price")).close()
+    keep.close()
+    scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
+    sentence = (
+        f"the job 'orders' in {keep.path} belongs to alice, and you are tester: take another name, or take it over "
+        f"with scaler_jobs --file {keep.path} give alice/orders tester"
+    )
+    assert scene.ask(1, JobVerb.SHOW) == [(1, JobStatus.NOT_FOUND)]
+    assert scene.answers[0].reason == sentence
+    assert scene.ask(2, JobVerb.OPEN, body=LONG_AGO) == [(2, JobStatus.REFUSED)]
+    assert scene.answers[0].reason == sentence
+    scene.folder.close()
+
+
 def test_a_job_whose_folder_is_gone_can_be_forgotten(scene: Scene) -> None:
     shutil.rmtree(scene.folder.path / "tester" / "orders")
     assert scene.ask(2, JobVerb.FORGET) == [(2, JobStatus.KNOWN)]

@@ -289,7 +289,8 @@ def test_jobs_of_a_folder_that_a_scheduler_has_for_itself_are_read_and_new_ones_
     scheduler.shut(record)
     scheduler.close()
     assert info(scene)["rows"] == 0, "it is read while the scheduler starts again"
-    assert scene.ask(1, JobVerb.READ, 10) == []
+    assert scene.ask(1, JobVerb.READ, 10) == [(1, JobStatus.WAITS)]
+    assert scene.answers[0].reason == "the scheduler at tcp://h:1, process 7 has ended: retry() runs it here"
     scheduler = JobFolder(tmp_path / "jobs", holder=Holder(1, "the scheduler at tcp://h:1, process 7"))
     scheduler.remove(scheduler.open(record.folder))
     scene.answers.clear()

@@ -271,10 +271,10 @@ class JobFolder:
 
     def shut(self, record: JobRecord) -> None:
         """Close a job; a closed one is left as it is."""
-        if record.is_in_place():
-            self._expiry.note(record.folder, _due(record.summary()))
         record.close()
         self._give_back(record.folder)
+        if record.is_in_place():
+            self._expiry.note(record.folder, _due(record.summary()))
 
     def remove(self, record: JobRecord) -> None:
         """Delete a job durably; `delete_some` deletes its files. If that fails, the record stays open.
